@@ -1,0 +1,114 @@
+"""How fast FedKT's many small models are trained: all of L0 on Adult, and many at once against one by one.
+
+Run on a quiet machine: `LACONIC_DATA=... OMP_NUM_THREADS=1 python -m benchmarks.fedkt`. It prints the load that it
+found, for figures from a busy machine mean little.
+"""
+
+import os
+import time
+from collections.abc import Callable
+
+import numpy as np
+import torch
+
+from laconic.core.log import WireLog
+from laconic.core.method import task_of
+from laconic.core.party import Party
+from laconic.core.peers import Peers
+from laconic.core.script import Script, step
+from laconic.data.federation import Federation
+from laconic.data.horizontal import Apart, Dirichlet, deal_rows
+from laconic.data.sources import load
+from laconic.learn.classifier import fit_models
+from laconic.learn.classifiers import AnyClassifier, Network
+from laconic.learn.nets import Mlp
+from laconic.learn.sgd import Sgd
+from laconic.learn.supervised import fit_supervised
+from laconic.learn.trees import Forest
+from laconic.methods.horizontal.fedkt import FedKt
+from laconic.methods.rows import labelled
+from laconic.runtime.forked import Forked
+from laconic.runtime.inprocess import InProcess
+from laconic.simulation import Runtime, simulate
+
+NET = Network(net=Mlp(hidden=(32,)), trainer=Sgd(epochs=20, batch=16))
+TREE = Forest(trees=1, rows=1.0, columns=1.0)
+
+
+class Teach(Script, frozen=True):
+    """Training ten teachers at each party, and nothing else.
+
+    Attributes:
+        classifier: what teachers are.
+        singly: one after another, each by itself, instead of all of a party together.
+    """
+
+    classifier: AnyClassifier
+    singly: bool
+
+    @step(takes=None, gives=None)
+    def teach(self, party: Party) -> None:
+        """Train two partitions of five teachers on this party's rows."""
+        x, y = labelled(party, "train")
+        orders = [party.rng.permutation(len(y)) for _ in range(2)]
+        shards = [(x[rows], y[rows]) for order in orders for rows in np.array_split(order, 5) if len(rows)]
+        if not self.singly:
+            fit_models(self.classifier, task_of(party), shards, party.rng)
+        for shard in shards if self.singly else ():
+            if isinstance(self.classifier, Network):
+                net = self.classifier.net or Mlp()
+                fit_supervised(net, task_of(party), [shard[0]], shard[1], self.classifier.trainer, party.rng)
+            else:
+                fit_models(self.classifier, task_of(party), [shard], party.rng)
+
+
+def main() -> None:
+    """Print every figure, with the load of the machine beside it."""
+    torch.set_num_threads(1)
+    print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} at the start")
+    federation = deal_rows(load("a9a"), Dirichlet(parties=50, balanced=True), reserve=Apart(), seed=0)
+    for table in federation.tables.values():
+        table.part("public")  # Prepared once and kept, so that no figure pays for it.
+    worked = _worked()
+    whole = _seconds(lambda: simulate(FedKt(model=Forest(), teacher=TREE), federation, runtime=Forked()))
+    print(
+        f"Adult, 50 parties, all of L0, tree teachers and forest students, two workers: {whole:.1f} s, of which the "
+        f"processors worked {_worked() - worked:.1f} s for it, both together"
+    )
+    _compare("forests", Forest(), federation)
+    _compare("nets", NET, federation)
+    print(f"load {os.getloadavg()[0]:.1f} at the end")
+
+
+def _compare(what: str, classifier: AnyClassifier, federation: Federation) -> None:
+    single = _teach(Teach(classifier=classifier, singly=True), federation, InProcess())
+    together = _teach(Teach(classifier=classifier, singly=False), federation, InProcess())
+    shared = _teach(Teach(classifier=classifier, singly=False), federation, Forked(workers=2))
+    print(
+        f"500 {what}: one by one {single:.1f} s; a party's ten together {together:.1f} s ({single / together:.2f} x); "
+        f"so and in two workers {shared:.1f} s ({single / shared:.2f} x)"
+    )
+
+
+def _teach(script: Teach, federation: Federation, runtime: Runtime) -> float:
+    parties = {name: Party(name, table, 0) for name, table in federation.tables.items()}
+    hub = parties.pop(federation.hub)
+    with runtime.open(tuple(parties.values())) as carrier:
+        peers = Peers(script, hub, carrier, WireLog(), carrier.names)
+        return _seconds(lambda: peers.ask(script.teach))
+
+
+def _worked() -> float:
+    """Processor time of this process and of the workers it waited for."""
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started
+
+
+if __name__ == "__main__":
+    main()

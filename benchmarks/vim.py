@@ -1,0 +1,145 @@
+"""How fast is VimAdmm, next to a plain loop over parties with automatic gradients; and its z-update, next to L-BFGS-B.
+
+Both are measured in one run, in turns, because a machine is never as quick now as it was a minute ago:
+
+    LACONIC_DATA=... python -m benchmarks.vim [--rounds 53] [--turns 2]
+"""
+
+import argparse
+from collections.abc import Callable
+from time import perf_counter
+
+import numpy as np
+import torch
+from scipy.optimize import minimize
+from scipy.special import logsumexp, softmax
+from torch import nn
+
+from laconic.core.task import Task
+from laconic.core.values import Array
+from laconic.data.deal import deal
+from laconic.data.federation import Federation
+from laconic.data.sources import load
+from laconic.data.vertical import Rows
+from laconic.learn.admm import nearest_logits, targets_of
+from laconic.learn.nets import Mlp
+from laconic.methods.vertical.vimadmm import VimAdmm
+from laconic.runtime.inprocess import InProcess
+from laconic.simulation import on_threads, simulate
+
+METHOD = VimAdmm(epochs=1, batch=1024, lr=0.1, weight_decay=3e-4, net=Mlp(hidden=(128,), final="relu"))
+
+
+def main() -> None:
+    """Measure, and print a table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=53, help="batches of 1024 rows; 53 are an epoch of MNIST")
+    parser.add_argument("--turns", type=int, default=2, help="how often each way is measured; the best counts")
+    chosen = parser.parse_args()
+    federation = deal(load("mnist"), Rows(parties=14), hub=None, overlap=min(54_000, chosen.rounds * METHOD.batch))
+    seconds: dict[str, list[float]] = {
+        "plain loop, one thread": [],
+        "plain loop, two threads": [],
+        "ours, one worker": [],
+    }
+    seconds["ours, two workers"] = []
+    for _ in range(chosen.turns):
+        seconds["plain loop, one thread"].append(plain_loop(federation, threads=1))
+        seconds["ours, two workers"].append(ours(federation, workers=2))
+        seconds["plain loop, two threads"].append(plain_loop(federation, threads=2))
+        seconds["ours, one worker"].append(ours(federation, workers=1))
+    best = {name: min(times) for name, times in seconds.items()}
+    for name, time in best.items():
+        print(f"{chosen.rounds} rounds, 14 parties, 20 steps: {name:24} {time:8.2f} s")
+    quickest = min(best["plain loop, one thread"], best["plain loop, two threads"])
+    print(f"ours on two cores against the quickest plain loop: {quickest / best['ours, two workers']:.2f} x")
+    newton, row_by_row = z_updates()
+    print(f"z-update, 1024 rows of 10 classes: {1e3 * newton:.1f} ms; L-BFGS-B row by row {1e3 * row_by_row:.0f} ms")
+    print(f"z-update against L-BFGS-B: {row_by_row / newton:.0f} x")
+
+
+def ours(federation: Federation, workers: int) -> float:
+    """Seconds of fitting."""
+    return simulate(METHOD, federation, runtime=InProcess(workers=workers)).fit.seconds
+
+
+def plain_loop(federation: Federation, threads: int) -> float:
+    """Seconds of the same work written as one would: a loop over parties, modules, torch's optimiser."""
+    with on_threads(threads):
+        hub = federation.tables[federation.hub]
+        at, y = hub.cut("train"), federation.labels("train")
+        x = [torch.tensor(federation.tables[name].x[at]).flatten(1) for name in federation.peers]
+        nets = [nn.Sequential(nn.Linear(part.shape[1], 128), nn.ReLU(), nn.Linear(128, 60), nn.ReLU()) for part in x]
+        heads = [torch.randn(60, 10) * 0.1 for _ in x]
+        steps = [torch.optim.SGD(net.parameters(), METHOD.lr, 0.9, weight_decay=METHOD.weight_decay) for net in nets]
+        duals = np.zeros((len(y), 10))
+        order = np.random.default_rng(0).permutation(len(y))
+        began = perf_counter()
+        for start in range(0, len(y), METHOD.batch):
+            rows = order[start : start + METHOD.batch]
+            _plain_round(
+                [part[rows] for part in x], nets, heads, steps, duals, rows, targets_of(federation.task, y[rows])
+            )
+        return perf_counter() - began
+
+
+def _plain_round(
+    x: list[torch.Tensor],
+    nets: list[nn.Sequential],
+    heads: list[torch.Tensor],
+    steps: list[torch.optim.SGD],
+    duals: Array,
+    rows: Array,
+    targets: Array,
+) -> None:
+    task, rho = Task(kind="multiclass", classes=tuple("0123456789")), METHOD.rho
+    sent = [net(part).detach() for net, part in zip(nets, x, strict=True)]
+    sums = sum(values @ head for values, head in zip(sent, heads, strict=True)).numpy().astype(np.float64)
+    z = nearest_logits(task, sums, duals[rows], targets, rho)
+    duals[rows] += rho * (sums - z)
+    dual, gap = (torch.tensor(values, dtype=torch.float32) for values in (duals[rows], z - sums))
+    for party, net in enumerate(nets):
+        residual = gap + sent[party] @ heads[party]
+        slope = sent[party].T @ (dual - rho * gap) / len(rows)
+        heads[party] = heads[party] - METHOD.lr * (slope + METHOD.weight_decay * heads[party])
+        for _ in range(METHOD.local_steps):
+            steps[party].zero_grad()
+            part = net(x[party]) @ heads[party]
+            objective = ((dual * part).sum() + rho / 2 * ((residual - part) ** 2).sum()) / len(rows)
+            objective.backward()
+            steps[party].step()
+
+
+def z_updates() -> tuple[float, float]:
+    """Seconds of one batch's z-update, all rows at once and row by row; the best of three each."""
+    rng = np.random.default_rng(0)
+    task, rho = Task(kind="multiclass", classes=tuple("0123456789")), 2.0
+    sums, duals, y = rng.normal(0, 3, (1024, 10)), rng.normal(0, 0.3, (1024, 10)), rng.integers(0, 10, 1024)
+    targets = targets_of(task, y)
+    with on_threads(1):
+        newton = min(_timed(lambda: nearest_logits(task, sums, duals, targets, rho)) for _ in range(10))
+        row_by_row = min(_timed(lambda: _by_rows(sums, duals, targets, rho)) for _ in range(3))
+    return newton, row_by_row
+
+
+def _by_rows(sums: Array, duals: Array, targets: Array, rho: float) -> Array:
+    def solve(row: int) -> Array:
+        def value(z: Array) -> tuple[float, Array]:
+            away = z - sums[row]
+            loss = logsumexp(z) - targets[row] @ z - duals[row] @ z + rho / 2 * away @ away
+            return float(loss), softmax(z) - targets[row] - duals[row] + rho * away
+
+        found: Array = minimize(value, sums[row], jac=True, method="L-BFGS-B", tol=1e-8).x
+        return found
+
+    return np.stack([solve(row) for row in range(len(sums))])
+
+
+def _timed(work: Callable[[], object]) -> float:
+    began = perf_counter()
+    work()
+    return perf_counter() - began
+
+
+if __name__ == "__main__":
+    main()

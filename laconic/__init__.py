@@ -1,0 +1,260 @@
+"""Federated learning that speaks seldom: one exchange where others need thousands.
+
+The public names, each imported when it is first used: importing laconic itself imports nothing heavy.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from laconic.align.exact import ExactMatch
+    from laconic.auditing import audit
+    from laconic.check import check_method
+    from laconic.core.errors import DataError, LaconicError, PartyAbsent, PlanError
+    from laconic.core.method import Method, task_of
+    from laconic.core.party import Party
+    from laconic.core.peers import Peers
+    from laconic.core.result import Result
+    from laconic.core.script import step
+    from laconic.core.task import Task
+    from laconic.data.deal import deal
+    from laconic.data.disturb import disturb
+    from laconic.data.federation import Federation
+    from laconic.data.files import from_files
+    from laconic.data.frames import from_frames
+    from laconic.data.horizontal import Apart, Dirichlet, HalfTest, Iid, Sizes, deal_rows
+    from laconic.data.sources import load
+    from laconic.data.vertical import Biased, Equal, Groups, Patches, Quadrants, Rows
+    from laconic.learn.classifiers import Logistic, Network
+    from laconic.learn.nets import Cnn, Joint, Mlp
+    from laconic.learn.pca import Pca, WhitenedPca
+    from laconic.learn.projection import RandomProjection
+    from laconic.learn.sgd import Sgd
+    from laconic.learn.trees import Boosted, Forest
+    from laconic.methods.baselines.centralised import Centralised
+    from laconic.methods.baselines.late_fusion import LateFusion
+    from laconic.methods.baselines.linear import Linear
+    from laconic.methods.baselines.solo import Solo
+    from laconic.methods.horizontal.fedavg import FedAvg
+    from laconic.methods.horizontal.feddf import FedDf
+    from laconic.methods.horizontal.fedkt import FedKt, Prox
+    from laconic.methods.horizontal.fedprox import FedProx
+    from laconic.methods.horizontal.pate import Pate
+    from laconic.methods.horizontal.pfnm import Pfnm
+    from laconic.methods.horizontal.pooled_rows import PooledRows
+    from laconic.methods.horizontal.scaffold import Scaffold
+    from laconic.methods.horizontal.solo_rows import SoloRows
+    from laconic.methods.vertical.fdml import Fdml
+    from laconic.methods.vertical.fedonce import FedOnce
+    from laconic.methods.vertical.splitnn import SplitNN
+    from laconic.methods.vertical.vafl import Vafl
+    from laconic.methods.vertical.vimadmm import VimAdmm
+    from laconic.methods.vertical.vimadmm_joint import VimAdmmJoint
+    from laconic.methods.vertical.vimsgd import VimSgd
+    from laconic.party_importance import Importance, denoise, importance, summarise
+    from laconic.plan import Budget, DataPlan, Plan, execute, read_plan, write_plan
+    from laconic.privacy.accountants import Moments, Pld, Rdp, SimpleDivision
+    from laconic.privacy.codebook import Codebook
+    from laconic.privacy.dpnat import DpNat
+    from laconic.privacy.dppca import DpPca
+    from laconic.privacy.dpsgd import DpSgd
+    from laconic.privacy.levels import L0, L1, L2
+    from laconic.privacy.noise import ClippedGaussian, Perturb
+    from laconic.privacy.outputs import AsPublished, BatchClip, PureNoise, RowsOnce
+    from laconic.privacy.price import ledgers_of, price
+    from laconic.privacy.projection import PublicProjection
+    from laconic.privacy.steps import PrivateSteps
+    from laconic.privacy.votes import GaussianVotes, LaplaceVotes
+    from laconic.runtime.faults import Faults
+    from laconic.runtime.forked import Forked
+    from laconic.runtime.inprocess import InProcess
+    from laconic.runtime.processes import Processes
+    from laconic.simulation import simulate
+    from laconic.trained import Trained, train
+
+_HOMES = {
+    "laconic.align.exact": ("ExactMatch",),
+    "laconic.auditing": ("audit",),
+    "laconic.check": ("check_method",),
+    "laconic.core.errors": ("DataError", "LaconicError", "PartyAbsent", "PlanError"),
+    "laconic.core.method": ("Method", "task_of"),
+    "laconic.core.party": ("Party",),
+    "laconic.core.peers": ("Peers",),
+    "laconic.core.result": ("Result",),
+    "laconic.core.script": ("step",),
+    "laconic.core.task": ("Task",),
+    "laconic.data.deal": ("deal",),
+    "laconic.data.disturb": ("disturb",),
+    "laconic.data.federation": ("Federation",),
+    "laconic.data.files": ("from_files",),
+    "laconic.data.frames": ("from_frames",),
+    "laconic.data.horizontal": ("Apart", "Dirichlet", "HalfTest", "Iid", "Sizes", "deal_rows"),
+    "laconic.data.sources": ("load",),
+    "laconic.data.vertical": ("Biased", "Equal", "Groups", "Patches", "Quadrants", "Rows"),
+    "laconic.learn.classifiers": ("Logistic", "Network"),
+    "laconic.learn.nets": ("Cnn", "Joint", "Mlp"),
+    "laconic.learn.pca": ("Pca", "WhitenedPca"),
+    "laconic.learn.projection": ("RandomProjection",),
+    "laconic.learn.sgd": ("Sgd",),
+    "laconic.learn.trees": ("Boosted", "Forest"),
+    "laconic.methods.baselines.centralised": ("Centralised",),
+    "laconic.methods.baselines.late_fusion": ("LateFusion",),
+    "laconic.methods.baselines.linear": ("Linear",),
+    "laconic.methods.baselines.solo": ("Solo",),
+    "laconic.methods.horizontal.fedavg": ("FedAvg",),
+    "laconic.methods.horizontal.feddf": ("FedDf",),
+    "laconic.methods.horizontal.fedkt": ("FedKt", "Prox"),
+    "laconic.methods.horizontal.fedprox": ("FedProx",),
+    "laconic.methods.horizontal.pate": ("Pate",),
+    "laconic.methods.horizontal.pfnm": ("Pfnm",),
+    "laconic.methods.horizontal.pooled_rows": ("PooledRows",),
+    "laconic.methods.horizontal.scaffold": ("Scaffold",),
+    "laconic.methods.horizontal.solo_rows": ("SoloRows",),
+    "laconic.methods.vertical.fdml": ("Fdml",),
+    "laconic.methods.vertical.fedonce": ("FedOnce",),
+    "laconic.methods.vertical.splitnn": ("SplitNN",),
+    "laconic.methods.vertical.vafl": ("Vafl",),
+    "laconic.methods.vertical.vimadmm": ("VimAdmm",),
+    "laconic.methods.vertical.vimadmm_joint": ("VimAdmmJoint",),
+    "laconic.methods.vertical.vimsgd": ("VimSgd",),
+    "laconic.party_importance": ("Importance", "denoise", "importance", "summarise"),
+    "laconic.plan": ("Budget", "DataPlan", "Plan", "execute", "read_plan", "write_plan"),
+    "laconic.privacy.accountants": ("Moments", "Pld", "Rdp", "SimpleDivision"),
+    "laconic.privacy.codebook": ("Codebook",),
+    "laconic.privacy.dpnat": ("DpNat",),
+    "laconic.privacy.dppca": ("DpPca",),
+    "laconic.privacy.dpsgd": ("DpSgd",),
+    "laconic.privacy.levels": ("L0", "L1", "L2"),
+    "laconic.privacy.noise": ("ClippedGaussian", "Perturb"),
+    "laconic.privacy.outputs": ("AsPublished", "BatchClip", "PureNoise", "RowsOnce"),
+    "laconic.privacy.price": ("ledgers_of", "price"),
+    "laconic.privacy.projection": ("PublicProjection",),
+    "laconic.privacy.steps": ("PrivateSteps",),
+    "laconic.privacy.votes": ("GaussianVotes", "LaplaceVotes"),
+    "laconic.runtime.faults": ("Faults",),
+    "laconic.runtime.forked": ("Forked",),
+    "laconic.runtime.inprocess": ("InProcess",),
+    "laconic.runtime.processes": ("Processes",),
+    "laconic.simulation": ("simulate",),
+    "laconic.trained": ("Trained", "train"),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "L0",
+    "L1",
+    "L2",
+    "Apart",
+    "AsPublished",
+    "BatchClip",
+    "Biased",
+    "Boosted",
+    "Budget",
+    "Centralised",
+    "ClippedGaussian",
+    "Cnn",
+    "Codebook",
+    "DataError",
+    "DataPlan",
+    "Dirichlet",
+    "DpNat",
+    "DpPca",
+    "DpSgd",
+    "Equal",
+    "ExactMatch",
+    "Faults",
+    "Fdml",
+    "FedAvg",
+    "FedDf",
+    "FedKt",
+    "FedOnce",
+    "FedProx",
+    "Federation",
+    "Forest",
+    "Forked",
+    "GaussianVotes",
+    "Groups",
+    "HalfTest",
+    "Iid",
+    "Importance",
+    "InProcess",
+    "Joint",
+    "LaconicError",
+    "LaplaceVotes",
+    "LateFusion",
+    "Linear",
+    "Logistic",
+    "Method",
+    "Mlp",
+    "Moments",
+    "Network",
+    "Party",
+    "PartyAbsent",
+    "Patches",
+    "Pate",
+    "Pca",
+    "Peers",
+    "Perturb",
+    "Pfnm",
+    "Plan",
+    "PlanError",
+    "Pld",
+    "PooledRows",
+    "PrivateSteps",
+    "Processes",
+    "Prox",
+    "PublicProjection",
+    "PureNoise",
+    "Quadrants",
+    "RandomProjection",
+    "Rdp",
+    "Result",
+    "Rows",
+    "RowsOnce",
+    "Scaffold",
+    "Sgd",
+    "SimpleDivision",
+    "Sizes",
+    "Solo",
+    "SoloRows",
+    "SplitNN",
+    "Task",
+    "Trained",
+    "Vafl",
+    "VimAdmm",
+    "VimAdmmJoint",
+    "VimSgd",
+    "WhitenedPca",
+    "audit",
+    "check_method",
+    "deal",
+    "deal_rows",
+    "denoise",
+    "disturb",
+    "execute",
+    "from_files",
+    "from_frames",
+    "importance",
+    "ledgers_of",
+    "load",
+    "price",
+    "read_plan",
+    "simulate",
+    "step",
+    "summarise",
+    "task_of",
+    "train",
+    "write_plan",
+]
+
+
+def __getattr__(name: str) -> object:
+    """Import a public name when it is first used."""
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'laconic' has no attribute {name!r}")
+    return getattr(import_module(_HOME_OF[name]), name)
+
+
+def __dir__() -> list[str]:
+    """All public names."""
+    return sorted(__all__)

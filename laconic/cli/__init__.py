@@ -1,0 +1,28 @@
+"""The command line. Only the chosen command imports what it needs: help must come at once."""
+
+import click
+
+from laconic.cli.audit import audit
+from laconic.cli.demo import demo
+from laconic.cli.group import Commands, debug_option
+from laconic.cli.lists import data, methods
+from laconic.cli.plan import plan
+from laconic.cli.privacy import privacy
+from laconic.cli.run import run
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="laconic")
+@debug_option
+def main() -> None:
+    """Federated learning that speaks seldom: one exchange where others need thousands.
+
+    \b
+    See what it does:      laconic demo
+    Run a method:          laconic run FedOnce --data breast_cancer --parties 3
+    On your own files:     laconic run FedOnce --files bank.csv shop.csv --id customer --label churned
+    """  # noqa: D301 (click keeps the lines below a backspace as they are)
+
+
+for _command in (demo, run, plan, methods, data, privacy, audit):
+    main.add_command(_command)

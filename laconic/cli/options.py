@@ -1,0 +1,135 @@
+"""Options that say what to run. Each is a short way to set one key of the plan, and `--set` reaches all of them."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+import click
+
+from laconic.core.errors import PlanError
+
+if TYPE_CHECKING:
+    from laconic.core.method import Method
+    from laconic.plan import Plan
+
+Command = TypeVar("Command", bound=Callable[..., object])
+Change: TypeAlias = tuple[str, object]
+_CHANGES = "laconic.changes"
+_RUNTIMES = {"inprocess": "InProcess", "processes": "Processes"}
+
+
+class ManyFiles(click.Command):
+    """A command whose `--files` takes all the words up to the next option."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Say `--files` before each of its words, as click wants it."""
+        spelt: list[str] = []
+        following = False
+        for word in args:
+            if following and not word.startswith("-"):
+                spelt += ["--files", word]
+                continue
+            following = word == "--files"
+            if not following:
+                spelt.append(word)
+        return super().parse_args(ctx, spelt)
+
+
+def plan_options(command: Command) -> Command:
+    """Add every option that changes the plan."""
+    for option in reversed(_options()):
+        command = option(command)
+    return command
+
+
+def plan_from(source: str, context: click.Context) -> "Plan":
+    """The plan that the command line asks for: a method by name or a plan file, with the options' changes."""
+    from laconic.plan import change_plan, draft, read_plan, to_plain
+
+    path = Path(source)
+    if path.suffix == ".toml":
+        if not path.is_file():
+            raise PlanError(
+                f"there is no plan file {source}; write one with: laconic plan FedOnce --data breast_cancer"
+            )
+        plain = to_plain(read_plan(path.read_text(encoding="utf-8")))
+    else:
+        plain = draft(find_method(source))
+    changes: list[Change] = context.meta.get(_CHANGES, [])
+    return change_plan(plain, changes)
+
+
+def find_method(name: str) -> "type[Method]":
+    """The method of that name, in whatever case."""
+    from laconic.methods import METHODS
+    from laconic.plan.keys import closest
+
+    known = {method.__name__.casefold(): method for method in METHODS}
+    if name.casefold() not in known:
+        names = [method.__name__ for method in METHODS]
+        raise PlanError(f"there is no method {name!r}; {closest(name, names, 'The methods are')}")
+    return known[name.casefold()]
+
+
+def _options() -> list[Callable[[Command], Command]]:
+    runtimes = click.Choice(list(_RUNTIMES))
+    return [
+        _option("--data NAME", _named_data, "A public data set; see `laconic data`."),
+        _option("--files FILE...", _files, "Your own CSV or Parquet files, one a party.", multiple=True),
+        _option("--id COLUMN", _key("data.id"), "The column that says who a row is about, in every file."),
+        _option("--label COLUMN", _key("data.label"), "The column to predict, in one of the files."),
+        _option("--parties K", _key("data.parties"), "Deal a public data set among K parties.", click.INT),
+        _option("--set KEY=VALUE", _settings, "Set any key of the plan; may be repeated.", multiple=True),
+        _option("--seed N", _key("seed"), "All chance comes from it. [0]", click.INT),
+        _option("--max-bytes N", _key("budget.max_bytes"), "Stop fitting before more bytes cross.", click.INT),
+        _option("--look-every N", _key("look_every"), "Score the model every N turns of fitting.", click.INT),
+        _option("--runtime", _runtime, "Where parties are. [inprocess]", runtimes),
+    ]
+
+
+def _option(
+    usage: str,
+    changes: Callable[[Any], list[Change]],
+    words: str,
+    kind: "click.ParamType[Any]" = click.STRING,
+    *,
+    multiple: bool = False,
+) -> Callable[[Command], Command]:
+    """An option that is noted down as changes of the plan, in the order given."""
+
+    def note(context: click.Context, _: click.Parameter, value: Any) -> None:
+        if value is not None and value != ():
+            context.meta.setdefault(_CHANGES, []).extend(changes(value))
+
+    flag, _, metavar = usage.partition(" ")
+    return click.option(
+        flag, metavar=metavar or None, callback=note, expose_value=False, help=words, type=kind, multiple=multiple
+    )
+
+
+def _key(key: str) -> Callable[[object], list[Change]]:
+    return lambda value: [(key, value)]
+
+
+def _named_data(name: str) -> list[Change]:
+    return [("data.files", []), ("data.name", name)]
+
+
+def _files(paths: tuple[str, ...]) -> list[Change]:
+    return [("data.name", None), ("data.files", list(paths))]
+
+
+def _runtime(name: str) -> list[Change]:
+    return [("runtime.type", _RUNTIMES[name])]
+
+
+def _settings(spelt: tuple[str, ...]) -> list[Change]:
+    from laconic.plan import read_value
+
+    changes: list[Change] = []
+    for words in spelt:
+        key, equals, value = words.partition("=")
+        if not equals or not key.strip():
+            raise PlanError(f"--set needs KEY=VALUE, such as method.encoder.dim=8, not {words!r}")
+        changes.append((key.strip(), read_value(value.strip())))
+    return changes

@@ -1,0 +1,146 @@
+"""`laconic privacy`: what noise costs, and what a budget needs, before anything runs."""
+
+from typing import TYPE_CHECKING
+
+import click
+
+from laconic.cli.group import debug_option
+from laconic.cli.options import ManyFiles, plan_from, plan_options
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from laconic.plan import Plan
+    from laconic.privacy.accountants import AnyAccountant
+    from laconic.privacy.budget import Demand
+
+
+@click.command(cls=ManyFiles, short_help="Work out epsilon for noise, or noise for an epsilon.")
+@click.argument("source", metavar="[METHOD|PLAN.toml]", required=False)
+@plan_options
+@click.option("--rows", type=int, default=10_000, show_default=True, help="Training rows.")
+@click.option("--batch", type=int, default=256, show_default=True, help="Rows a step, on average.")
+@click.option("--epochs", type=int, default=20, show_default=True, help="How often a row is seen, on average.")
+@click.option("--sigma", type=float, help="Noise in units of the clipping length: gives epsilon.")
+@click.option("--epsilon", type=float, help="A budget for everyone's row: gives sigma.")
+@click.option("--delta", type=float, default=1e-5, show_default=True, help="The chance that the loss is greater.")
+@click.option("--grow", is_flag=True, help="Show how epsilon grows with parties, epochs and batch.")
+@debug_option
+@click.pass_context
+def privacy(
+    context: click.Context,
+    source: str | None,
+    rows: int,
+    batch: int,
+    epochs: int,
+    sigma: float | None,
+    epsilon: float | None,
+    delta: float,
+    grow: bool,
+) -> None:
+    """Work out, before anything runs, what noise costs or what a budget needs, for people known to all parties.
+
+    \b
+    Examples:
+      laconic privacy --parties 4 --rows 60000 --batch 128 --epochs 50 --sigma 1 --grow
+      laconic privacy --parties 4 --rows 60000 --batch 128 --epochs 50 --epsilon 2
+      laconic privacy FedOnce --data breast_cancer --set budget.epsilon=2
+    """  # noqa: D301 (click keeps the lines below a backspace as they are)
+    from rich.console import Console
+
+    from laconic.core.errors import PlanError
+
+    if source is not None:
+        Console().print(_of_plan(plan_from(source, context)))
+        return
+    if (sigma is None) == (epsilon is None):
+        raise PlanError("give --sigma to learn epsilon, or --epsilon to learn sigma, one of the two")
+    from laconic.privacy.dpsgd import DpSgd
+
+    demand = DpSgd(batch=batch, epochs=epochs).demand(rows)
+    parties = dict(context.meta.get("laconic.changes", [])).get("data.parties", 1)
+    if epsilon is not None:
+        Console().print(_needed(demand, parties, epsilon, delta))
+        return
+    Console().print(_costs(demand, parties, sigma or 0.0, delta))
+    if grow:
+        Console().print(_growth(rows, batch, epochs, parties, sigma or 0.0, delta))
+
+
+def _costs(demand: "Demand", parties: int, sigma: float, delta: float) -> "Table":
+    table = _table(f"{parties} parties, sigma {sigma:g}, delta {delta:g}", "accountant", "epsilon")
+    for accountant in _accountants():
+        each = {str(place): demand.events(sigma) for place in range(parties)}
+        table.add_row(type(accountant).__name__, f"{accountant.epsilon(each, delta):.4g}")
+    return table
+
+
+def _needed(demand: "Demand", parties: int, epsilon: float, delta: float) -> "Table":
+    from laconic.privacy.budget import Budget
+
+    table = _table(f"{parties} parties, epsilon {epsilon:g}, delta {delta:g}", "accountant", "sigma at each", "spent")
+    demands = {str(place): demand for place in range(parties)}
+    for accountant in _accountants():
+        budget = Budget(epsilon=epsilon, delta=delta, accountant=accountant)
+        noise = budget.multipliers(demands)
+        table.add_row(type(accountant).__name__, f"{noise['0']:.4g}", f"{budget.spent(demands, noise):.4g}")
+    return table
+
+
+def _growth(rows: int, batch: int, epochs: int, parties: int, sigma: float, delta: float) -> "Table":
+    from laconic.privacy.accountants import Pld
+    from laconic.privacy.dpsgd import DpSgd
+
+    table = _table("How epsilon grows (Pld)", "what", "", "1/4", "1/2", "1", "x 2", "x 4")
+    for what, value in {"parties": parties, "epochs": epochs, "batch": batch}.items():
+        cells = []
+        for factor in (0.25, 0.5, 1, 2, 4):
+            changed = {"parties": parties, "epochs": epochs, "batch": batch} | {what: max(1, round(value * factor))}
+            demand = DpSgd(batch=changed["batch"], epochs=changed["epochs"]).demand(rows)
+            each = {str(place): demand.events(sigma) for place in range(changed["parties"])}
+            cells.append(f"{Pld(interval=1e-3).epsilon(each, delta):.3g}")
+        table.add_row(what, str(value), *cells)
+    return table
+
+
+def _of_plan(plan: "Plan") -> "Table":
+    from laconic.core.errors import PlanError
+    from laconic.plan import federation_of
+    from laconic.plan.promises import Keeper, keep_budget, least_rows
+    from laconic.privacy.accountants import events_of
+
+    federation = federation_of(plan.data, plan.seed)
+    method = keep_budget(plan, federation)
+    if not isinstance(method, Keeper):
+        raise PlanError(f"{type(plan.method).__name__} puts no priced noise on anything; FedOnce can")
+    rows = least_rows(plan, federation)
+    found = method.foresee(rows, federation.hub, federation.peers)
+    events = {party: events_of(noises[0]) for party, noises in found.items() if noises}
+    accountant, delta = plan.budget.accountant, plan.budget.delta
+    table = _table(
+        f"{type(method).__name__}, {rows:,} training rows, delta {delta:g}", "party", "sigma", "steps", "epsilon"
+    )
+    for party, noises in found.items():
+        for noise in noises:
+            alone = accountant.epsilon({party: events[party]}, delta)
+            proven = "" if noise.proven else " claimed, not proven"
+            table.add_row(party, f"{noise.multiplier or 0:.4g}", f"{noise.count:,}", f"{alone:.4g}{proven}")
+    if events:
+        table.add_row("all together", "", "", f"{accountant.epsilon(events, delta):.4g}", style="bold")
+    return table
+
+
+def _accountants() -> "tuple[AnyAccountant, ...]":
+    from laconic.privacy.accountants import Moments, Pld, Rdp, SimpleDivision
+
+    return Pld(), Rdp(), Moments(), SimpleDivision()
+
+
+def _table(title: str, *headings: str) -> "Table":
+    from rich import box
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+    for number, heading in enumerate(headings):
+        table.add_column(heading, justify="left" if number == 0 else "right")
+    return table

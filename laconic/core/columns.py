@@ -1,0 +1,248 @@
+"""How one party's raw columns become numbers a model can use, by statistics of its own training rows only.
+
+Each prepared column is one small fitted part: a scaled number, a flag for missing cells, a flag for one level of a
+category, or a flag for all rarer levels together. Flags are centred and divided by 0.5 rather than by their standard
+deviation, so that a rare flag does not become a huge number. The same holds for a number that has one value in most
+rows: it is divided by half the usual distance of the other rows from that value, where that is more than the standard
+deviation. A column that never varies among the training rows says nothing and is dropped.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+import msgspec
+import numpy as np
+
+from laconic.core.errors import DataError
+from laconic.core.values import Array
+
+MOST_LEVELS = 64
+"""A category keeps its most frequent levels, this many; the rest share one column."""
+
+LARGEST = np.float64(1e100)
+"""Numbers beyond this are taken for infinity, and spreads below one over it for none: quotients would overflow."""
+
+_FARTHEST = 1e4  # standard deviations; no training row of fewer than 1e8 can be farther out, new rows are cut here
+_HALF = 0.5
+
+
+class Column(msgspec.Struct, frozen=True):
+    """One raw column.
+
+    Attributes:
+        name: as in the file it came from.
+        kind: `numeric` cells are numbers; `categorical` cells are codes of `levels`; `pixels` is a whole image.
+            NaN is a missing cell. A code outside `levels` is a level nobody had seen when codes were given.
+        levels: the names behind the codes of a categorical column.
+    """
+
+    name: str
+    kind: Literal["numeric", "categorical", "pixels"] = "numeric"
+    levels: tuple[str, ...] = ()
+
+
+class Scaled(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """A number less `centre`, over `scale`; a missing cell becomes 0, the mean."""
+
+    name: str
+    source: int
+    centre: float
+    scale: float
+
+    def apply(self, cells: Array) -> Array:
+        """The prepared column for raw cells."""
+        prepared = (cells.astype(np.float64) - self.centre) / self.scale
+        return np.nan_to_num(np.clip(prepared, -_FARTHEST, _FARTHEST), nan=0.0)
+
+
+class Missing(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """A flag for missing cells, of which training rows had `share`."""
+
+    name: str
+    source: int
+    share: float
+
+    def apply(self, cells: Array) -> Array:
+        """The prepared column for raw cells."""
+        return (np.isnan(cells) - self.share) / _HALF
+
+
+class Level(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """A flag for one level of a category, which `share` of the training rows had."""
+
+    name: str
+    source: int
+    code: int
+    share: float
+
+    def apply(self, cells: Array) -> Array:
+        """The prepared column for raw cells."""
+        return np.asarray(((cells == self.code) - self.share) / _HALF)
+
+
+class Other(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """A flag for every level but those that have a column of their own."""
+
+    name: str
+    source: int
+    named: tuple[int, ...]
+    share: float
+
+    def apply(self, cells: Array) -> Array:
+        """The prepared column for raw cells."""
+        return ((~np.isin(cells, self.named) & ~np.isnan(cells)) - self.share) / _HALF
+
+
+class Shaded(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """Pixels from 0 to 1, less their mean over training rows, over their standard deviation."""
+
+    mean: float
+    sd: float
+
+    def apply(self, images: Array) -> Array:
+        """The prepared images; shape is kept."""
+        shades = ((np.arange(256) / 255 - self.mean) / self.sd).astype(np.float32)
+        return shades[images]
+
+
+class Recipe(msgspec.Struct, frozen=True, kw_only=True):
+    """What was learnt from training rows about how to prepare rows; plain values, so that it can be stored.
+
+    Attributes:
+        columns: the raw columns it expects, in order; their levels say how new text is to be coded.
+        parts: one for each prepared column, in order; empty for images.
+        shades: how to prepare images; None for a table.
+    """
+
+    columns: tuple[Column, ...]
+    parts: tuple[Scaled | Missing | Level | Other, ...] = ()
+    shades: Shaded | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the prepared columns, such as `age`, `age is missing`, `town=Ulm`, `town is other`."""
+        return tuple(part.name for part in self.parts)
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """For each prepared column, the raw column it came from."""
+        return tuple(self.columns[part.source].name for part in self.parts)
+
+    @property
+    def dropped(self) -> tuple[str, ...]:
+        """Raw columns that never varied among the training rows."""
+        used = {part.source for part in self.parts}
+        return tuple(column.name for i, column in enumerate(self.columns) if i not in used and self.shades is None)
+
+
+def fit_recipe(raw: Array, columns: Sequence[Column], rows: Array, *, party: str = "") -> Recipe:
+    """Learn from the given rows how to prepare a table or a stack of images.
+
+    Args:
+        raw: cells, shape (n, columns), or uint8 images, shape (n, channels, height, width).
+        columns: what the columns are; for images, one of kind `pixels`.
+        rows: which rows are for training; no other row is looked at.
+        party: whose rows these are, for errors.
+
+    Raises:
+        DataError: a cell is infinite, or no column varies among these rows.
+    """
+    if raw.ndim == 4:
+        return Recipe(columns=tuple(columns), shades=_fit_shades(raw, rows, party))
+    training = raw[rows]
+    refuse_infinity(training, columns, party)
+    parts = [part for i, column in enumerate(columns) for part in _fit_column(column, i, training[:, i])]
+    if columns and not parts:
+        raise DataError(
+            f"party {party!r}: no column varies among its {len(rows)} training rows, so nothing can be learnt "
+            f"from {', '.join(column.name for column in columns[:5])}; give it other columns or leave it out"
+        )
+    return Recipe(columns=tuple(columns), parts=tuple(parts))
+
+
+def apply_recipe(recipe: Recipe, raw: Array, *, party: str = "") -> Array:
+    """Prepare rows, known or new, as float32.
+
+    Args:
+        recipe: from `fit_recipe`.
+        raw: rows with the columns the recipe was fitted on, categories coded by the same levels.
+        party: whose rows these are, for errors.
+    """
+    if recipe.shades is not None:
+        return recipe.shades.apply(raw)
+    if raw.ndim != 2 or raw.shape[1] != len(recipe.columns):
+        raise DataError(
+            f"party {party!r}: the recipe was fitted on {len(recipe.columns)} columns "
+            f"but the rows have shape {raw.shape}; give the columns it was fitted on, in the same order"
+        )
+    refuse_infinity(raw, recipe.columns, party)
+    prepared = np.empty((len(raw), len(recipe.parts)), dtype=np.float32)
+    for i, part in enumerate(recipe.parts):
+        prepared[:, i] = part.apply(raw[:, part.source])
+    return prepared
+
+
+def refuse_infinity(raw: Array, columns: Sequence[Column], party: str) -> None:
+    """Raise a `DataError` naming the first infinite cell, if there is one."""
+    endless = np.abs(raw) > LARGEST
+    if not endless.any():
+        return
+    row, column = (int(where) for where in np.argwhere(endless)[0])
+    raise DataError(
+        f"party {party!r}, column {columns[column].name!r}: found {raw[row, column]} in row {row + 1}; "
+        "replace infinity by a number, or leave the cell empty to mark it missing"
+    )
+
+
+def _fit_column(column: Column, source: int, cells: Array) -> Iterator[Scaled | Missing | Level | Other]:
+    known = cells[~np.isnan(cells)]
+    if column.kind == "categorical":
+        yield from _fit_levels(column, source, known.astype(np.int64), len(cells))
+    else:
+        yield from _fit_scale(column, source, known.astype(np.float64))
+    if 0 < known.size < cells.size:
+        yield Missing(name=f"{column.name} is missing", source=source, share=1 - known.size / cells.size)
+
+
+def _fit_scale(column: Column, source: int, known: Array) -> Iterator[Scaled]:
+    if known.size == 0:
+        return
+    centre = float(known.mean())
+    usual = np.median(known)  # a value that more than half of the rows have is their median
+    scale = _spread(known - centre)
+    if (known == usual).mean() > _HALF:
+        scale = max(scale, _HALF * _spread(known[known != usual] - usual))
+    if scale > 1 / LARGEST:
+        yield Scaled(name=column.name, source=source, centre=centre, scale=scale)
+
+
+def _spread(away: Array) -> float:
+    """The root of the mean square; scaled before squaring, or tiny distances would underflow to 0."""
+    farthest = np.abs(away).max(initial=0)
+    return float(farthest * np.sqrt(np.mean((away / farthest) ** 2))) if farthest > 0 else 0.0
+
+
+def _fit_levels(column: Column, source: int, known: Array, rows: int) -> Iterator[Level | Other]:
+    codes, counts = np.unique(known, return_counts=True)
+    if len(codes) == 1 and counts[0] == rows:
+        return
+    kept = np.sort(np.argsort(-counts, kind="stable")[:MOST_LEVELS])
+    for code, count in zip(codes[kept].tolist(), counts[kept].tolist(), strict=True):
+        level = column.levels[code] if 0 <= code < len(column.levels) else str(code)
+        yield Level(name=f"{column.name}={level}", source=source, code=code, share=count / rows)
+    if len(kept) < len(codes):
+        named = tuple(codes[kept].tolist())
+        share = 1 - (counts[kept].sum() + rows - known.size) / rows
+        yield Other(name=f"{column.name} is other", source=source, named=named, share=float(share))
+
+
+def _fit_shades(raw: Array, rows: Array, party: str) -> Shaded:
+    counts = np.zeros(256, dtype=np.int64)
+    for some in np.array_split(rows, len(rows) // 4096 + 1):
+        counts += np.bincount(raw[some].ravel(), minlength=256)
+    shades, weights = np.arange(256) / 255, counts / counts.sum()
+    mean = float(shades @ weights)
+    sd = float(np.sqrt((shades - mean) ** 2 @ weights))
+    if sd == 0:
+        raise DataError(f"party {party!r}: every pixel of its training images is the same; give it other images")
+    return Shaded(mean=mean, sd=sd)

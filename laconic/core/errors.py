@@ -1,0 +1,49 @@
+"""The handful of errors a user meets; everything else is a `ValueError` or `TypeError`."""
+
+
+class LaconicError(Exception):
+    """Anything that Laconic raises on purpose; the command line prints it without a stack trace."""
+
+
+class DataError(LaconicError, ValueError):
+    """A party's data cannot be used; names the party, file or column, and what to do."""
+
+
+class PlanError(LaconicError, ValueError):
+    """A plan or setting cannot be used; names the key, what was given and what is allowed."""
+
+
+class WireError(LaconicError):
+    """A blob is not what this package writes, or is beyond the limits."""
+
+
+class StepError(LaconicError):
+    """A step broke its declaration, or failed at a party; names both."""
+
+
+class PartyAbsent(LaconicError):
+    """A party did not answer in time, and the method cannot do without it."""
+
+    def __init__(self, names: tuple[str, ...], step: str) -> None:
+        self.names = names
+        self.step = step
+        parties = " and ".join(names)
+        super().__init__(
+            f"{parties} did not answer the question `{step}` in time; start the party again, raise the "
+            "deadline, or use a method that can do without it (FedOnce can)"
+        )
+
+
+class BudgetSpent(LaconicError):
+    """A run would pass its limit of bytes; what was learnt so far is kept."""
+
+
+class ContractBroken(LaconicError):
+    """A method does not keep the contract; `check_method` says which clause and what it saw."""
+
+
+class MissingExtra(LaconicError, ImportError):
+    """An optional dependency is not installed; names the extra that brings it."""
+
+    def __init__(self, package: str, extra: str) -> None:
+        super().__init__(f"this needs {package}, which is not installed; run: pip install 'laconic[{extra}]'")

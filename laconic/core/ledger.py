@@ -1,0 +1,113 @@
+"""The ledger: what a party gave away, in words a data owner understands, and under what noise."""
+
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+T = TypeVar("T")
+
+
+class Noise(msgspec.Struct, frozen=True, kw_only=True):
+    """The noise put on a release.
+
+    Attributes:
+        mechanism: its name, such as `gaussian`.
+        scale: standard deviation of the noise on each number.
+        sensitivity: how far one unit can move the whole release (L2), or None where that was never bounded.
+        unit: whose influence the sensitivity bounds, such as `one row at this party`.
+        caveat: what this noise does not cover.
+        rate: the chance with which each unit took part; 1 if all did.
+        count: how many such noisy answers were made for one release, each with a fresh draw of who takes part.
+        people: the cut of rows that it is about; cuts are of different people, so that their losses do not add up.
+        proven: whether the sensitivity is proven; False where its authors claim it but the proof does not cover it.
+        secure: whether the noise came from a secure generator; False if whoever knows the run's seed can take it off.
+        once: whether it was drawn once, and all that bears it was worked out from that one noisy value: then only the
+            first release costs.
+    """
+
+    mechanism: str
+    scale: float
+    sensitivity: float | None
+    unit: str
+    caveat: str
+    rate: float = 1.0
+    count: int = 1
+    people: str = "train"
+    proven: bool = True
+    secure: bool = False
+    once: bool = False
+
+    @property
+    def multiplier(self) -> float | None:
+        """The scale of the noise in units of the sensitivity, from which its price follows; None if it has no price."""
+        return None if self.sensitivity is None else self.scale / self.sensitivity
+
+
+class Noised(Generic[T]):
+    """A value with noise on it, ready to leave a party. Only `laconic.privacy` makes these."""
+
+    def __init__(self, value: T, noise: Noise) -> None:
+        self.value = value
+        self.noise = noise
+
+
+def unwrap(value: Any) -> tuple[Any, tuple[Noise | None, ...]]:
+    """A value as it crosses, and the different noises on its parts, None for a part without; looks into dicts.
+
+    Words and whole numbers count as public and bear no noise, as in questions.
+    """
+    if isinstance(value, Noised):
+        return value.value, (value.noise,)
+    if isinstance(value, dict):
+        parts = {key: unwrap(inner) for key, inner in value.items()}
+        noises = dict.fromkeys(noise for _, found in parts.values() for noise in found)
+        return {key: plain for key, (plain, _) in parts.items()}, tuple(noises)
+    return value, () if isinstance(value, str | int | None) else (None,)
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """One kind of release, and how often it was made; without noise it is an open release.
+
+    Attributes:
+        words: what was given, in the step's own words.
+        form: shape and type of the last one.
+        times: how many questions it answered, or asked. bytes: their bytes in all.
+        to: who gets it; None for the other end of the question.
+    """
+
+    phase: str
+    step: str
+    words: str
+    form: str
+    times: int
+    bytes: int
+    noise: Noise | None
+    to: str | None = None
+
+
+class Ledger:
+    """All that one party gave away, one entry for each phase, step and noise."""
+
+    def __init__(self, entries: tuple[Entry, ...] = ()) -> None:
+        self._entries = {_key(entry): entry for entry in entries}
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """The entries in the order of their first release."""
+        return tuple(self._entries.values())
+
+    def write(self, entry: Entry) -> None:
+        """Add a release; the same release made again adds to its count and bytes."""
+        before = self._entries.get(_key(entry))
+        if before is not None:
+            entry = msgspec.structs.replace(entry, times=before.times + entry.times, bytes=before.bytes + entry.bytes)
+        self._entries[_key(entry)] = entry
+
+    def write_parts(self, entry: Entry, noises: tuple[Noise | None, ...]) -> None:
+        """Add a release whose parts bear these noises: an entry for each, all bytes counted with the first."""
+        for number, noise in enumerate(noises or (None,)):
+            self.write(msgspec.structs.replace(entry, noise=noise, bytes=0 if number else entry.bytes))
+
+
+def _key(entry: Entry) -> tuple[str, str, str, Noise | None]:
+    return entry.phase, entry.step, entry.words, entry.noise

@@ -1,0 +1,131 @@
+"""A result: the frozen record of one run, to and from JSON."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from laconic.core.ledger import Noise
+from laconic.core.log import Traffic
+from laconic.core.score import Score
+from laconic.core.task import Task
+
+
+class Look(msgspec.Struct, frozen=True, kw_only=True):
+    """A prediction made part way: what fitting had cost by then, and how good it was on held-out rows."""
+
+    bytes: int
+    rounds: int
+    score: Score
+    metrics: dict[str, float]
+
+
+class Release(msgspec.Struct, frozen=True, kw_only=True):
+    """What left a party, in the step's own words; `noise` is None for an open release.
+
+    Attributes:
+        to: who received it: `hub`, or `peers` for what a question of the hub brought them.
+        covered: in words, what the noise covers and what it does not, or `open release: not protected`.
+    """
+
+    party: str
+    to: str
+    phase: str
+    step: str
+    words: str
+    form: str
+    times: int
+    bytes: int
+    noise: Noise | None
+    covered: str
+
+
+class Price(msgspec.Struct, frozen=True, kw_only=True):
+    """What one person's row may have lost by a run, and what that figure leaves out.
+
+    Attributes:
+        epsilon: of all priced releases together; None if the proof of one does not hold, so that there is no bound.
+        delta: the chance that the loss is greater.
+        people: `shared` if everyone is known to all parties, so that losses add; `disjoint` if to one.
+        accountant: how losses were added up.
+        by_party: the epsilon of each party's priced releases alone, at the same delta.
+        units: whose influence is bounded.
+        caveats: what the priced noise covers, and what it does not.
+        unproven: noise that its proof does not cover, in words.
+        open: releases that no priced noise covers, in words: the epsilon says nothing of them.
+        secure: whether all priced noise came from a secure generator; if not, the seed undoes it.
+    """
+
+    epsilon: float | None
+    delta: float
+    people: str
+    accountant: str
+    by_party: dict[str, float]
+    units: tuple[str, ...]
+    caveats: tuple[str, ...]
+    unproven: tuple[str, ...]
+    open: tuple[str, ...]
+    secure: bool
+
+
+class Absence(msgspec.Struct, frozen=True, kw_only=True):
+    """A party that did not answer a question in time."""
+
+    phase: str
+    round: int
+    step: str
+    party: str
+
+
+class PartyTraffic(msgspec.Struct, frozen=True, kw_only=True):
+    """What crossed between the hub and one party for one step of one phase."""
+
+    phase: str
+    step: str
+    party: str
+    times: int
+    bytes_up: int
+    bytes_down: int
+
+
+class Result(msgspec.Struct, frozen=True, kw_only=True):
+    """One run: what was run, what it scored, what crossed, what was given away."""
+
+    method: dict[str, Any]
+    data: dict[str, Any]
+    parties: tuple[str, ...]
+    hub: str
+    seed: int
+    task: Task
+    score: Score
+    metrics: dict[str, float]
+    align: Traffic
+    fit: Traffic
+    look: Traffic
+    final: Traffic
+    curve: tuple[Look, ...]
+    releases: tuple[Release, ...]
+    wire: tuple[PartyTraffic, ...]
+    absences: tuple[Absence, ...]
+    predictions: str
+    """A digest of the final predictions, to the bit."""
+    stopped: str
+    """Why fitting ended: `finished`, or `byte budget`."""
+    versions: dict[str, str]
+    privacy: Price | None = None
+    """What it cost in privacy; None if nothing that left bore noise with a price."""
+
+    def to_json(self) -> bytes:
+        """One JSON object."""
+        return msgspec.json.encode(self)
+
+    @staticmethod
+    def from_json(text: bytes | str) -> "Result":
+        """Read back what `to_json` wrote."""
+        return msgspec.json.decode(text, type=Result)
+
+    def save(self, path: Path) -> None:
+        """Write the JSON to a file, whole or not at all."""
+        part = path.with_suffix(path.suffix + ".part")
+        part.write_bytes(msgspec.json.format(self.to_json(), indent=2))
+        part.replace(path)

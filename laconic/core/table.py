@@ -1,0 +1,197 @@
+"""The rows of one party, which never leave it: raw cells, ids, labels, named cuts, and the rows as models see them."""
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from laconic.core.columns import Column, Recipe, apply_recipe, fit_recipe, refuse_infinity
+from laconic.core.table_checks import (
+    check_cuts,
+    check_label_variety,
+    check_raw,
+    check_variety,
+    clean_ids,
+    clean_labels,
+)
+from laconic.core.task import Task
+from laconic.core.values import Array
+
+
+class Table:
+    """What one party knows about its people, one row each.
+
+    The cut "train" (and "own", rows that only this party has) is what may be learnt from; "valid" and "test" are for
+    scoring. A table without cuts is all training rows.
+
+    Attributes:
+        raw: cells as floats, shape (rows, columns), NaN where missing, codes for categories; or uint8 images,
+            shape (rows, channels, height, width).
+        columns: what the raw columns are; empty for a label holder that has only labels.
+        ids: whole numbers or text, one a row, no two alike; None when rows are known by position.
+        y: class codes or numbers; None for a party without labels. -1 or NaN marks an unlabelled row of cut "own"
+            or "public".
+        task: what `y` is; None for a party without labels.
+        cuts: row positions by name.
+        party: whose table it is.
+    """
+
+    def __init__(
+        self,
+        raw: Array,
+        columns: Sequence[Column],
+        *,
+        ids: Array | Sequence[str] | Sequence[int] | None = None,
+        y: Array | None = None,
+        task: Task | None = None,
+        cuts: Mapping[str, Array] | None = None,
+        party: str = "",
+        recipe: Recipe | None = None,
+    ) -> None:
+        """Check everything once, here; a table that exists is sound.
+
+        Args:
+            raw: see the class; whole numbers and booleans are taken as floats.
+            columns: see the class.
+            ids: see the class; white space around text is dropped.
+            y: see the class.
+            task: needed with `y`.
+            cuts: see the class.
+            party: see the class.
+            recipe: one that was fitted elsewhere, for rows that come later or are one of many parties' shares; such
+                rows need not vary. None to fit one on this table's training rows.
+
+        Raises:
+            DataError: the data cannot be used; says whose, which column, and what to do.
+        """
+        self.party = party
+        self.raw = _as_cells(np.asarray(raw))
+        self.columns = tuple(columns)
+        check_raw(self.raw, self.columns, party, labelled=y is not None)
+        self.cuts = {name: np.asarray(cut, dtype=np.int64) for name, cut in (cuts or {}).items()}
+        check_cuts(self.cuts, self.rows, party)
+        self.ids = None if ids is None else clean_ids(ids, party)
+        if self.ids is not None and self.ids.shape != (self.rows,):
+            raise ValueError(f"party {party!r}: {len(self.ids)} ids for {self.rows} rows; give one id a row")
+        if y is not None and task is None:
+            raise ValueError(f"party {party!r} has labels but no task; give task=Task(...)")
+        self.task = task
+        self.y = None if y is None or task is None else clean_labels(y, task, self.cuts, self.rows, party)
+        if self.raw.ndim == 2:
+            refuse_infinity(self.raw, self.columns, party)
+        self._given = recipe
+        if recipe is None:
+            check_variety(self.raw, self.columns, self._training_rows, party)
+            if self.y is not None and task is not None:
+                check_label_variety(self.y, task, self._training_rows, party)
+
+    @classmethod
+    def without_rows(cls, party: str) -> "Table":
+        """The table of a party that has no data, such as a server that only puts others' answers together."""
+        return cls(np.empty((0, 0)), (), party=party)
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        return len(self.raw)
+
+    @cached_property
+    def recipe(self) -> Recipe:
+        """How raw columns are prepared: statistics of this party's training rows only."""
+        if self._given is not None:
+            return self._given
+        return fit_recipe(self.raw, self.columns, self._training_rows, party=self.party)
+
+    @cached_property
+    def x(self) -> Array:
+        """All rows as models see them, float32."""
+        return apply_recipe(self.recipe, self.raw, party=self.party)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of one prepared row."""
+        return tuple(self.raw.shape[1:]) if self.raw.ndim == 4 else (len(self.recipe.parts),)
+
+    @cached_property
+    def keys(self) -> Array:
+        """Ids as text, the form in which two parties' ids are compared; row positions when there are no ids."""
+        return (np.arange(self.rows) if self.ids is None else self.ids).astype(str)
+
+    def part(self, rows: str) -> tuple[Array, Array | None]:
+        """The prepared rows of a cut, and their labels if every one of them has one.
+
+        Raises:
+            ValueError: there is no such cut; names those there are.
+        """
+        at = self.cut(rows)
+        if self.y is None:
+            return self.x[at], None
+        y = self.y[at]
+        unknown = np.isnan(y) if y.dtype.kind == "f" else y < 0
+        return self.x[at], None if unknown.any() else y
+
+    def cut(self, rows: str) -> Array:
+        """The row positions of a cut, by its name."""
+        if rows not in self.cuts:
+            there = ", ".join(self.cuts) or "none yet: match the parties' ids first"
+            raise ValueError(f"party {self.party!r} has no cut {rows!r}; it has {there}")
+        return self.cuts[rows]
+
+    def take(self, order: Array, cuts: Mapping[str, Array]) -> "Table":
+        """The given rows in the given order, newly cut; how to prepare them is learnt anew.
+
+        Args:
+            order: positions in this table.
+            cuts: positions in the new table.
+        """
+        return Table(
+            self.raw[order],
+            self.columns,
+            ids=None if self.ids is None else self.ids[order],
+            y=None if self.y is None else self.y[order],
+            task=self.task,
+            cuts=cuts,
+            party=self.party,
+        )
+
+    def to_plain(self) -> dict[str, Any]:
+        """Everything as arrays, text, lists and dicts, to be written to a file and read back by `from_plain`."""
+        text_ids = self.ids is not None and self.ids.dtype.kind == "U"
+        return {
+            "raw": self.raw,
+            "columns": msgspec.to_builtins(self.columns),
+            "ids": self.ids.tolist() if self.ids is not None and text_ids else self.ids,
+            "y": self.y,
+            "task": msgspec.to_builtins(self.task),
+            "cuts": dict(self.cuts),
+            "party": self.party,
+            "recipe": msgspec.to_builtins(self._given),
+        }
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any]) -> "Table":
+        """The table that `to_plain` wrote."""
+        return cls(
+            plain["raw"],
+            msgspec.convert(plain["columns"], tuple[Column, ...]),
+            ids=plain["ids"],
+            y=plain["y"],
+            task=msgspec.convert(plain["task"], Task | None),
+            cuts=plain["cuts"],
+            party=plain["party"],
+            recipe=msgspec.convert(plain["recipe"], Recipe | None),
+        )
+
+    @property
+    def _training_rows(self) -> Array:
+        if not self.cuts:
+            return np.arange(self.rows)
+        none = np.empty(0, dtype=np.int64)
+        return np.concatenate([self.cuts.get("train", none), self.cuts.get("own", none)])
+
+
+def _as_cells(raw: Array) -> Array:
+    keep = raw.dtype.kind == "f" or raw.ndim == 4
+    return raw if keep else raw.astype(np.float64)

@@ -1,0 +1,165 @@
+"""The wire: what crosses between parties, as bytes that hold data and never code.
+
+Values are written as msgpack. An array is one extension: a letter for its type, its shape, and its raw little-endian
+buffer. Reading is strict: a blob is walked before anything is built from it, so that a hostile one costs an error and
+not memory.
+"""
+
+import struct
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from laconic.core.errors import WireError
+from laconic.core.values import Array
+
+_ARRAY = 1
+_TYPES = {letter.encode(): np.dtype(letter).newbyteorder("<") for letter in "?bBhHiIqQefd"}
+_MOST_AXES = 8
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """The most that a blob may hold: bytes, values (an array is one), and lists within lists."""
+
+    bytes: int = 2**31
+    items: int = 100_000
+    depth: int = 16
+
+
+class Question(msgspec.Struct, frozen=True, array_like=True):
+    """What the hub asks a party: a step, when it is asked, and what the step is given."""
+
+    step: str
+    phase: str
+    round: int
+    payload: dict[str, Any]
+
+
+def encode(value: object) -> bytes:
+    """Write arrays, numbers, text, bytes, lists and dicts; anything else is a `WireError`."""
+    try:
+        return _encoder.encode(value)
+    except (TypeError, OverflowError, RecursionError) as problem:
+        raise WireError(f"cannot be sent: {problem}; send arrays, numbers, text, lists or dicts") from problem
+
+
+def decode(blob: bytes, limits: Limits = Limits()) -> Any:  # noqa: B008 (frozen)
+    """Read what `encode` wrote; anything else is a `WireError`."""
+    return _read(_any_decoder, blob, limits)
+
+
+def decode_question(blob: bytes, limits: Limits = Limits()) -> Question:  # noqa: B008 (frozen)
+    """Read a question; a blob of any other form is a `WireError`."""
+    question: Question = _read(_question_decoder, blob, limits)
+    return question
+
+
+def describe(value: object) -> str:
+    """The form of a value in a few words, for ledgers: `float32 512x8`, `3 values`, `nothing`."""
+    if isinstance(value, np.ndarray):
+        return f"{value.dtype} {'x'.join(map(str, value.shape)) or 'number'}"
+    if isinstance(value, dict):
+        return ", ".join(f"{key}: {describe(inner)}" for key, inner in value.items()) or "nothing"
+    if isinstance(value, list | tuple):
+        return f"{len(value)} values"
+    return "nothing" if value is None else type(value).__name__
+
+
+def _read(decoder: msgspec.msgpack.Decoder[Any], blob: bytes, limits: Limits) -> Any:
+    if len(blob) > limits.bytes:
+        raise WireError(f"a blob of {len(blob):,} bytes is over the limit of {limits.bytes:,}")
+    try:
+        _walk(blob, limits)
+        return decoder.decode(blob)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError, struct.error, IndexError) as problem:
+        raise WireError(f"not a readable blob: {problem}") from problem
+
+
+def _pack(value: object) -> object:
+    if isinstance(value, np.ndarray):
+        letter = value.dtype.char.encode()
+        # The platform's own "long" letters (l, L) name the same types as q, Q.
+        letter = {b"l": b"q", b"L": b"Q"}.get(letter, letter)
+        if letter not in _TYPES or value.ndim > _MOST_AXES:
+            raise TypeError(f"an array of {value.dtype} with {value.ndim} axes")
+        head = struct.pack(f"<cB{value.ndim}Q", letter, value.ndim, *value.shape)
+        # Joined from a view: an upload may be as large as a party's table, and `tobytes` would copy it once more.
+        flat = np.ascontiguousarray(value, dtype=_TYPES[letter]).reshape(-1)
+        return msgspec.msgpack.Ext(_ARRAY, b"".join((head, flat.view(np.uint8).data)))
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"a {type(value).__name__}")
+
+
+def _unpack(code: int, data: memoryview) -> Array:
+    if code != _ARRAY:
+        raise WireError(f"unknown extension {code}")
+    letter, axes = struct.unpack_from("<cB", data)
+    if letter not in _TYPES or axes > _MOST_AXES:
+        raise WireError(f"unknown array type {letter!r} or too many axes ({axes})")
+    shape = struct.unpack_from(f"<{axes}Q", data, 2)
+    buffer = data[2 + 8 * axes :]
+    expected = _TYPES[letter].itemsize
+    for side in shape:
+        expected *= side
+    if expected != len(buffer):
+        raise WireError(f"an array of shape {shape} does not fit its {len(buffer)} bytes")
+    flat = np.frombuffer(buffer, dtype=_TYPES[letter])
+    return flat.reshape(shape).astype(_TYPES[letter].newbyteorder("="), copy=True)
+
+
+_encoder = msgspec.msgpack.Encoder(enc_hook=_pack)
+_any_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(ext_hook=_unpack)
+_question_decoder = msgspec.msgpack.Decoder(Question, ext_hook=_unpack)
+
+# For each first byte of msgpack with a length after it: how wide that length is, and what it counts.
+_FIXED = {0xC0: 0, 0xC2: 0, 0xC3: 0, 0xCA: 4, 0xCB: 8, 0xCC: 1, 0xCD: 2, 0xCE: 4, 0xCF: 8}
+_FIXED |= {0xD0: 1, 0xD1: 2, 0xD2: 4, 0xD3: 8, 0xD4: 2, 0xD5: 3, 0xD6: 5, 0xD7: 9, 0xD8: 17}
+_SIZED = {0xC4: (1, 0), 0xC5: (2, 0), 0xC6: (4, 0), 0xC7: (1, 1), 0xC8: (2, 1), 0xC9: (4, 1)}
+_SIZED |= {0xD9: (1, 0), 0xDA: (2, 0), 0xDB: (4, 0)}
+_NESTED = {0xDC: (2, 1), 0xDD: (4, 1), 0xDE: (2, 2), 0xDF: (4, 2)}
+
+
+def _walk(blob: bytes, limits: Limits) -> None:
+    """Count values and depth without building any of them."""
+    at, items = 0, 0
+    open_lists = [1]
+    while open_lists:
+        if open_lists[-1] == 0:
+            open_lists.pop()
+            continue
+        open_lists[-1] -= 1
+        items += 1
+        skip, inside = _next(blob, at)
+        at += skip
+        if at > len(blob) or inside > len(blob) - at:
+            raise WireError("the blob is cut off")
+        if inside:
+            open_lists.append(inside)
+        if items > limits.items or len(open_lists) > limits.depth + 1:
+            raise WireError(f"the blob holds more than {limits.items:,} values or {limits.depth} levels")
+    if at != len(blob):
+        raise WireError(f"{len(blob) - at} bytes too many at the end of the blob")
+
+
+def _next(blob: bytes, at: int) -> tuple[int, int]:
+    """How many bytes the value at `at` takes before what is inside it, and how many values are inside."""
+    first = blob[at]
+    if first < 0x80 or first >= 0xE0:
+        return 1, 0
+    if first < 0x90:
+        return 1, 2 * (first & 0x0F)
+    if first < 0xA0:
+        return 1, first & 0x0F
+    if first < 0xC0:
+        return 1 + (first & 0x1F), 0
+    if first in _FIXED:
+        return 1 + _FIXED[first], 0
+    if first in _SIZED:
+        width, extra = _SIZED[first]
+        return 1 + width + extra + int.from_bytes(blob[at + 1 : at + 1 + width], "big"), 0
+    if first in _NESTED:
+        width, each = _NESTED[first]
+        return 1 + width, each * int.from_bytes(blob[at + 1 : at + 1 + width], "big")
+    raise WireError(f"byte {first:#x} begins no value")

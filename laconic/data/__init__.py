@@ -1,0 +1,1 @@
+"""Where rows come from: public sets, files and frames, and how a set is dealt among parties."""

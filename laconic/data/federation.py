@@ -1,0 +1,73 @@
+"""Several parties' tables, which of them asks the questions, and whether their rows already correspond."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from laconic.core.errors import DataError
+from laconic.core.table import Table
+from laconic.core.task import Task
+from laconic.core.values import Array
+
+_TOGETHER = ("train", "shared", "valid", "test")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Federation:
+    """The tables of all parties, for a simulation or a trial on one machine.
+
+    Attributes:
+        name: of the data, for reports.
+        tables: by party, in a fixed order.
+        hub: the party that runs the script; in a vertical federation the one with the labels.
+        aligned: whether row i of a cut is the same person at every party; if not, ids must be matched first.
+        kind: `vertical` parties have other columns of the same people, `horizontal` ones other people.
+        facts: how the federation was made, as plain values for reports.
+    """
+
+    name: str
+    tables: dict[str, Table]
+    hub: str
+    aligned: bool
+    kind: Literal["vertical", "horizontal"] = "vertical"
+    facts: dict[str, object] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Check that the hub is there, has labels, and that aligned cuts are of one length."""
+        if self.hub not in self.tables:
+            raise DataError(f"the hub {self.hub!r} is not a party; the parties are {', '.join(self.tables)}")
+        if self.tables[self.hub].y is None:
+            raise DataError(f"the hub {self.hub!r} has no labels; give it the label column")
+        if self.aligned and self.kind == "vertical":
+            for cut in _TOGETHER:
+                self._check_lengths(cut)
+
+    @property
+    def task(self) -> Task:
+        """What is to be predicted."""
+        task = self.tables[self.hub].task
+        if task is None:
+            raise DataError(f"the hub {self.hub!r} has no task; give its table one")
+        return task
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All parties, in order."""
+        return tuple(self.tables)
+
+    @property
+    def peers(self) -> tuple[str, ...]:
+        """All parties but the hub, in order."""
+        return tuple(name for name in self.tables if name != self.hub)
+
+    def labels(self, cut: str) -> Array:
+        """The labels of a cut's rows, which only the hub has."""
+        labels = self.tables[self.hub].part(cut)[1]
+        if labels is None:
+            raise DataError(f"rows of cut {cut!r} have no labels at the hub {self.hub!r}")
+        return labels
+
+    def _check_lengths(self, cut: str) -> None:
+        lengths = {name: len(table.cuts[cut]) for name, table in self.tables.items() if cut in table.cuts}
+        if len(set(lengths.values())) > 1:
+            counts = ", ".join(f"{name} {count}" for name, count in lengths.items())
+            raise DataError(f"cut {cut!r} has different numbers of rows at the parties ({counts}); match their ids")

@@ -1,0 +1,77 @@
+"""Whether a column holds numbers or levels, and what to say about a cell that does not fit."""
+
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from laconic.core.errors import DataError
+from laconic.core.values import Array
+
+if TYPE_CHECKING:
+    from pandas import Series
+
+_MOSTLY = 0.5  # a text column with at least this share of numbers was meant to be numeric
+
+
+def guess_kind(series: "Series", party: str) -> Literal["numeric", "categorical"]:
+    """Numbers and dates are numeric; text, true/false and categories are categorical.
+
+    Text whose every cell is a number is numeric.
+
+    Raises:
+        DataError: the cells are text and most are numbers, so the others look like mistakes.
+    """
+    from pandas.api import types
+
+    if types.is_bool_dtype(series.dtype) or series.dtype == "category":
+        return "categorical"
+    if types.is_numeric_dtype(series.dtype) or types.is_datetime64_any_dtype(series.dtype):
+        return "numeric"
+    known = _text(series).dropna()
+    share = float(_numbers(known).notna().mean()) if len(known) else 1.0
+    if share == 1:
+        return "numeric"
+    if share >= _MOSTLY:
+        _refuse_text(series, party)
+    return "categorical"
+
+
+def as_numbers(series: "Series", party: str) -> Array:
+    """The cells as float64, NaN where missing; dates as days since 1970.
+
+    Raises:
+        DataError: a cell is not a number; says which.
+    """
+    from pandas.api import types
+
+    if types.is_datetime64_any_dtype(series.dtype):
+        days = series.dt.tz_localize(None).to_numpy(dtype="datetime64[ns]")
+        numbers = days.astype(np.int64) / (24 * 3600 * 1e9)
+        return np.where(np.isnat(days), np.nan, numbers)
+    if types.is_numeric_dtype(series.dtype):
+        return series.to_numpy(dtype=np.float64, na_value=np.nan)
+    _refuse_text(series, party)
+    return _numbers(_text(series)).to_numpy(dtype=np.float64, na_value=np.nan)
+
+
+def _text(series: "Series") -> "Series":
+    text = series.astype("string").str.strip()
+    return text.mask((text == "").fillna(False))
+
+
+def _numbers(text: "Series") -> "Series":
+    import pandas
+
+    return pandas.to_numeric(text, errors="coerce")
+
+
+def _refuse_text(series: "Series", party: str) -> None:
+    text = _text(series)
+    stray = (text.notna() & _numbers(text).isna()).to_numpy(dtype=bool)
+    if stray.any():
+        row = int(stray.argmax())
+        raise DataError(
+            f"party {party!r}, column {series.name!r}: found {text.iloc[row]!r} in row {row + 1} among numbers "
+            f"({int(stray.sum())} such cells of {len(text)}); correct the cell, leave it empty if it is missing, "
+            f"or say kinds={{{series.name!r}: 'categorical'}} if the column holds names"
+        )

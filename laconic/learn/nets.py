@@ -1,0 +1,243 @@
+"""Small networks as settings: what to build, and how weights get in and out of what was built."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from math import prod
+from typing import Literal, TypeAlias, TypeVar
+
+import msgspec
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from laconic.core.values import Array, Rng, Settings, Weights
+from laconic.learn.layers import Conv, Dropout, Linear
+from laconic.learn.resnet import ResNet
+
+Shape: TypeAlias = tuple[int, ...]
+"""The shape of one row, without the batch axis: (columns,) or (channels, height, width)."""
+
+Final: TypeAlias = Literal["linear", "tanh", "relu"]
+AnyModule = TypeVar("AnyModule", bound=nn.Module)
+
+
+class Mlp(Settings, frozen=True):
+    """A fully connected net with ReLU between its layers; images are flattened.
+
+    Attributes:
+        hidden: widths of the hidden layers; empty for a linear map.
+        dropout: share of hidden values zeroed while training.
+        final: what follows the last layer.
+    """
+
+    hidden: tuple[int, ...] = (64,)
+    dropout: float = 0.0
+    final: Final = "linear"
+
+    def __post_init__(self) -> None:
+        """Refuse widths below 1 and a dropout outside [0, 1)."""
+        _check_widths("hidden", self.hidden)
+        _check_dropout(self.dropout)
+
+    def build(self, shape: Shape, outputs: int) -> nn.Module:
+        """The net for rows of this shape, its weights unset."""
+        return nn.Sequential(nn.Flatten(), *_dense((prod(shape), *self.hidden, outputs), self.dropout, self.final))
+
+    def model(self, shapes: Sequence[Shape], outputs: int) -> nn.Module:
+        """As `build`, for the shapes of a list of inputs, of which there must be one."""
+        return self.build(_only(shapes), outputs)
+
+
+class Cnn(Settings, frozen=True):
+    """Convolutions with ReLU and pooling, then a fully connected net.
+
+    Each pooling halves the sides that are still 4 or longer, so that narrow strips of an image work too.
+
+    Attributes:
+        channels: channels after each convolution.
+        hidden: widths of the fully connected hidden layers.
+        kernel: height and width of each convolution, an odd number.
+        pad: whether images are padded so that a convolution keeps their size; without, each side loses `kernel` - 1.
+        dropout: share of hidden values zeroed while training.
+        final: what follows the last layer.
+    """
+
+    channels: tuple[int, ...] = (32, 64)
+    hidden: tuple[int, ...] = (128,)
+    kernel: int = 3
+    pad: bool = True
+    dropout: float = 0.0
+    final: Final = "linear"
+
+    def __post_init__(self) -> None:
+        """Refuse widths below 1 and a dropout outside [0, 1)."""
+        _check_widths("channels", self.channels)
+        _check_widths("hidden", self.hidden)
+        _check_dropout(self.dropout)
+        if self.kernel < 1 or self.kernel % 2 == 0:
+            raise ValueError(f"kernel must be an odd number from 1 up, not {self.kernel}")
+
+    def build(self, shape: Shape, outputs: int) -> nn.Module:
+        """The net for images of this shape (channels, height, width), its weights unset."""
+        if len(shape) != 3:
+            raise ValueError(f"a Cnn needs rows of shape (channels, height, width), not {shape}; use Mlp for columns")
+        depth, height, width = shape
+        layers: list[nn.Module] = []
+        for channels in self.channels:
+            lost = 0 if self.pad else self.kernel - 1
+            height, width = height - lost, width - lost
+            if min(height, width) < 1:
+                raise ValueError(f"images of shape {shape} are too small for this Cnn; use pad=True or fewer channels")
+            pool = (_pooling(height), _pooling(width))
+            layers += [Conv(depth, channels, self.kernel, pad=self.pad), nn.ReLU(), nn.MaxPool2d(pool)]
+            depth, height, width = channels, height // pool[0], width // pool[1]
+        dense = _dense((depth * height * width, *self.hidden, outputs), self.dropout, self.final)
+        return nn.Sequential(*layers, nn.Flatten(), *dense)
+
+    def model(self, shapes: Sequence[Shape], outputs: int) -> nn.Module:
+        """As `build`, for the shapes of a list of inputs, of which there must be one."""
+        return self.build(_only(shapes), outputs)
+
+
+Net: TypeAlias = Mlp | Cnn | ResNet
+
+
+class Joint(Settings, frozen=True):
+    """The label holder's model: its own columns through a small net, beside what it received, into a head.
+
+    Attributes:
+        own: the net for its own columns; None passes them on as they are.
+        width: how many numbers `own` puts out for a row.
+        head: from own and received numbers, side by side, to the outputs.
+    """
+
+    own: Net | None = None
+    width: int = 32
+    head: Mlp = msgspec.field(default_factory=Mlp)
+
+    def __post_init__(self) -> None:
+        """Refuse a width below 1."""
+        _check_widths("width", (self.width,))
+
+    def model(self, shapes: Sequence[Shape], outputs: int) -> nn.Module:
+        """The joint net for inputs of these shapes: own and received, or received alone if there are no own columns."""
+        *own_shapes, received = shapes
+        if not own_shapes:
+            return Join(None, self.head.build(received, outputs))
+        shape = _only(own_shapes)
+        own = nn.Flatten() if self.own is None else self.own.build(shape, self.width)
+        width = prod(shape) if self.own is None else self.width
+        return Join(own, self.head.build((width + prod(received),), outputs))
+
+
+class Join(nn.Module):
+    """What `Joint` builds; called with (own, received), or with (received) alone if there are no own columns."""
+
+    def __init__(self, own: nn.Module | None, head: nn.Module) -> None:
+        super().__init__()
+        self.own = own
+        self.head = head
+
+    def forward(self, *inputs: Tensor) -> Tensor:
+        """The outputs for rows of own columns and received numbers."""
+        *own, received = inputs
+        if self.own is not None:
+            received = torch.cat((self.own(own[0]), received.flatten(1)), dim=1)
+        outputs: Tensor = self.head(received)
+        return outputs
+
+
+AnyNet: TypeAlias = Net | Joint
+
+
+def default_net(shape: Shape) -> Net:
+    """A fully connected net for columns, a convolutional one for images."""
+    return Cnn() if len(shape) == 3 else Mlp()
+
+
+def make(net: Net, shape: Shape, outputs: int, rng: Rng) -> nn.Module:
+    """Build a net for rows of this shape and draw its first weights."""
+    return initialise(net.build(shape, outputs), rng)
+
+
+def initialise(module: AnyModule, rng: Rng) -> AnyModule:
+    """Draw every weight and bias from U(-b, b) with b = 1 / sqrt(inputs of its layer), and return the module."""
+    for layer in module.modules():
+        weights = list(layer.parameters(recurse=False))
+        for values in weights:
+            bound = weights[0][0].numel() ** -0.5
+            drawn = rng.random(tuple(values.shape), dtype=np.float32) * np.float32(2 * bound) - np.float32(bound)
+            values.data.copy_(torch.from_numpy(drawn))
+    return module
+
+
+def give_chance(module: AnyModule, rng: Rng) -> AnyModule:
+    """Let dropout draw its masks from `rng` from here on, and return the module."""
+    generator = torch_generator(rng)
+    for layer in module.modules():
+        if isinstance(layer, Dropout):
+            layer.generator = generator
+    return module
+
+
+def torch_generator(rng: Rng) -> torch.Generator:
+    """A torch generator that continues the chance of `rng`."""
+    return torch.Generator().manual_seed(int(rng.integers(2**63 - 1)))
+
+
+def weights_of(module: nn.Module) -> Weights:
+    """The module's weights by name, sharing its memory."""
+    return {name: values.detach().numpy() for name, values in module.named_parameters()}
+
+
+def load(module: AnyModule, weights: Weights) -> AnyModule:
+    """Copy weights into a module and return it.
+
+    Copied, not shared: torch's own memory is aligned alike in every process, and fast matrix products round
+    differently on differently aligned memory. In rows, too: what comes back from a file always is.
+
+    Raises:
+        ValueError: an array is missing, unknown, or of the wrong shape; the message names it.
+    """
+    targets = dict(module.named_parameters())
+    if weights.keys() != targets.keys():
+        missing, unknown = sorted(targets.keys() - weights.keys()), sorted(weights.keys() - targets.keys())
+        raise ValueError(f"these weights are not this net's: missing {missing}, unknown {unknown}")
+    for name, values in targets.items():
+        if weights[name].shape != tuple(values.shape):
+            raise ValueError(f"weights {name!r} have shape {weights[name].shape}; this net needs {tuple(values.shape)}")
+        values.data = torch.tensor(np.ascontiguousarray(weights[name]), dtype=values.dtype)
+    return module
+
+
+def to_tensor(x: Array) -> Tensor:
+    """A copy of `x` as float32 in torch's own memory, aligned alike in every process (see `load`)."""
+    return torch.tensor(np.ascontiguousarray(x), dtype=torch.float32)
+
+
+def _dense(widths: Sequence[int], dropout: float, final: Final) -> list[nn.Module]:
+    layers: list[nn.Module] = []
+    for inputs, outputs in pairwise(widths[:-1]):
+        layers += [Linear(inputs, outputs), nn.ReLU(), *([Dropout(dropout)] if dropout else [])]
+    finals: dict[Final, list[nn.Module]] = {"linear": [], "tanh": [nn.Tanh()], "relu": [nn.ReLU()]}
+    return [*layers, Linear(widths[-2], widths[-1]), *finals[final]]
+
+
+def _pooling(side: int) -> int:
+    return 2 if side >= 4 else 1
+
+
+def _only(shapes: Sequence[Shape]) -> Shape:
+    if len(shapes) != 1:
+        raise ValueError(f"this net takes one input, not {len(shapes)} of shapes {list(shapes)}; use Joint to join two")
+    return shapes[0]
+
+
+def _check_widths(name: str, widths: tuple[int, ...]) -> None:
+    if any(width < 1 for width in widths):
+        raise ValueError(f"{name} must be whole numbers from 1 up, not {widths}")
+
+
+def _check_dropout(dropout: float) -> None:
+    if not 0 <= dropout < 1:
+        raise ValueError(f"dropout must be at least 0 and below 1, not {dropout}")

@@ -1,0 +1,60 @@
+"""Local differential privacy: every party clips and noises each row before it leaves, and one model learns from that.
+
+What a stated epsilon costs when nothing else is done. Each party's noise is priced alone; a person known to several
+parties pays at each. Labels stay where they are.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from laconic.core.method import Method, task_of
+from laconic.core.party import Party
+from laconic.core.peers import Peers
+from laconic.core.script import step
+from laconic.core.values import Array
+from laconic.learn.learners import AnyLearner, NetModel
+from laconic.methods.rows import labelled, side_by_side
+from laconic.privacy.local import LocalGaussian
+
+
+class LocalDp(Method, frozen=True):
+    """The label holder learns from its own columns and the noised ones of all others.
+
+    Attributes:
+        noise: what is put on each row; rows to predict are noised as well.
+        learner: the model.
+    """
+
+    noise: LocalGaussian = LocalGaussian(epsilon=8.0)
+    learner: AnyLearner = NetModel()
+
+    @property
+    def rounds(self) -> int:
+        """All columns come in one exchange."""
+        return 1
+
+    def fit(self, hub: Party, peers: Peers, /) -> Iterator[None]:
+        """Collect noised columns and train."""
+        cuts = self.learner.cuts
+        sent = peers.ask(self.give_noised, rows="+".join(cuts))
+        x = {cut: self._beside(hub, cut, [answer[cut] for answer in sent.values()]) for cut in cuts}
+        y = {cut: labelled(hub, cut)[1] for cut in cuts}
+        valid = (x["valid"], y["valid"]) if "valid" in cuts else None
+        hub.memory["model"] = self.learner.fit(task_of(hub), x["train"], y["train"], hub.rng, valid)
+        yield
+
+    def predict(self, hub: Party, peers: Peers, rows: str, /) -> Array:
+        """Collect noised columns of these rows and predict."""
+        sent = peers.ask(self.give_noised, rows=rows)
+        x = self._beside(hub, rows, [answer[rows] for answer in sent.values()])
+        return self.learner.predict(task_of(hub), hub.memory["model"], x)
+
+    @step(takes=None, gives="its columns of the rows asked for, each row clipped and under noise of a stated epsilon")
+    def give_noised(self, party: Party, rows: str) -> dict[str, Any]:
+        """The party's rows under fresh noise, for each of the cuts named, as `train+valid`."""
+        parts = {cut: party.data.part(cut)[0] for cut in rows.split("+")}
+        return {cut: self.noise.put_on(x.reshape(len(x), -1), party, cut) for cut, x in parts.items()}
+
+    @staticmethod
+    def _beside(hub: Party, rows: str, sent: list[Array]) -> Array:
+        return side_by_side([hub.data.part(rows)[0], *sent] if hub.data.columns else sent)

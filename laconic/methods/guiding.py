@@ -1,0 +1,180 @@
+"""Parties that learn by themselves, guided once by the label holder: what one-shot and few-shot VFL share."""
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+import numpy as np
+from torch import nn
+
+from laconic.core.method import task_of
+from laconic.core.party import Party
+from laconic.core.peers import Peers
+from laconic.core.script import step
+from laconic.core.values import Array, Weights
+from laconic.learn import heads
+from laconic.learn.kmeans import cluster
+from laconic.learn.local_learners import AnyLocal, default_extractor, default_local
+from laconic.learn.nets import Joint, Mlp, Net, initialise, load, to_tensor, weights_of
+from laconic.learn.semisupervised import begin, body_of
+from laconic.learn.sgd import Sgd, evaluate
+from laconic.learn.supervised import fit_supervised
+from laconic.methods.guides import AnyGuide, Gradients
+from laconic.methods.rows import labelled, own_rows
+from laconic.methods.splitting import Precision, Splitting
+from laconic.privacy.labels import RandomisedResponse
+
+
+class Guided(Splitting, frozen=True):
+    """Abstract: every party learns an extractor from few told and many untold rows; the label holder a head on top.
+
+    A label holder with columns of its own is one more party, without a wire between. A party keeps its extractor in
+    `net`, the same with its class head in `local`, and the classes it was told or found in `codes`.
+
+    Attributes:
+        net: each party's extractor; None takes one that suits its data.
+        width: how many numbers an extractor puts out for a row.
+        local: how a party learns by itself; None takes what suits its data.
+        guide: how parties are told what to learn.
+        labels: lies put on the labels before anything made from them is sent; None tells the truth.
+        bins: for regression, how many classes labels are put into while parties learn, equally many rows in each.
+        head: the label holder's model of all parties' numbers.
+        trainer: how that model is trained; with patience, parties send numbers for validation rows too.
+        more: go on by split learning over many exchanges, trained like this; None stops here.
+        precision: how exactly numbers are sent.
+    """
+
+    net: Net | None = None
+    width: int = 32
+    local: AnyLocal | None = None
+    guide: AnyGuide = Gradients()
+    labels: RandomisedResponse | None = None
+    bins: int = 8
+    head: Mlp = Mlp(hidden=())
+    trainer: Sgd = Sgd(epochs=100, batch=64, lr=3e-3, decay="cosine", weight_decay=1e-3)
+    more: Sgd | None = None
+    precision: Precision = "float16"
+
+    def __post_init__(self) -> None:
+        """Refuse widths and bins that tell nothing apart, and lies undone by split learning."""
+        if self.width < 1 or self.bins < 2:
+            raise ValueError(f"width must be 1 or more and bins 2 or more, not {self.width} and {self.bins}")
+        if self.labels is not None and self.more is not None:
+            raise ValueError(
+                "labels=RandomisedResponse(...) covers what guides parties, but more=Sgd(...) sends gradients made "
+                "from the true labels of every batch; leave out either labels or more"
+            )
+
+    @step(
+        takes=None,
+        gives="a few numbers for each shared row, made from its columns by a net whose random weights it alone knows",
+    )
+    def begin_and_send(self, party: Party, count: int) -> Array:
+        """Draw the first weights, known to this party alone, and send the first few numbers of each shared row."""
+        self._begin(party)
+        return np.ascontiguousarray(self.numbers(party, "train")[:, :count])
+
+    def told(self, hub: Party) -> tuple[Array, int]:
+        """The classes that parties are to learn, with lies if any, and how many classes there are."""
+        task, y = task_of(hub), labelled(hub, "train")[1]
+        if task.kind == "regression":
+            if self.labels is not None:
+                raise ValueError(
+                    "labels=RandomisedResponse(...) covers classes, but the label is a number: its bins depend on all "
+                    "labels; leave labels out, or turn the label into classes first"
+                )
+            edges = np.unique(np.quantile(y, np.linspace(0, 1, self.bins + 1)[1:-1]))
+            return np.searchsorted(edges, y, side="right"), len(edges) + 1
+        classes = len(task.classes) if task.kind == "multiclass" else 2
+        codes = y.astype(np.int64)
+        return (codes if self.labels is None else self.labels.randomise(codes, classes, hub.rng)), classes
+
+    def cover(self, value: Array) -> Any:
+        """What was worked out from told labels alone, under their noise if they bear any."""
+        return value if self.labels is None else self.labels.cover(value)
+
+    def learn_codes(self, party: Party, codes: Array, classes: int) -> None:
+        """Learn from the shared rows with these classes, and from own rows without."""
+        if "net" not in party.memory:
+            self._begin(party)
+        net, shape = self.extractor(party), party.data.shape
+        body = {f"body.{name}": values for name, values in party.memory["net"].items()}
+        start = begin(net, shape, self.width, classes, party.rng) | body
+        party.memory["codes"] = np.asarray(codes, dtype=np.int64)
+        self.learn_rows(party, start, party.data.part("train")[0], party.memory["codes"], own_rows(party))
+
+    def learn_rows(self, party: Party, start: Weights, x: Array, codes: Array, unlabelled: Array) -> None:
+        """Learn from labelled and unlabelled rows, from the given weights on."""
+        local = self.local or default_local(party.data.shape)
+        found = local.fit(start, self.extractor(party), self.width, x, codes, unlabelled, party.rng)
+        party.memory["local"], party.memory["net"] = found, body_of(found)
+
+    def read_off(self, party: Party, gradients: Array, classes: int) -> Array:
+        """The shared rows' classes, under names of this party's own: gradients of one class point the same way."""
+        return cluster(gradients, classes, party.rng)
+
+    def numbers(self, party: Party, rows: str) -> Array:
+        """The rows of a cut through the extractor, unchanged and in evaluation mode, as they are sent."""
+        x = own_rows(party) if rows == "own" else party.data.part(rows)[0]
+        if len(x) == 0:
+            return self.sent(np.zeros((0, self.width)))
+        return self.sent(evaluate(load(self.bottom(party), party.memory["net"]), [to_tensor(x)]).numpy())
+
+    def sent(self, values: Array) -> Array:
+        """Numbers as exactly as they are sent."""
+        return values.astype(self.precision)
+
+    def shared_numbers(self, party: Party) -> dict[str, Array]:
+        """What the label holder trains its head on: training rows, and validation rows if it looks at them."""
+        cuts = ("train",) if self.trainer.patience is None else ("train", "valid")
+        return {rows: self.numbers(party, rows) for rows in cuts}
+
+    def train_head(self, hub: Party, received: Mapping[str, Mapping[str, Array]]) -> None:
+        """Fit the label holder's head to all parties' numbers and the true labels, which go nowhere."""
+        blocks = ({hub.name: self.shared_numbers(hub)} if hub.data.columns else {}) | dict(received)
+        if not blocks:
+            raise ValueError(f"{hub.name} has no columns of its own and no other party answered: nothing to learn from")
+        joined = {rows: _beside([block[rows] for block in blocks.values()]) for rows in next(iter(blocks.values()))}
+        valid = ([joined["valid"]], labelled(hub, "valid")[1]) if "valid" in joined else None
+        y = labelled(hub, "train")[1]
+        fitted = fit_supervised(
+            self.head, task_of(hub), [joined["train"]], y, self.trainer, hub.rng, valid=valid, what="label holder"
+        )
+        hub.memory["scale"] = {name: values for name, values in fitted.items() if name in (heads.MEAN, heads.SD)}
+        head = {f"head.{name}": values for name, values in fitted.items() if name not in hub.memory["scale"]}
+        own = hub.memory["net"] if hub.data.columns else {}
+        hub.memory["model"] = {f"own.{name}": values for name, values in own.items()} | head
+        hub.memory["means"] = {name: block["train"].mean(axis=0) for name, block in received.items()}
+
+    def predict(self, hub: Party, peers: Peers, rows: str, /) -> Array:
+        """Put the rows through every party's extractor, then through the head; who is lost counts as its mean row."""
+        means = hub.memory["means"]
+        found = peers.only(tuple(means)).tolerant.ask(self.give_outputs, rows=rows)
+        count = len(hub.data.cut(rows))
+        return self.predictions_from(
+            hub, {name: found.get(name, np.tile(mean, (count, 1))) for name, mean in means.items()}, rows
+        )
+
+    def bottom(self, party: Party) -> nn.Module:
+        """A party's extractor."""
+        return self.extractor(party).build(party.data.shape, self.width)
+
+    def top(self, hub: Party, width: int) -> nn.Module:
+        """The label holder's own extractor, if it has columns, and its head."""
+        own = self.extractor(hub) if hub.data.columns else None
+        shapes: list[tuple[int, ...]] = [hub.data.shape, (width,)] if hub.data.columns else [(width,)]
+        return Joint(own=own, width=self.width, head=self.head).model(shapes, task_of(hub).outputs)
+
+    def together(self) -> Sgd:
+        """How split learning goes on afterwards."""
+        return cast("Sgd", self.more)
+
+    def _begin(self, party: Party) -> None:
+        party.memory["net"] = weights_of(initialise(self.bottom(party), party.rng))
+
+    def extractor(self, party: Party) -> Net:
+        """The form of a party's extractor."""
+        return self.net or default_extractor(party.data.shape)
+
+
+def _beside(blocks: list[Array]) -> Array:
+    return np.concatenate(blocks, axis=1).astype(np.float32)

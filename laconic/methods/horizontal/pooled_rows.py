@@ -1,0 +1,30 @@
+"""PooledRows: all rows in one place and one model on them, such as XGBoost. What federation should reach."""
+
+from collections.abc import Iterator
+
+from laconic.core.method import task_of
+from laconic.core.party import Party
+from laconic.core.peers import Peers
+from laconic.core.values import Array
+from laconic.learn.classifier import fit_models, predict_model
+from laconic.learn.classifiers import AnyClassifier, Network
+from laconic.methods.row_pooling import RowPooling
+
+
+class PooledRows(RowPooling, frozen=True):
+    """One model on everybody's rows.
+
+    Attributes:
+        model: what is learnt.
+    """
+
+    model: AnyClassifier = Network()
+
+    def fit(self, hub: Party, peers: Peers, /) -> Iterator[None]:
+        """Collect all rows and learn from them."""
+        hub.memory["model"] = fit_models(self.model, task_of(hub), [self.pool(peers)], hub.rng)[0]
+        yield
+
+    def predict(self, hub: Party, peers: Peers, rows: str, /) -> Array:
+        """Ask the model."""
+        return predict_model(self.model, task_of(hub), hub.memory["model"], hub.data.part(rows)[0])

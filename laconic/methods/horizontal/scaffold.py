@@ -1,0 +1,96 @@
+"""Scaffold: FedAvg that corrects each party's steps by how its gradients differ from everybody's.
+
+Karimireddy, Kale, Mohri, Reddi, Stich, Suresh: SCAFFOLD: Stochastic Controlled Averaging for Federated Learning
+(2020). The parties' controls are renewed as in its option II. In the first exchange all controls are zero: with a
+single one it is FedAvg by plain gradient descent.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from laconic.core.method import task_of
+from laconic.core.party import Party
+from laconic.core.peers import Peers
+from laconic.core.script import step
+from laconic.core.values import Weights
+from laconic.learn.classifier import check_model
+from laconic.learn.classifiers import Network
+from laconic.learn.local import fit_from, mean_of
+from laconic.learn.nets import Net
+from laconic.learn.sgd import Sgd
+from laconic.methods.averaging import Averaging, Local, check_exchanges
+from laconic.methods.rows import labelled
+
+
+class Scaffold(Averaging, frozen=True):
+    """The average of nets whose every step is corrected towards everybody's direction.
+
+    Attributes:
+        net: the form of all nets; None takes a small net that suits the rows.
+        trainer: how a party trains in each exchange; plain gradient descent without momentum, for the controls are
+            worked out from the length of its steps.
+        exchanges: how often models go out and come back.
+    """
+
+    net: Net | None = None
+    trainer: Sgd = Sgd(epochs=10, batch=32, lr=0.05, optimizer="sgd", weight_decay=0.0)
+    exchanges: int = 1
+
+    def __post_init__(self) -> None:
+        """Refuse to exchange nothing, and steps whose length says nothing about the gradient."""
+        check_exchanges(self.exchanges)
+        if self.trainer.optimizer != "sgd" or self.trainer.momentum or self.trainer.decay != "none":
+            raise ValueError("Scaffold needs steps of plain gradient descent; use trainer=Sgd(optimizer='sgd', lr=...)")
+
+    @property
+    def rounds(self) -> int:
+        """Models go out with the question and come back with the answer."""
+        return self.exchanges
+
+    def fit(self, hub: Party, peers: Peers, /) -> Iterator[None]:
+        """Average models and controls again and again."""
+        hub.memory["model"] = self.first(hub)
+        hub.memory["control"] = _zeros(hub.memory["model"])
+        form = Network(net=self.net_for(hub))
+        for _ in range(self.exchanges):
+            answers = peers.ask(self.correct, model=hub.memory["model"], control=hub.memory["control"])
+            for name, one in answers.items():
+                for part in ("model", "change"):
+                    check_model(form, task_of(hub), one[part], hub.data.shape, name)
+            found = list(answers.values())
+            hub.memory["model"] = mean_of([one["model"] for one in found], [float(one["rows"]) for one in found])
+            change = mean_of([one["change"] for one in found], [1.0] * len(found))
+            hub.memory["control"] = {name: old + change[name] for name, old in hub.memory["control"].items()}
+            yield
+
+    @step(
+        takes="the average of all parties' models and of their gradients, from which rows may be guessed at",
+        gives="its model, trained on its rows, the change of its mean gradient, from both of which rows may be guessed "
+        "at, and how many rows it has",
+    )
+    def correct(self, party: Party, model: Weights, control: Weights) -> dict[str, Any]:
+        """Train the average on this party's rows, each step corrected by the controls."""
+        rows = labelled(party, "train")
+        own = party.memory.get("control") or _zeros(model)
+        push = {name: control[name] - own[name] for name in model}
+        trained = fit_from(self.net_for(party), task_of(party), model, rows, self.trainer, party.rng, push=push)
+        party.memory["control"] = self._control(len(rows[1]), model, trained, push)
+        change = {name: party.memory["control"][name] - own[name] for name in model}
+        return {"model": trained, "change": change, "rows": len(rows[1])}
+
+    def local(self) -> Local:
+        """The loss of a party's own rows; the correction is added in `correct`."""
+        return Local(self.net, self.trainer)
+
+    def _control(self, rows: int, model: Weights, trained: Weights, push: Weights) -> Weights:
+        """The mean gradient over the steps just taken: own - control + (model - trained) / (steps x lr)."""
+        length = self.trainer.epochs * -(-rows // self.trainer.batch) * self.trainer.lr
+        if length == 0:
+            return _zeros(model)
+        return {name: (model[name] - trained[name]) / np.float32(length) - push[name] for name in model}
+
+
+def _zeros(model: Weights) -> Weights:
+    return {name: np.zeros_like(values) for name, values in model.items()}

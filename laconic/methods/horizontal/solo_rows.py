@@ -1,0 +1,70 @@
+"""SoloRows: every party learns from its own rows and nothing is put together. What every federation has to beat."""
+
+from collections.abc import Iterator
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from laconic.core.method import Method, task_of
+from laconic.core.party import Party
+from laconic.core.peers import Peers
+from laconic.core.script import step
+from laconic.core.values import Array, Weights
+from laconic.learn.classifier import check_model, fit_models, predict_model
+from laconic.learn.classifiers import AnyClassifier, Network
+from laconic.methods.rows import labelled
+
+
+class SoloRows(Method, frozen=True):
+    """Each party alone, scored as the mean over parties.
+
+    Every row to be predicted is given to one party's model, in turn, so that accuracy and other means over rows are
+    means over parties. Figures that compare rows with each other, such as AUC, mix the models and mean little. Models
+    reach the server to be scored, and for nothing else. Parties without rows are left out.
+
+    Attributes:
+        model: what each party learns.
+    """
+
+    kind: ClassVar[Literal["vertical", "horizontal"]] = "horizontal"
+    tasks: ClassVar[tuple[str, ...]] = ("binary", "multiclass")
+
+    model: AnyClassifier = Network()
+
+    @property
+    def rounds(self) -> int:
+        """Parties are asked once, to learn."""
+        return 1
+
+    def fit(self, hub: Party, peers: Peers, /) -> Iterator[None]:
+        """Let every party learn alone."""
+        peers.ask(self.learn)
+        yield
+
+    def predict(self, hub: Party, peers: Peers, rows: str, /) -> Array:
+        """Collect the models, and let each predict its share of the rows."""
+        task, x = task_of(hub), hub.data.part(rows)[0]
+        answers = peers.ask(self.give_model)
+        models = [
+            check_model(self.model, task, answer, hub.data.shape, name) for name, answer in answers.items() if answer
+        ]
+        if not models:
+            raise ValueError("no party has any rows to learn from; deal the rows anew")
+        predictions = np.zeros(task.shape(len(x)))
+        # Shuffled alike for every look: rows may lie sorted, and then a party would get rows of one kind.
+        order = np.random.default_rng(0).permutation(len(x))
+        for model, some in zip(models, np.array_split(order, len(models)), strict=True):
+            predictions[some] = predict_model(self.model, task, model, x[some])
+        return predictions
+
+    @step(takes=None, gives=None)
+    def learn(self, party: Party) -> None:
+        """Learn from this party's own rows, if it has any."""
+        models = fit_models(self.model, task_of(party), [labelled(party, "train")], party.rng)
+        party.memory["model"] = models[0] if models else {}
+
+    @step(takes=None, gives="its model, trained on its rows, from which rows may be guessed at, to be scored")
+    def give_model(self, party: Party) -> Weights:
+        """The model of this party alone; empty if it has no rows."""
+        model: Weights = party.memory["model"]
+        return model

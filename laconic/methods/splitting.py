@@ -1,0 +1,207 @@
+"""Split learning: parties' nets and the hub's head trained together, one batch at a time.
+
+Each party puts a batch through its net and sends the outputs; the hub puts them through its head, and sends back how
+the loss changes with each output. A question brings the gradients of the batch before and takes the outputs of the next
+one, so that a batch costs one round.
+"""
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from laconic.core.method import Method, task_of
+from laconic.core.party import Party
+from laconic.core.peers import Peers
+from laconic.core.script import step
+from laconic.core.values import Array, Weights
+from laconic.learn import heads
+from laconic.learn.nets import load, to_tensor, weights_of
+from laconic.learn.sgd import Sgd, evaluate
+from laconic.methods.rows import batch_rows, labelled, some_rows
+
+Precision = Literal["float32", "float16"]
+"""How exactly numbers are sent; float16 halves the bytes."""
+
+_LEAK = "gradients of the loss at its outputs for one batch, from which labels can be read"
+
+
+class Splitting(Method, frozen=True):
+    """Abstract: a method that trains parties' nets through a hub's head.
+
+    A party's net is in `party.memory["net"]`, the hub's head in `hub.memory["model"]`, both as plain arrays.
+
+    Attributes:
+        precision: how exactly outputs and gradients are sent.
+    """
+
+    precision: Precision = "float32"
+
+    @abstractmethod
+    def bottom(self, party: Party) -> nn.Module:
+        """The party's net, its weights unset."""
+
+    @abstractmethod
+    def top(self, hub: Party, width: int) -> nn.Module:
+        """The hub's head for its own columns and `width` received numbers, its weights unset."""
+
+    @abstractmethod
+    def together(self) -> Sgd:
+        """How all nets are trained together."""
+
+    @property
+    def repeats(self) -> int:
+        """How many steps everybody takes on one batch before the next one crosses."""
+        return 1
+
+    @step(takes=_LEAK, gives="its net's outputs for one batch of training rows")
+    def exchange(self, party: Party, seed: int, epoch: int, number: int, gradient: Array | None) -> Array:
+        """Learn from the batch before, and put the next one through the net."""
+        if gradient is not None:
+            self.learn(party, gradient)
+        party.memory["batch"] = [seed, epoch, number]
+        with torch.inference_mode():
+            return self._sent(load(self.bottom(party), party.memory["net"])(self.batch_of(party)))
+
+    @step(takes=_LEAK, gives=None)
+    def learn(self, party: Party, gradient: Array) -> None:
+        """Change the net so that the loss of the last batch falls."""
+        module = load(self.bottom(party), party.memory["net"])
+        module.train()
+        state = party.memory.get("optimiser") or self.together().begin(module)
+        for _ in range(self.repeats):
+            module.zero_grad()
+            outputs: Tensor = module(self.batch_of(party))
+            # As outputs.backward(gradient), which would first import half a second's worth of torch.
+            torch.autograd.backward((outputs * to_tensor(gradient)).sum())
+            state = self.together().step(module, state)
+        party.memory["optimiser"] = state
+        party.memory["net"] = weights_of(module)
+
+    @step(takes=None, gives="its net's outputs for the rows asked for")
+    def give_outputs(self, party: Party, rows: str) -> Array:
+        """Put the rows of a cut through the net."""
+        x = to_tensor(party.data.part(rows)[0])
+        return self._sent(evaluate(load(self.bottom(party), party.memory["net"]), [x]))
+
+    @step(takes=None, gives=None)
+    def keep(self, party: Party) -> None:
+        """Remember the net as it is now."""
+        party.memory["kept"] = {name: values.copy() for name, values in party.memory["net"].items()}
+
+    @step(takes=None, gives=None)
+    def go_back(self, party: Party) -> None:
+        """Return to the net that was kept."""
+        party.memory["net"] = party.memory["kept"]
+
+    def train_together(self, hub: Party, peers: Peers) -> Iterator[None]:
+        """Train all nets for the epochs of `together`, from where they are; the best validated ones are kept."""
+        trainer, best = self.together(), _Best()
+        seed = int(hub.rng.integers(2**31))
+        rows, patience = len(hub.data.cut("train")), trainer.patience if len(hub.data.cut("valid")) else None
+        state: Weights = {}
+        gradients: Mapping[str, Array | None] = dict.fromkeys(peers.names)
+        for epoch in range(trainer.epochs):
+            for number in range(-(-rows // trainer.batch)):
+                when = {"seed": seed, "epoch": epoch, "number": number}
+                questions = {name: {**when, "gradient": gradients[name]} for name in peers.names}
+                outputs = peers.ask_each(self.exchange, questions)
+                yield  # All nets have learnt the batches before; this one is under way.
+                gradients, state = self._improve(hub, batch_rows(rows, trainer.batch, **when), outputs, state)
+            if patience is not None:
+                self._teach(peers, gradients)
+                gradients = dict.fromkeys(peers.names)
+                if best.is_over(self._valid_loss(hub, peers), patience, hub, peers, self):
+                    break
+        if any(gradient is not None for gradient in gradients.values()):
+            self._teach(peers, gradients)
+        best.restore(hub, peers, self)
+        yield
+
+    def outputs_for(self, hub: Party, peers: Peers, rows: str) -> Array:
+        """Predictions of the joint model for the rows of a cut."""
+        return self.predictions_from(hub, peers.ask(self.give_outputs, rows=rows), rows)
+
+    def predictions_from(self, hub: Party, outputs: Mapping[str, Array], rows: str) -> Array:
+        """Predictions of the joint model from what parties sent for the rows of a cut."""
+        return heads.to_predictions(task_of(hub), self._through_head(hub, outputs, rows), hub.memory["scale"])
+
+    def batch_of(self, party: Party) -> Tensor:
+        """The rows of the batch that the party was last asked for."""
+        seed, epoch, number = party.memory["batch"]
+        at = party.data.cut("train")
+        return to_tensor(party.data.x[at[batch_rows(len(at), self.together().batch, seed, epoch, number)]])
+
+    def loss_of(self, hub: Party, head: nn.Module, rows: Array, received: Mapping[str, Tensor]) -> Tensor:
+        """The loss of a batch of training rows, given what each party sent for it."""
+        x, y = some_rows(hub, rows)
+        targets = heads.to_targets(task_of(hub), y, hub.memory["scale"])
+        return heads.loss(task_of(hub), head(*_inputs(hub, x, list(received.values()))), targets)
+
+    def _sent(self, outputs: Tensor) -> Array:
+        return outputs.detach().numpy().astype(self.precision)
+
+    def _teach(self, peers: Peers, gradients: Mapping[str, Array | None]) -> None:
+        peers.ask_each(self.learn, {name: {"gradient": gradient} for name, gradient in gradients.items()})
+
+    def _improve(
+        self, hub: Party, rows: Array, outputs: Mapping[str, Array], state: Weights
+    ) -> tuple[dict[str, Array | None], Weights]:
+        """The hub's head learns; how the loss before that changes with each party's outputs."""
+        received = {name: to_tensor(values).requires_grad_() for name, values in outputs.items()}
+        head = load(self.top(hub, sum(values.shape[1] for values in received.values())), hub.memory["model"])
+        head.train()
+        state = state or self.together().begin(head)
+        gradients: dict[str, Array | None] = {}
+        for _ in range(self.repeats):
+            head.zero_grad()
+            torch.autograd.backward(self.loss_of(hub, head, rows, received))
+            state = self.together().step(head, state)
+            gradients = gradients or {name: _gradient(one).astype(self.precision) for name, one in received.items()}
+        hub.memory["model"] = weights_of(head)
+        return gradients, state
+
+    def _valid_loss(self, hub: Party, peers: Peers) -> float:
+        found = self._through_head(hub, peers.ask(self.give_outputs, rows="valid"), "valid")
+        targets = heads.to_targets(task_of(hub), labelled(hub, "valid")[1], hub.memory["scale"])
+        return float(heads.loss(task_of(hub), found, targets))
+
+    def _through_head(self, hub: Party, outputs: Mapping[str, Array], rows: str) -> Tensor:
+        received = [to_tensor(values) for values in outputs.values()]
+        head = load(self.top(hub, sum(values.shape[1] for values in received)), hub.memory["model"])
+        return evaluate(head, _inputs(hub, hub.data.part(rows)[0], received))
+
+
+class _Best:
+    """The lowest validation loss so far; the nets that had it are kept where they are."""
+
+    def __init__(self) -> None:
+        self.loss, self.waited = np.inf, 0
+        self.head: Weights = {}
+
+    def is_over(self, loss: float, patience: int, hub: Party, peers: Peers, script: Splitting) -> bool:
+        self.waited += 1
+        if loss < self.loss:
+            self.loss, self.waited = loss, 0
+            self.head = {name: values.copy() for name, values in hub.memory["model"].items()}
+            peers.ask(script.keep)
+        return self.waited >= patience
+
+    def restore(self, hub: Party, peers: Peers, script: Splitting) -> None:
+        if self.head:
+            hub.memory["model"] = self.head
+            peers.ask(script.go_back)
+
+
+def _inputs(hub: Party, x: Array, received: list[Tensor]) -> list[Tensor]:
+    beside = torch.cat(received, dim=1)
+    return [to_tensor(x), beside] if hub.data.columns else [beside]
+
+
+def _gradient(values: Tensor) -> Any:
+    if values.grad is None:
+        raise ValueError("the head does not depend on what a party sent; use a head with at least one weight for it")
+    return values.grad.numpy()

@@ -1,0 +1,140 @@
+"""Few-shot VFL: one-shot VFL and one exchange more, in which parties learn which of their own rows deserve a label.
+
+Sun, Xu, Yang, Nath, Li, Zhao, Xu, Chen, Roth: Communication-Efficient Vertical Federated Learning with Limited
+Overlapping Samples (2023). Parties send their own rows too. The label holder guesses by attention what the other
+parties would know of them; where a model of one party's numbers and a model of all numbers agree, the row gets a chance
+of a label.
+"""
+
+from collections.abc import Iterator, Mapping
+
+import msgspec
+import numpy as np
+
+from laconic.core.party import Party
+from laconic.core.peers import Peers
+from laconic.core.script import step
+from laconic.core.task import Task
+from laconic.core.values import Array, Weights
+from laconic.learn.attention import Attention
+from laconic.learn.choosing import AnyChoice, PerClass, chances
+from laconic.learn.nets import load, to_tensor
+from laconic.learn.semisupervised import Extractor
+from laconic.learn.sgd import evaluate
+from laconic.learn.supervised import fit_supervised, predict_supervised
+from laconic.methods.guiding import Guided
+from laconic.methods.rows import own_rows
+
+_GIVES = "a few numbers for each shared row, made by a net of its own, from which columns can be guessed"
+_GIVES_OWN = f"{_GIVES}; and the same for each of the people outside the overlap, whom only this party knows"
+_FULL = 255
+
+
+class FewShot(Guided, frozen=True):
+    """Three uploads and two downloads; parties learn by themselves in between, twice.
+
+    Attributes:
+        attention: how the numbers of parties that do not know a row are guessed.
+        choice: how sure the label holder must be of a row.
+        net: each party's extractor; None takes one that suits its data.
+        width: how many numbers an extractor puts out for a row.
+        local: how a party learns by itself; None takes what suits its data.
+        guide: how parties are told what to learn: by gradients, or by the labels themselves.
+        labels: lies put on the labels before anything made from them is sent; None tells the truth.
+        bins: for regression, how many classes labels are put into while parties learn, equally many rows in each.
+        head: the label holder's model of all parties' numbers.
+        trainer: how that model is trained; with patience, parties send numbers for validation rows too.
+        more: go on by split learning over many exchanges, trained like this; None stops here.
+        precision: how exactly numbers are sent.
+    """
+
+    attention: Attention = Attention()
+    choice: AnyChoice = PerClass()
+
+    @property
+    def rounds(self) -> int | None:
+        """One more than the guide needs, unless asked for more."""
+        return self.guide.rounds + 1 if self.more is None else None
+
+    def fit(self, hub: Party, peers: Peers, /) -> Iterator[None]:
+        """Algorithm 1, few-shot, with Algorithm 2 in its middle."""
+        codes, classes = self.told(hub)
+        received = self.guide.teach(self, hub, peers, codes, classes)
+        blocks = dict(received)
+        if hub.data.columns:
+            # From the labels as told, like everybody: what parties are sent next is worked out from this too.
+            self.learn_codes(hub, codes, classes)
+            blocks = {hub.name: {rows: self.numbers(hub, rows) for rows in ("train", "own")}} | blocks
+        sure = self._chances(hub, blocks, codes, classes)
+        questions = {name: {"sure": self.cover(sure[name])} for name in received}
+        received = peers.tolerant.ask_each(self.learn_again, questions)
+        if hub.data.columns:
+            self._expand(hub, sure[hub.name])
+        self.train_head(hub, received)
+        yield
+        if self.more is not None:
+            yield from self.train_together(hub, peers.only(tuple(received)))
+
+    @step(
+        takes="gradients of the loss at its numbers for each shared row, from which nearly all labels can be read",
+        gives=_GIVES_OWN,
+    )
+    def learn_from_gradients(self, party: Party, gradients: Array, classes: int) -> dict[str, Array]:
+        """Read the classes off the gradients, learn, and send shared and own rows."""
+        self.learn_codes(party, self.read_off(party, gradients, classes), classes)
+        return {rows: self.numbers(party, rows) for rows in ("train", "own")}
+
+    @step(takes="the labels of the shared rows, as whole numbers", gives=_GIVES_OWN)
+    def learn_from_labels(self, party: Party, labels: Array, classes: int) -> dict[str, Array]:
+        """Learn the classes told, and send shared and own rows."""
+        self.learn_codes(party, labels, classes)
+        return {rows: self.numbers(party, rows) for rows in ("train", "own")}
+
+    @step(
+        takes="for each of its own rows how sure the label holder is of the class, worked out from labels and from all "
+        "parties' numbers",
+        gives=_GIVES,
+    )
+    def learn_again(self, party: Party, sure: Array) -> dict[str, Array]:
+        """Give own rows labels by these chances, learn again, and send the shared rows."""
+        self._expand(party, sure)
+        return self.shared_numbers(party)
+
+    def _chances(
+        self, hub: Party, blocks: Mapping[str, Mapping[str, Array]], codes: Array, classes: int
+    ) -> dict[str, Array]:
+        """Algorithm 2, InferProb: for each party's own rows the chance of a label, in 255ths."""
+        task = Task(kind="multiclass", classes=tuple(map(str, range(classes))))
+        prior = (np.bincount(codes, minlength=classes) + 1) / (len(codes) + classes)
+        known = {name: block["train"].astype(np.float32) for name, block in blocks.items()}
+
+        trainer = msgspec.structs.replace(self.trainer, patience=None)
+
+        def learn(x: Array) -> Weights:
+            # From told labels alone, so that chances give away no more than what was told.
+            return fit_supervised(self.head, task, [x], codes, trainer, hub.rng)
+
+        joint = learn(np.concatenate(list(known.values()), axis=1))
+        found = {}
+        for name, block in blocks.items():
+            own = block["own"].astype(np.float32)
+            whole = np.concatenate(
+                [own if other == name else self.attention.estimate(own, known[name], known[other]) for other in known],
+                axis=1,
+            )
+            alone = predict_supervised(self.head, task, learn(known[name]), [own])
+            both = predict_supervised(self.head, task, joint, [whole])
+            found[name] = np.rint(_FULL * chances(alone, both, self.choice, prior)).astype(np.uint8)
+        return found
+
+    def _expand(self, party: Party, sure: Array) -> None:
+        """Algorithm 2, ClientUpdateFewshot: some own rows join the labelled ones under the party's own guess."""
+        own, local = own_rows(party), party.memory["local"]
+        chosen = party.rng.random(len(own)) < sure / _FULL
+        x, codes = party.data.part("train")[0], party.memory["codes"]
+        if chosen.any():
+            classes = local["head.bias"].size
+            module = load(Extractor(self.extractor(party), party.data.shape, self.width, classes), local)
+            guesses = evaluate(module, [to_tensor(own[chosen])]).argmax(dim=1).numpy()
+            x, codes = np.concatenate([x, own[chosen]]), np.concatenate([codes, guesses])
+        self.learn_rows(party, local, x, codes, own[~chosen])

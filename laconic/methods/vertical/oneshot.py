@@ -1,0 +1,64 @@
+"""One-shot VFL: parties that share few rows are told once what to learn, and do the rest with rows of their own.
+
+Sun, Xu, Yang, Nath, Li, Zhao, Xu, Chen, Roth: Communication-Efficient Vertical Federated Learning with Limited
+Overlapping Samples (2023). The gradients that come back after the first upload point each class its own way. Parties
+cluster them, which gives them the shared rows' labels, and learn from these and their own unlabelled rows.
+"""
+
+from collections.abc import Iterator
+
+from laconic.core.party import Party
+from laconic.core.peers import Peers
+from laconic.core.script import step
+from laconic.core.values import Array
+from laconic.methods.guiding import Guided
+
+_GIVES = "a few numbers for each shared row, made by a net of its own, from which columns can be guessed"
+
+
+class OneShot(Guided, frozen=True):
+    """Two uploads and one download; parties learn by themselves in between.
+
+    Attributes:
+        net: each party's extractor; None takes one that suits its data.
+        width: how many numbers an extractor puts out for a row.
+        local: how a party learns by itself; None takes what suits its data.
+        guide: how parties are told what to learn: by gradients, or by the labels themselves.
+        labels: lies put on the labels before anything made from them is sent; None tells the truth.
+        bins: for regression, how many classes labels are put into while parties learn, equally many rows in each.
+        head: the label holder's model of all parties' numbers.
+        trainer: how that model is trained; with patience, parties send numbers for validation rows too.
+        more: go on by split learning over many exchanges, trained like this; None stops here.
+        precision: how exactly numbers are sent.
+    """
+
+    @property
+    def rounds(self) -> int | None:
+        """What the guide needs, unless asked for more."""
+        return self.guide.rounds if self.more is None else None
+
+    def fit(self, hub: Party, peers: Peers, /) -> Iterator[None]:
+        """Algorithm 1, one-shot."""
+        codes, classes = self.told(hub)
+        received = self.guide.teach(self, hub, peers, codes, classes)
+        if hub.data.columns:
+            self.learn_codes(hub, codes, classes)
+        self.train_head(hub, received)
+        yield
+        if self.more is not None:
+            yield from self.train_together(hub, peers.only(tuple(received)))
+
+    @step(
+        takes="gradients of the loss at its numbers for each shared row, from which nearly all labels can be read",
+        gives=_GIVES,
+    )
+    def learn_from_gradients(self, party: Party, gradients: Array, classes: int) -> dict[str, Array]:
+        """Read the classes off the gradients, learn, and send the shared rows again."""
+        self.learn_codes(party, self.read_off(party, gradients, classes), classes)
+        return self.shared_numbers(party)
+
+    @step(takes="the labels of the shared rows, as whole numbers", gives=_GIVES)
+    def learn_from_labels(self, party: Party, labels: Array, classes: int) -> dict[str, Array]:
+        """Learn the classes told, and send the shared rows."""
+        self.learn_codes(party, labels, classes)
+        return self.shared_numbers(party)

@@ -1,0 +1,166 @@
+"""RAP: every party mixes its columns by a secret random matrix and sends them once; a server learns from them alone.
+
+The label holder hides its labels too, and decodes what the server predicts. Zhang et al.: RAP: Random Projection is
+What You Need for Vertical Federated Learning. This is obfuscation, not privacy: `laconic.audit.rap` undoes it.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from laconic.core.method import Method, task_of
+from laconic.core.party import Party
+from laconic.core.peers import Peers
+from laconic.core.script import step
+from laconic.core.values import Array, Rng, Weights
+from laconic.learn.learners import AnyLearner, NetModel
+from laconic.learn.rap.labels import draw_label_secret, hidden_classes, hidden_task, hide_labels, reveal_labels
+from laconic.learn.rap.matrices import AnyMatrix, Orthogonal
+from laconic.methods.projecting import GIVES, Secrets, chance, projected
+from laconic.methods.rows import labelled, side_by_side
+from laconic.methods.splitting import Precision
+from laconic.privacy.local import LocalGaussian
+
+_LABELS = "; from the label holder also its labels, two codes a class or mixed with a pseudo label, which can be undone"
+
+
+class Rap(Method, frozen=True):
+    """One upload of mixed columns and hidden labels; the server trains without asking again.
+
+    Attributes:
+        matrix: how columns are mixed: a rotation, or a Gaussian matrix as published.
+        learner: the model that is trained.
+        trains: who trains. With `label holder`, the server hands the mixed columns on to it and no label leaves it.
+        numbers: for a numeric label, one model predicts both hidden numbers, or two models one each, as published.
+        noise: noise on every mixed row, for a stated epsilon; None for none.
+        precision: how exactly mixed columns are sent.
+        secrets: where matrices, codes and pseudo values come from.
+    """
+
+    server: ClassVar[bool] = True
+
+    matrix: AnyMatrix = Orthogonal()
+    learner: AnyLearner = NetModel()
+    trains: Literal["server", "label holder"] = "server"
+    numbers: Literal["one model", "two models"] = "one model"
+    noise: LocalGaussian | None = None
+    precision: Precision = "float32"
+    secrets: Secrets = "seed"
+
+    @property
+    def rounds(self) -> int:
+        """One upload each; a label holder that trains is handed the columns in a second exchange."""
+        return 1 if self.trains == "server" else 2
+
+    def fit(self, hub: Party, peers: Peers, /) -> Iterator[None]:
+        """Algorithm 1, steps 1 to 3."""
+        sent = peers.ask(self.send)
+        holder = _holder(sent)
+        hub.memory["holder"] = holder
+        columns = {cut: _joined(answer["columns"].get(cut) for answer in sent.values()) for cut in self.learner.cuts}
+        if self.trains == "server":
+            label = sent[holder]["label"]
+            hub.memory["classes"] = label["classes"]
+            hub.memory["models"] = self._train(columns, label, hub.rng)
+        else:
+            peers.only((holder,)).ask(self.learn, columns=columns)
+        yield
+
+    def predict(self, hub: Party, peers: Peers, rows: str, /) -> Array:
+        """Algorithm 1, step 4: parties transform, the server predicts, the label holder decodes."""
+        columns = _joined(peers.ask(self.transform, rows=rows).values())
+        holder = hub.memory["holder"]
+        only = peers.only((holder,))
+        if self.trains == "label holder":
+            return np.asarray(only.ask(self.apply, rows=rows, columns=columns)[holder])
+        task = hidden_task(hub.memory["classes"])
+        found = [self.learner.predict(task, model, columns) for model in hub.memory["models"]]
+        hidden = np.column_stack(found).astype(np.float32)
+        return np.asarray(only.ask(self.decode, hidden=hidden)[holder])
+
+    @step(takes=None, gives=GIVES + _LABELS)
+    def send(self, party: Party) -> dict[str, Any]:
+        """The one upload: training rows, and validation rows if the learner looks at them."""
+        answer: dict[str, Any] = {"columns": {}}
+        if self._gives_columns(party):
+            answer["columns"] = {cut: self._mixed(party, cut) for cut in self.learner.cuts}
+        if party.data.task is not None:
+            answer["label"] = self._hidden_labels(party) if self.trains == "server" else {}
+        return answer
+
+    @step(takes=None, gives=GIVES)
+    def transform(self, party: Party, rows: str) -> Any:
+        """The rows of a cut, mixed as those sent before; None from a party that has no columns to send."""
+        return self._mixed(party, rows) if self._gives_columns(party) else None
+
+    @step(
+        takes="the server's predictions of hidden labels",
+        gives="its predictions, decoded: in a test they go back to be scored, and tell the server what codes mean",
+    )
+    def decode(self, party: Party, hidden: Array) -> Array:
+        """Turn predictions of hidden labels into predictions of labels."""
+        return reveal_labels(task_of(party), party.memory["label secret"], hidden)
+
+    @step(takes="all other parties' mixed columns of the rows to learn from", gives=None)
+    def learn(self, party: Party, columns: dict[str, Array]) -> None:
+        """Train at the label holder, on its own columns and the mixed ones of the others."""
+        cuts = {cut: (self._beside(party, cut, columns[cut]), labelled(party, cut)[1]) for cut in self.learner.cuts}
+        x, y = cuts["train"]
+        party.memory["model"] = self.learner.fit(task_of(party), x, y, party.rng, cuts.get("valid"))
+
+    @step(takes="all other parties' mixed columns of the rows asked for", gives="its predictions for those rows")
+    def apply(self, party: Party, rows: str, columns: Array) -> Array:
+        """Predict at the label holder that has trained."""
+        return self.learner.predict(task_of(party), party.memory["model"], self._beside(party, rows, columns))
+
+    def _gives_columns(self, party: Party) -> bool:
+        at_home = self.trains == "label holder" and party.data.task is not None
+        return bool(party.data.columns) and not at_home
+
+    def _mixed(self, party: Party, rows: str) -> Any:
+        mixed = projected(party, rows, self.matrix, self.secrets).astype(self.precision, copy=False)
+        return mixed if self.noise is None else self.noise.put_on(mixed, party, rows)
+
+    def _hidden_labels(self, party: Party) -> dict[str, Any]:
+        task, rng = task_of(party), chance(party, self.secrets)
+        secret = draw_label_secret(task, labelled(party, "train")[1], self.matrix, rng)
+        party.memory["label secret"] = secret
+        hidden = {cut: hide_labels(task, secret, labelled(party, cut)[1], rng) for cut in self.learner.cuts}
+        return {**hidden, "classes": hidden_classes(task)}
+
+    def _train(self, columns: dict[str, Array], label: dict[str, Any], rng: Rng) -> list[Weights]:
+        """One model of the hidden label, or one for each of its two numbers."""
+        task = hidden_task(label["classes"])
+        apart = task.kind == "regression" and self.numbers == "two models"
+        models = []
+        for part in ([0], [1]) if apart else ([0, 1],):
+            y = {cut: _part(label[cut], part) for cut in self.learner.cuts}
+            valid = (columns["valid"], y["valid"]) if "valid" in y else None
+            models.append(self.learner.fit(task, columns["train"], y["train"], rng, valid))
+        return models
+
+    @staticmethod
+    def _beside(party: Party, rows: str, columns: Array) -> Array:
+        return side_by_side([party.data.part(rows)[0], columns]) if party.data.columns else columns
+
+
+def _holder(sent: Mapping[str, Mapping[str, Any]]) -> str:
+    holders = [name for name, answer in sent.items() if "label" in answer]
+    if len(holders) != 1:
+        raise ValueError(
+            f"one party must hold the labels, but {' and '.join(holders) or 'none'} of {', '.join(sent)} do"
+        )
+    return holders[0]
+
+
+def _joined(blocks: Any) -> Array:
+    """What the parties that have columns sent, side by side."""
+    return side_by_side([block.astype(np.float32, copy=False) for block in blocks if block is not None])
+
+
+def _part(hidden: Array, part: list[int]) -> Array:
+    """Codes as they are; of hidden numbers the ones named, a single one without its second axis."""
+    if hidden.ndim == 1:
+        return hidden
+    return hidden[:, part[0]] if len(part) == 1 else hidden

@@ -1,0 +1,99 @@
+"""Run a plan: get its rows, keep its limits, and hand back the result."""
+
+from math import inf
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from laconic.align.exact import ExactMatch
+from laconic.core.errors import PlanError
+from laconic.core.result import Result
+from laconic.core.task import Task
+from laconic.core.values import Listener
+from laconic.data.dataset import Dataset
+from laconic.data.deal import deal
+from laconic.data.federation import Federation
+from laconic.data.files import from_files
+from laconic.data.horizontal import Dirichlet, RowCut, deal_rows
+from laconic.data.sources import load
+from laconic.data.vertical import Cut, usual_cut
+from laconic.plan.keys import closest
+from laconic.plan.promises import keep_budget, refuse_unkept
+from laconic.plan.shape import DataPlan, Plan
+from laconic.privacy.price import People, ledgers_of, price
+from laconic.simulation import simulate
+
+
+def execute(plan: Plan, *, listener: Listener | None = None) -> Result:
+    """Run a plan; the same plan gives the same numbers.
+
+    Args:
+        plan: what to run.
+        listener: told of progress.
+
+    Raises:
+        PlanError: the plan promises what its method cannot keep, or names what is not there.
+        DataError: the rows cannot be used.
+    """
+    refuse_unkept(plan)
+    federation = federation_of(_with_cut(plan), plan.seed)
+    result = simulate(
+        keep_budget(plan, federation),
+        federation,
+        seed=plan.seed,
+        runtime=plan.runtime,
+        align=ExactMatch(test=plan.data.test, valid=plan.data.valid),
+        max_bytes=inf if plan.budget.max_bytes is None else plan.budget.max_bytes,
+        look_every=plan.look_every,
+        listener=listener,
+    )
+    # What was asked for goes beside what was found, so that a result alone is enough to run it again.
+    result = msgspec.structs.replace(result, data=result.data | {"plan": msgspec.to_builtins(plan.data)})
+    return _priced(result, plan)
+
+
+def _with_cut(plan: Plan) -> DataPlan:
+    """The plan's data, with rows dealt instead of columns where the method wants that and no cut was chosen."""
+    if plan.method.kind == "horizontal" and plan.data.cut is None:
+        return msgspec.structs.replace(plan.data, cut=Dirichlet(parties=plan.data.parties))
+    return plan.data
+
+
+def federation_of(data: DataPlan, seed: int) -> Federation:
+    """The parties and their rows, as the plan describes them."""
+    if data.name is None:
+        if isinstance(data.cut, RowCut):
+            raise PlanError("rows of files cannot be dealt: horizontal methods take a public data set (data.name)")
+        return _from_files(data)
+    dataset = load(data.name)
+    if isinstance(data.cut, RowCut):
+        return deal_rows(dataset, data.cut, seed=seed)
+    cut = data.cut or usual_cut(dataset, data.parties)
+    hub = _place(data.hub, dataset, cut)
+    return deal(dataset, cut, hub=hub, overlap=data.overlap, seed=seed, test=data.test, valid=data.valid)
+
+
+def _priced(result: Result, plan: Plan) -> Result:
+    """The result with the price of its noise, if any of it has one."""
+    if not any(release.noise is not None and release.noise.multiplier is not None for release in result.releases):
+        return result
+    people: People = "disjoint" if plan.method.kind == "horizontal" else "shared"
+    paid = price(ledgers_of(result), plan.budget.delta, people, accountant=plan.budget.accountant)
+    return msgspec.structs.replace(result, privacy=paid)
+
+
+def _from_files(data: DataPlan) -> Federation:
+    paths = data.files.values() if isinstance(data.files, dict) else data.files
+    name = ", ".join(Path(path).name for path in paths)
+    task = None if data.task is None else Task(kind=data.task)
+    return from_files(data.files, id=data.id or "", label=data.label or "", kinds=data.kinds, task=task, name=name)
+
+
+def _place(hub: int | str, dataset: Dataset, cut: Cut) -> int:
+    if isinstance(hub, int):
+        return hub
+    names = list(cut.pieces(dataset, np.random.default_rng(0)))
+    if hub not in names:
+        raise PlanError(f"data.hub = {hub!r} is no party; {closest(hub, names, 'The parties are')}")
+    return names.index(hub)

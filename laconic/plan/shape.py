@@ -1,0 +1,124 @@
+"""A run as data: the method, whose rows, the seed, the limits and the runtime, as values that text can hold."""
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from laconic.core.values import Settings
+from laconic.data.horizontal import RowCut
+from laconic.data.vertical import Cut
+from laconic.methods import AnyMethod
+from laconic.privacy.accountants import AnyAccountant, Pld
+from laconic.runtime.forked import Forked
+from laconic.runtime.inprocess import InProcess
+from laconic.runtime.processes import Processes
+
+AnyRuntime: TypeAlias = InProcess | Processes | Forked
+
+
+class DataPlan(Settings, frozen=True, tag=False):
+    """Whose rows: a public data set dealt among parties, or one file a party.
+
+    Attributes:
+        name: a public data set, as `laconic data` lists them; none when files are given.
+        files: one CSV or Parquet file a party, as a list (parties are called by their file) or as party = "file".
+        id: the column that says which person a row is about; the same name in every file.
+        label: the column to predict, in one of the files.
+        kinds: what a column of the files is, numeric or categorical, where that should not be guessed.
+        task: what the label is; none to tell from its cells.
+        parties: among how many a public data set is dealt, if `cut` is not set.
+        cut: how its columns, or for horizontal methods its rows, are dealt; none for equal shares of a table's columns,
+            quadrants or bands of images, or rows with label skew.
+        hub: which party has the labels of a public data set, by its place from 0 or by name.
+        overlap: how many training rows all parties share, or which share if below 1; none for all.
+        test: share of the rows to score on; a public data set with an official test set uses that.
+        valid: share of the other rows that methods may use to stop early.
+    """
+
+    name: str | None = None
+    files: tuple[str, ...] | dict[str, str] = ()
+    id: str | None = None
+    label: str | None = None
+    kinds: dict[str, Literal["numeric", "categorical"]] = msgspec.field(default_factory=dict)
+    task: Literal["binary", "multiclass", "regression"] | None = None
+    parties: int = 3
+    cut: Cut | RowCut | None = None
+    hub: int | str = 0
+    overlap: int | float | None = None
+    test: float = 0.2
+    valid: float = 0.1
+
+    def __post_init__(self) -> None:
+        """Refuse two sources or none, files without the columns that join them, and shares that leave no rows."""
+        if (self.name is None) == (not self.files):
+            raise ValueError(
+                "name a public data set (name, see `laconic data`) or your own files (files), one of the two"
+            )
+        if self.files and (self.id is None or self.label is None):
+            raise ValueError(
+                "files need id (the column that says who a row is about) and label (the column to predict)"
+            )
+        if self.parties < 1:
+            raise ValueError(f"parties must be 1 or more, not {self.parties}")
+        for share, value in (("test", self.test), ("valid", self.valid)):
+            if not 0 < value < 1:
+                raise ValueError(f"{share} is a share of the rows above 0 and below 1, not {value}")
+        if self.overlap is not None and self.overlap <= 0:
+            raise ValueError(f"overlap is a number of rows, or a share below 1, not {self.overlap}")
+
+
+class Budget(Settings, frozen=True, tag=False):
+    """Limits that a run must keep, or it is refused or ends early.
+
+    Attributes:
+        max_bytes: fitting stops before more than this many bytes have crossed; none for no limit.
+        epsilon: the most privacy loss that any person's row may suffer by all that bears priced noise, such as
+            released models; what bears none is listed beside it. None for no promise.
+        delta: the chance, for each person, that the promise of epsilon fails.
+        split: each party's share of epsilon by name, in any unit; a party not named has share 1.
+        accountant: how losses add up.
+    """
+
+    max_bytes: int | None = None
+    epsilon: float | None = None
+    delta: float = 1e-5
+    split: dict[str, float] = msgspec.field(default_factory=dict)
+    accountant: AnyAccountant = Pld()
+
+    def __post_init__(self) -> None:
+        """Refuse limits that nothing could keep."""
+        if self.max_bytes is not None and self.max_bytes < 1:
+            raise ValueError(f"max_bytes must be 1 or more, not {self.max_bytes}")
+        if self.epsilon is not None and not self.epsilon > 0:
+            raise ValueError(f"epsilon must be above 0, not {self.epsilon}; leave it out for no promise")
+        if not 0 < self.delta < 1:
+            raise ValueError(f"delta is a chance above 0 and below 1, not {self.delta}")
+
+
+class Plan(Settings, frozen=True, tag=False):
+    """All that decides a run: two runs of one plan give the same numbers.
+
+    Attributes:
+        method: what is run, with all its settings.
+        data: whose rows.
+        seed: all chance comes from it, and so does which rows are held out.
+        look_every: score the model after every so many turns of fitting; none scores it at the end only.
+        budget: limits that the run must keep.
+        runtime: where the parties are.
+    """
+
+    method: AnyMethod
+    data: DataPlan
+    seed: int = 0
+    look_every: int | None = None
+    budget: Budget = Budget()
+    runtime: AnyRuntime = InProcess()
+
+    def __post_init__(self) -> None:
+        """Refuse a seed that random generators refuse, and looks that never come."""
+        if self.seed < 0:
+            raise ValueError(f"seed must be 0 or more, not {self.seed}")
+        if self.look_every is not None and self.look_every < 1:
+            raise ValueError(
+                f"look_every must be 1 or more, not {self.look_every}; leave it out to score at the end only"
+            )

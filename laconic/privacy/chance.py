@@ -1,0 +1,82 @@
+"""Chance for privacy: from a secure generator where privacy is claimed, from a seed where a study must repeat."""
+
+from math import log1p, pi
+from ssl import RAND_bytes
+from typing import Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from laconic.core.values import Array, Rng
+from laconic.learn.nets import torch_generator
+
+
+class Chance(Protocol):
+    """Where noise, and the choice of who takes part, come from."""
+
+    def normal(self, size: int) -> Tensor:
+        """Standard normal numbers, float32."""
+        ...
+
+    def uniform(self, size: int) -> Array:
+        """Numbers above 0 and at most 1, float64."""
+        ...
+
+
+class SecureChance:
+    """Chance from OpenSSL's secure generator, which the operating system seeds: nobody can repeat it, nor its owner.
+
+    As strong as asking the operating system for every byte, and many times as fast; it seeds itself anew after a fork.
+    """
+
+    def normal(self, size: int) -> Tensor:
+        """Standard normal numbers (Box and Muller), with tails as far as 6.6 standard deviations."""
+        pairs = (size + 1) // 2
+        words = torch.frombuffer(bytearray(RAND_bytes(8 * pairs)), dtype=torch.int32)
+        radius = words[:pairs].double().add_(2**31 + 1).mul_(2.0**-32).log_().mul_(-2).sqrt_().float()
+        angle = words[pairs:].float().mul_(pi * 2.0**-31)
+        return torch.cat((radius * angle.cos(), radius * angle.sin()))[:size]
+
+    def uniform(self, size: int) -> Array:
+        """Numbers above 0 and at most 1, with 53 random bits each."""
+        return ((np.frombuffer(RAND_bytes(8 * size), dtype=np.uint64) >> np.uint64(11)) + 1) * 2.0**-53
+
+
+class SeededChance:
+    """Chance that a seed repeats: for studies and tests. Whoever knows the seed can take the noise off."""
+
+    def __init__(self, rng: Rng) -> None:
+        self._rng = rng
+        self._generator = torch_generator(rng)
+
+    def normal(self, size: int) -> Tensor:
+        """Standard normal numbers."""
+        return torch.randn(size, generator=self._generator)
+
+    def uniform(self, size: int) -> Array:
+        """Numbers above 0 and at most 1."""
+        return 1.0 - self._rng.random(size)
+
+
+def chance_from(rng: Rng, seeded: bool) -> Chance:
+    """Chance that repeats with `rng`, or secure chance that never repeats."""
+    return SeededChance(rng) if seeded else SecureChance()
+
+
+def poisson_sample(rows: int, rate: float, chance: Chance) -> Tensor:
+    """The numbers of the rows that take part, each with chance `rate`, independently of the others.
+
+    Draws the gaps between them, so that the cost grows with those who take part and not with all.
+    """
+    if rate >= 1:
+        return torch.arange(rows)
+    likely = int(rows * rate + 6 * (rows * rate) ** 0.5 + 8)
+    places: list[Array] = []
+    last = -1
+    while last < rows:
+        gaps = np.floor(np.log(chance.uniform(likely)) / log1p(-rate)).astype(np.int64) + 1
+        places.append(last + np.cumsum(np.minimum(gaps, rows + 1)))
+        last = int(places[-1][-1])
+    drawn = np.concatenate(places)
+    return torch.from_numpy(drawn[drawn < rows])

@@ -1,0 +1,225 @@
+"""Clipping and noise on what a party's net puts out, batch after batch: what is covered, for whom, and what is not.
+
+A net that is trained on a row without noise carries that row into what it puts out for every other row. Noise on each
+row's own numbers then covers nothing that can be stated. So there are three sound ways: let no net learn from rows
+without noise (`RowsOnce`), let it learn by private steps (`PrivateSteps`, in its own file), or bound the whole
+message (`BatchClip`). `AsPublished` is the VIM paper's way, for comparison, and `PureNoise` what any of them has to
+beat.
+"""
+
+from abc import abstractmethod
+from math import inf
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from laconic.core.ledger import Noise, Noised
+from laconic.core.party import Party
+from laconic.core.values import Array, Settings, Weights
+from laconic.learn.descent import Descent, start_descent
+from laconic.learn.nets import Net
+from laconic.privacy.chance import Chance, chance_from
+from laconic.privacy.dpsgd import UNCOVERED
+from laconic.privacy.encoders import PrivateEncoder
+from laconic.privacy.local import clip_rows
+from laconic.privacy.release import write_model
+
+LABELS = "labels are not covered, and what the hub sends down gives them away"
+
+
+class Protection(Settings, frozen=True):
+    """Abstract: what is put on everything a party sends."""
+
+    freezes: ClassVar[bool] = False
+    """Whether nets stay as they are drawn, so that every row is sent once and the hub needs no further round."""
+
+    @abstractmethod
+    def release(self, values: Array, party: Party, rows: str) -> Noised[Array] | Array:
+        """What leaves the party in place of these numbers, one row each, of the cut named."""
+
+    def learn_encoder(self, party: Party) -> Weights | None:
+        """What takes the place of the party's net from the beginning; None leaves the net."""
+        return None
+
+    def encode(self, party: Party, x: Array, width: int) -> Array | None:
+        """Rows through what took the net's place, `width` numbers each; None leaves them to the net."""
+        return None
+
+    def descent(self, net: Net, outputs: int, party: Party, x: Array, steps: int) -> Descent:
+        """The party's net, at work on one batch for so many steps."""
+        memory = party.memory
+        return start_descent(net, outputs, memory["net"], memory["velocity"], x, party.rng)
+
+
+class Clipped(Protection, frozen=True):
+    """Abstract: Gaussian noise of standard deviation `sigma` times `clip` on numbers clipped to length `clip`.
+
+    Attributes:
+        clip: the greatest length.
+        sigma: standard deviation of the noise in units of `clip`.
+        seeded: take the noise from the run's seed, so that a study can be repeated; whoever knows the seed can then
+            take it off. Otherwise it comes from a secure generator.
+    """
+
+    clip: float
+    sigma: float
+    seeded: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse a clip or a noise that bounds or hides nothing."""
+        if not 0 < self.clip < inf:
+            raise ValueError(f"clip must be above 0, not {self.clip}")
+        if not 0 < self.sigma < inf:
+            raise ValueError(f"sigma must be above 0, not {self.sigma}; leave privacy out for no noise")
+
+    @property
+    def scale(self) -> float:
+        """Standard deviation of the noise on each number."""
+        return self.sigma * self.clip
+
+
+class RowsOnce(Clipped, frozen=True):
+    """Every row gets its noise once, under a net that never learns: sound, and nothing adds up however long one trains.
+
+    The unit is one row at one party, replaced by any other. A person with a row at each of M parties pays more, by the
+    root of M. The recipe that prepares columns (their means and spreads) is taken as public.
+
+    Attributes:
+        rows: `all` noises rows to be predicted too, once each; `training` leaves those open, as the ledger then says.
+        encoder: an encoder with a price of its own in place of the net; None takes the net as it was drawn.
+    """
+
+    rows: Literal["all", "training"] = "all"
+    encoder: PrivateEncoder | None = None
+
+    freezes: ClassVar[bool] = True
+
+    def release(self, values: Array, party: Party, rows: str) -> Noised[Array] | Array:
+        """The rows of a cut with the noise that is theirs: asked again, a party says the same again."""
+        if self.rows == "training" and rows != "train":
+            return clip_rows(values, self.clip).astype(values.dtype)
+        kept = party.memory.setdefault("noisy", {})
+        if rows not in kept:
+            # Not from the question's own chance: a look must not change what a later question is told.
+            own = np.random.default_rng([party.memory["secret"], *rows.encode()])
+            kept[rows] = add_noise(clip_rows(values, self.clip), self.scale, chance_from(own, self.seeded), values)
+        return Noised(kept[rows], self._words(rows))
+
+    def learn_encoder(self, party: Party) -> Weights | None:
+        """Learn the encoder from the training rows, and write its price in the ledger."""
+        if self.encoder is None:
+            return None
+        x = party.data.part("train")[0]
+        weights = self.encoder.fit(x, party.rng)
+        noises = self.encoder.noise(len(x))
+        write_model(party, "begin", "its encoder, as far as what it sends shows it", weights, noises)
+        return weights
+
+    def encode(self, party: Party, x: Array, width: int) -> Array | None:
+        """Rows through the encoder; zeros beside them if it has fewer numbers to give, being for few columns."""
+        if self.encoder is None:
+            return None
+        found = self.encoder.encode(party.memory["net"], x)[:, :width]
+        return np.pad(found, ((0, 0), (0, width - found.shape[1])))
+
+    def _words(self, rows: str) -> Noise:
+        return Noise(
+            mechanism="gaussian",
+            scale=self.scale,
+            sensitivity=2 * self.clip,
+            unit="one row at this party, replaced by any other",
+            caveat=f"covers each row's numbers, drawn once, by an encoder that saw no row without noise; {UNCOVERED}",
+            people=rows,
+            secure=not self.seeded,
+            once=True,
+        )
+
+
+class BatchClip(Clipped, frozen=True):
+    """The whole message of a round is clipped to one length and gets fresh noise: sound, whatever nets learn.
+
+    The unit is all rows of one party, replaced by any others; every message, for training or prediction, counts.
+    """
+
+    def release(self, values: Array, party: Party, rows: str) -> Noised[Array] | Array:
+        """The message, clipped whole, with fresh noise."""
+        clipped = clip_rows(values.reshape(1, -1), self.clip).reshape(values.shape)
+        noisy = add_noise(clipped, self.scale, chance_from(party.rng, self.seeded), values)
+        return Noised(noisy, self._words())
+
+    def _words(self) -> Noise:
+        return Noise(
+            mechanism="gaussian",
+            scale=self.scale,
+            sensitivity=2 * self.clip,
+            unit="all rows of this party, replaced by any others",
+            caveat=f"covers each message as a whole, whatever the net learnt before; {LABELS}",
+            people="every row",
+            secure=not self.seeded,
+        )
+
+
+class AsPublished(Clipped, frozen=True):
+    """The VIM paper's mechanism, for comparison: each row clipped, fresh noise each time, training rows only.
+
+    Its epsilon does not hold: nets are trained on rows without noise, so that a row moves the messages of all others; a
+    replaced row moves its own by 2 `clip` and not by `clip`; and batches are known to all, so that being drawn into one
+    hides nothing. `price(..., trust_claims=True, accountant=Rdp())` prints the paper's own figure.
+    """
+
+    def release(self, values: Array, party: Party, rows: str) -> Noised[Array] | Array:
+        """Training rows clipped and noised; others as they are."""
+        if rows != "train":
+            return values
+        chance = chance_from(party.rng, self.seeded)
+        noisy = add_noise(clip_rows(values, self.clip), self.scale, chance, values)
+        return Noised(noisy, self._words(len(values) / len(party.data.cut("train"))))
+
+    def _words(self, share: float) -> Noise:
+        return Noise(
+            mechanism="gaussian",
+            scale=self.scale,
+            sensitivity=self.clip,
+            unit="one row's own message, as published",
+            caveat="NOT PRIVATE: the net learns from rows without noise, so that one row moves the messages of all "
+            f"others; rows to be predicted are sent as they are; {LABELS}",
+            rate=share,
+            proven=False,
+            secure=not self.seeded,
+        )
+
+
+class PureNoise(Protection, frozen=True):
+    """Noise and nothing else in place of what a net puts out: what a private score has to beat to mean anything.
+
+    Attributes:
+        scale: standard deviation of the noise.
+        rows: `training` sends nets' true outputs for rows to be predicted; `all` never sends any.
+    """
+
+    scale: float
+    rows: Literal["all", "training"] = "training"
+
+    def __post_init__(self) -> None:
+        """Refuse a scale below 0."""
+        if not 0 <= self.scale < inf:
+            raise ValueError(f"scale must be 0 or more, not {self.scale}")
+
+    def release(self, values: Array, party: Party, rows: str) -> Noised[Array] | Array:
+        """Noise of the same shape."""
+        if self.rows == "training" and rows != "train":
+            return values
+        noise = Noise(
+            mechanism="gaussian",
+            scale=self.scale,
+            sensitivity=None,
+            unit="nobody",
+            caveat="noise alone, which carries nothing of any row: a baseline, not a way to learn",
+        )
+        return Noised(add_noise(np.zeros_like(values), self.scale, chance_from(party.rng, True), values), noise)
+
+
+def add_noise(clipped: Array, scale: float, chance: Chance, like: Array) -> Array:
+    """The numbers with Gaussian noise on each, as exactly as `like` is kept."""
+    drawn = chance.normal(clipped.size).numpy().reshape(clipped.shape)
+    return (clipped + drawn * np.float32(scale)).astype(like.dtype)

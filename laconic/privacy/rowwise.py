@@ -1,0 +1,241 @@
+"""The sum of all rows' gradients, each first clipped in length, at nearly the cost of a plain gradient.
+
+A linear layer's gradient for one row is an outer product, whose length is known without building it; so one pass back
+gives all lengths, and one product a layer the clipped sum. Goodfellow: Efficient per-example gradient computations
+(2015); Li, Tramer, Liang, Hashimoto: Large language models can be strong differentially private learners (2022); Bu,
+Wang, Zha, Karypis: Differentially private optimization on large model at small cost (2023).
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, grad, vmap
+from torch.nn import functional
+
+from laconic.learn import layers
+
+Loss = Callable[[Tensor, Tensor], Tensor]
+_MIXING = (nn.modules.batchnorm._BatchNorm,)
+_LINEAR = (layers.Linear, nn.Linear)
+_PIECE = 128
+"""So many rows at a time where something is built for each row: more would not fit the processor's cache."""
+
+
+class Clipped(NamedTuple):
+    """The clipped sum by parameter name, and how long each row's gradient was before."""
+
+    sums: dict[str, Tensor]
+    lengths: Tensor
+
+
+class RowGradients:
+    """Clipped gradient sums of one module, by the quickest exact way for each of its layers.
+
+    Linear and plain two-dimensional convolution layers go by ghost norms. Any other layer with weights has its rows'
+    gradients built by `torch.func`; so has the whole module if layers share weights, are used twice in a pass, or
+    hold both weights and further layers.
+    """
+
+    def __init__(self, module: nn.Module, loss: Loss) -> None:
+        """Take the module apart.
+
+        Args:
+            module: what is trained; layers in which rows of a batch see each other are refused.
+            loss: the mean of a loss over rows, of (outputs, targets).
+        """
+        self.module, self.loss = module, loss
+        self.layers = {name: layer for name, layer in module.named_modules() if list(layer.parameters(recurse=False))}
+        for name, layer in module.named_modules():
+            if isinstance(layer, _MIXING):
+                raise ValueError(
+                    f"layer {name!r} ({type(layer).__name__}) mixes the rows of a batch, so no row's gradient is its "
+                    "own; use GroupNorm or LayerNorm"
+                )
+        owned = [id(values) for layer in self.layers.values() for values in layer.parameters(recurse=False)]
+        nested = any(list(layer.children()) for layer in self.layers.values())
+        self.plain = not nested and len(owned) == len(set(owned))
+        linear = self.plain and all(isinstance(layer, _LINEAR) for layer in self.layers.values())
+        self.piece = None if linear else _PIECE
+
+    def clipped_sum(self, inputs: Sequence[Tensor], targets: Tensor, clip: float) -> Clipped:
+        """Clip each row's gradient to length `clip`, and add them up."""
+        if self.piece is None:
+            return self._clipped_piece(inputs, targets, clip)
+        pieces = [torch.split(values, self.piece) for values in (targets, *inputs)]
+        parts = [self._clipped_piece(taken, aims, clip) for aims, *taken in zip(*pieces, strict=True)]
+        sums = {name: _added([part.sums[name] for part in parts]) for name in parts[0].sums}
+        return Clipped(sums, torch.cat([part.lengths for part in parts]))
+
+    def _clipped_piece(self, inputs: Sequence[Tensor], targets: Tensor, clip: float) -> Clipped:
+        if self.plain:
+            seen, outputs = self._forward(inputs)
+            if all(len(calls) == 1 for calls in seen.values()):
+                return self._by_layer({name: calls[0] for name, calls in seen.items()}, outputs, targets, clip)
+        return self._by_row(inputs, targets, clip)
+
+    def _forward(self, inputs: Sequence[Tensor]) -> tuple[dict[str, list[tuple[Tensor, Tensor]]], Tensor]:
+        """The module's outputs, and what went in and out of each layer at each of its calls."""
+        seen: dict[str, list[tuple[Tensor, Tensor]]] = {name: [] for name in self.layers}
+        hooks = [layer.register_forward_hook(_watch(seen[name])) for name, layer in self.layers.items()]
+        try:
+            outputs: Tensor = self.module(*inputs)
+        finally:
+            for hook in hooks:
+                hook.remove()
+        return seen, outputs
+
+    def _by_layer(
+        self, seen: dict[str, tuple[Tensor, Tensor]], outputs: Tensor, targets: Tensor, clip: float
+    ) -> Clipped:
+        # Of the mean loss, a row has the share 1 / rows: take it times rows.
+        total = self.loss(outputs, targets) * len(targets)
+        slopes = torch.autograd.grad(total, [given for _, given in seen.values()])
+        with torch.no_grad():
+            parts = {
+                name: _rule(self.layers[name], taken)(self.layers[name], taken, slope)
+                for (name, (taken, _)), slope in zip(seen.items(), slopes, strict=True)
+            }
+            lengths = _added([part.squares() for part in parts.values()]).sqrt()
+            weights = _shrink(lengths, clip)
+            sums = {
+                f"{name}.{key}".lstrip("."): values
+                for name, part in parts.items()
+                for key, values in part.weighted(weights).items()
+            }
+        return Clipped(sums, lengths)
+
+    def _by_row(self, inputs: Sequence[Tensor], targets: Tensor, clip: float) -> Clipped:
+        each = row_gradients(self.module, self.loss, inputs, targets)
+        lengths = _squares(each).sqrt()
+        weights = _shrink(lengths, clip)
+        return Clipped({name: torch.tensordot(weights, values, 1) for name, values in each.items()}, lengths)
+
+
+def row_gradients(module: nn.Module, loss: Loss, inputs: Sequence[Tensor], targets: Tensor) -> dict[str, Tensor]:
+    """Every row's own gradient, by parameter name, with a first axis for rows: exact for any module, and slow."""
+    weights = {name: values.detach() for name, values in module.named_parameters()}
+
+    def of_one(weights: dict[str, Tensor], target: Tensor, *row: Tensor) -> Tensor:
+        outputs = functional_call(module, weights, tuple(x.unsqueeze(0) for x in row))
+        return loss(outputs, target.unsqueeze(0))
+
+    found: dict[str, Tensor] = vmap(grad(of_one), (None, 0, *(0 for _ in inputs)), randomness="different")(
+        weights, targets, *inputs
+    )
+    return found
+
+
+class _Part(Protocol):
+    """One layer's gradients of all rows."""
+
+    def squares(self) -> Tensor:
+        """Their squared lengths."""
+        ...
+
+    def weighted(self, weights: Tensor) -> dict[str, Tensor]:
+        """Their weighted sum, by parameter name."""
+        ...
+
+
+class _Outer:
+    """A layer that multiplies once a row: its gradient is the outer product of what came in and the slope."""
+
+    def __init__(self, layer: nn.Module, taken: Tensor, slope: Tensor) -> None:
+        self.taken, self.slope, self.biased = taken, slope, getattr(layer, "bias", None) is not None
+
+    def squares(self) -> Tensor:
+        return _dots(self.slope) * (_dots(self.taken) + int(self.biased))
+
+    def weighted(self, weights: Tensor) -> dict[str, Tensor]:
+        slope = self.slope * weights[:, None]
+        return {"weight": slope.T @ self.taken} | ({"bias": slope.sum(dim=0)} if self.biased else {})
+
+
+class _Patches:
+    """A convolution: as an outer product at every place of the image, summed."""
+
+    def __init__(self, layer: nn.Module, taken: Tensor, slope: Tensor) -> None:
+        self.shape = tuple(layer.get_parameter("weight").shape)
+        self.patches = functional.unfold(taken, self.shape[2:], **_geometry(layer))
+        self.slope = slope.flatten(2)
+        self.biased = getattr(layer, "bias", None) is not None
+        places, wide, high = self.slope.shape[2], self.patches.shape[1], self.slope.shape[1]
+        # Ghost norms compare all places with all places; building the gradient is cheaper where there are many.
+        self.built = self.slope @ self.patches.mT if places * (wide + high) > wide * high else None
+
+    def squares(self) -> Tensor:
+        bias = self.slope.sum(dim=2).square().sum(dim=1) * int(self.biased)
+        if self.built is not None:
+            return _dots(self.built.flatten(1)) + bias
+        between = (self.patches.mT @ self.patches) * (self.slope.mT @ self.slope)
+        return between.sum(dim=(1, 2)) + bias
+
+    def weighted(self, weights: Tensor) -> dict[str, Tensor]:
+        slope = self.slope * weights[:, None, None]
+        if self.built is not None:
+            whole = torch.tensordot(weights, self.built, 1)
+        else:
+            whole = torch.einsum("rop,rip->oi", slope, self.patches)
+        return {"weight": whole.view(self.shape)} | ({"bias": slope.sum(dim=(0, 2))} if self.biased else {})
+
+
+class _Built:
+    """Any layer: every row's gradient is built by `torch.func` from what came in and the slope of what came out."""
+
+    def __init__(self, layer: nn.Module, taken: Tensor, slope: Tensor) -> None:
+        weights = {name: values.detach() for name, values in layer.named_parameters()}
+
+        def slide(weights: dict[str, Tensor], row: Tensor, way: Tensor) -> Tensor:
+            outputs: Tensor = functional_call(layer, weights, (row.unsqueeze(0),))
+            return (outputs * way.unsqueeze(0)).sum()
+
+        self.each: dict[str, Tensor] = vmap(grad(slide), (None, 0, 0))(weights, taken.detach(), slope)
+
+    def squares(self) -> Tensor:
+        return _squares(self.each)
+
+    def weighted(self, weights: Tensor) -> dict[str, Tensor]:
+        return {name: torch.tensordot(weights, values, 1) for name, values in self.each.items()}
+
+
+def _rule(layer: nn.Module, taken: Tensor) -> Callable[[nn.Module, Tensor, Tensor], _Part]:
+    if isinstance(layer, _LINEAR) and taken.ndim == 2:
+        return _Outer
+    if isinstance(layer, layers.Conv):
+        return _Patches
+    if isinstance(layer, nn.Conv2d) and layer.groups == 1 and layer.padding_mode == "zeros":
+        return _Built if isinstance(layer.padding, str) else _Patches
+    return _Built
+
+
+def _geometry(layer: nn.Module) -> dict[str, tuple[int, ...]]:
+    if isinstance(layer, nn.Conv2d):
+        return {"padding": layer.padding, "stride": layer.stride, "dilation": layer.dilation}  # type: ignore[dict-item]
+    return {"padding": (1, 1)}
+
+
+def _squares(each: dict[str, Tensor]) -> Tensor:
+    """Each row's squared length over all its gradients."""
+    return _added([_dots(values.flatten(1)) for values in each.values()])
+
+
+def _added(parts: list[Tensor]) -> Tensor:
+    return parts[0] if len(parts) == 1 else parts[0] + _added(parts[1:])
+
+
+def _dots(rows: Tensor) -> Tensor:
+    """Each row's squared length."""
+    # Quicker than a sum of squares: the squares are never written to memory.
+    lengths: Tensor = torch.linalg.vector_norm(rows, dim=1)
+    return lengths.square_()
+
+
+def _watch(calls: list[tuple[Tensor, Tensor]]) -> Callable[[nn.Module, tuple[Tensor, ...], Tensor], None]:
+    return lambda _, taken, given: calls.append((taken[0], given))
+
+
+def _shrink(lengths: Tensor, clip: float) -> Tensor:
+    """What to multiply each row by so that it is no longer than `clip`."""
+    return (clip / lengths.clamp_min(1e-12)).clamp_max_(1.0)

@@ -1,0 +1,109 @@
+"""Results as tables on a terminal."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from laconic.core.result import Release, Result
+from laconic.report.privacy import show_price
+from laconic.report.words import NAMES, figure, in_bytes, in_seconds, metric_name, protection, rows_used, shared_metrics
+
+
+def show_result(result: Result) -> RenderableType:
+    """One run: what it scored, what it cost, what was given away, who was absent, which rows were used."""
+    parts: list[RenderableType] = [_headline(result), "", _scores(result), _costs(result), _releases(result)]
+    parts += [] if result.privacy is None else [show_price(result.privacy)]
+    return Group(*parts, *_remarks(result))
+
+
+def show_comparison(results: Mapping[str, Result]) -> Table:
+    """Runs side by side, by what each is called: scores on held-out rows, and the cost of fitting."""
+    first = next(iter(results.values()))
+    metrics = shared_metrics(first.task)
+    table = _table(("who learns", "method", *(metric_name(name) for name in metrics)), right=metrics)
+    for heading in ("bytes", "rounds", "seconds"):
+        table.add_column(heading, justify="right")
+    for name, result in results.items():
+        scores = [figure(result.metrics[metric]) if metric in result.metrics else "-" for metric in metrics]
+        cost = (in_bytes(result.fit.bytes), f"{result.fit.rounds:,}", in_seconds(result.fit.seconds))
+        table.add_row(Text(name), str(result.method["type"]), *scores, *cost)
+    return table
+
+
+def _headline(result: Result) -> Text:
+    score = f"{metric_name(result.score.metric)} {figure(result.score.value)}"
+    peers = ", ".join(name for name in result.parties if name != result.hub) or "nobody"
+    return Text.assemble(
+        (f"{result.method['type']} on {result.data.get('name', 'data')}: {score}", "bold"),
+        f"\n{result.hub} predicts {result.task.label} and can ask {peers}; seed {result.seed}",
+    )
+
+
+def _scores(result: Result) -> Table:
+    names = [name for name in NAMES if name in result.metrics]
+    table = _table([metric_name(name) for name in names], right=names, title="Score on held-out rows")
+    table.add_row(
+        *(Text(figure(result.metrics[name]), "bold" if name == result.score.metric else "") for name in names)
+    )
+    return table
+
+
+def _costs(result: Result) -> Table:
+    headings = ("phase", "bytes up", "bytes down", "rounds", "uploads", "downloads", "seconds")
+    table = _table(headings, right=headings[1:], title="What crossed")
+    phases = {"align": result.align, "fit": result.fit, "look": result.look, "final": result.final}
+    for name, cost in phases.items():
+        if cost.rounds or name in ("fit", "final"):
+            counts = (cost.rounds, cost.uploads, cost.downloads)
+            sizes = (in_bytes(cost.bytes_up), in_bytes(cost.bytes_down))
+            table.add_row(name, *sizes, *(f"{count:,}" for count in counts), in_seconds(cost.seconds))
+    return table
+
+
+def _releases(result: Result) -> RenderableType:
+    if not result.releases:
+        return Text("Nothing made from rows or labels left any party.\n", "green")
+    table = _table(("party", "to", "phase", "what, in the step's words", "bytes"), right=("bytes",))
+    table.title = "What left each party"
+    for same in _alike(result.releases):
+        first = same[0]
+        style = "yellow" if first.noise is None else "green"
+        words = Text.assemble(first.words, "\n", (protection(first), style))
+        parties = ", ".join(dict.fromkeys(one.party for one in same))
+        phases = ", ".join(dict.fromkeys(one.phase for one in same))
+        table.add_row(Text(parties), first.to, phases, words, in_bytes(sum(one.bytes for one in same)))
+    return table
+
+
+def _alike(releases: Iterable[Release]) -> list[list[Release]]:
+    """Releases of the same words and protection together, whoever made them and when."""
+    groups: dict[tuple[str, str, str], list[Release]] = {}
+    for release in releases:
+        groups.setdefault((release.to, release.words, protection(release)), []).append(release)
+    return list(groups.values())
+
+
+def _remarks(result: Result) -> list[RenderableType]:
+    remarks: list[RenderableType] = []
+    used = rows_used(result)
+    if used:
+        remarks.append(Text(f"Rows: {used}"))
+    missed = {absence.party: 0 for absence in result.absences}
+    for absence in result.absences:
+        missed[absence.party] += 1
+    for party, times in missed.items():
+        remarks.append(Text(f"Absent: {party} did not answer {times:,} of the questions asked of it", "yellow"))
+    if result.stopped != "finished":
+        remarks.append(Text(f"Fitting ended early: {result.stopped}", "yellow"))
+    return remarks
+
+
+def _table(headings: Sequence[str], *, right: Sequence[str] = (), title: str | None = None) -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+    known = {metric_name(name) for name in right}
+    for heading in headings:
+        table.add_column(heading, justify="right" if heading in known else "left")
+    return table

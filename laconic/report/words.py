@@ -1,0 +1,67 @@
+"""Figures of a result as short texts, the same in every report."""
+
+from typing import Any
+
+from laconic.core.result import Release, Result
+from laconic.core.task import Task
+
+NAMES = {
+    "accuracy": "accuracy",
+    "auc": "AUC",
+    "ks": "KS",
+    "log_loss": "log-loss",
+    "f1": "F1",
+    "rmse": "RMSE",
+    "mae": "MAE",
+    "r2": "R2",
+    "rmse_scaled": "RMSE / range",
+}
+"""How metrics are called in reports, in the order they are shown."""
+
+
+def in_bytes(count: int) -> str:
+    """A number of bytes in the largest unit that keeps three digits before the point at most."""
+    size = float(count)
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{count} B" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} TB"
+
+
+def in_seconds(seconds: float) -> str:
+    """A duration with as many digits as anyone wants to read."""
+    return f"{seconds:.2f} s" if seconds < 10 else f"{seconds:,.0f} s"
+
+
+def figure(value: float) -> str:
+    """A metric with four significant decimals, thousands apart."""
+    return f"{value:,.4f}" if abs(value) < 1000 else f"{value:,.1f}"
+
+
+def metric_name(name: str) -> str:
+    """How a metric is called in reports."""
+    return NAMES.get(name, name)
+
+
+def shared_metrics(task: Task) -> tuple[str, ...]:
+    """The metrics that a comparison shows for a task."""
+    return ("rmse", "r2") if task.kind == "regression" else ("accuracy", "auc")
+
+
+def protection(release: Release) -> str:
+    """In words, what protects a release: nothing, or a noise and what that noise does not cover."""
+    if release.noise is None:
+        return "open release: nothing protects it"
+    return f"{release.noise.mechanism} noise of scale {release.noise.scale:g}; {release.covered}"
+
+
+def rows_used(result: Result) -> str:
+    """How many rows were learnt from and scored on, as far as the data's facts say."""
+    used = _counts(result.data.get("alignment") or result.data.get("rows"))
+    own = _counts({party: count for party, count in dict(result.data.get("own") or {}).items() if count})
+    return "; ".join(part for part in (used, f"rows of one party only: {own}" if own else "") if part)
+
+
+def _counts(facts: Any) -> str:
+    return ", ".join(f"{name} {count:,}" for name, count in facts.items()) if isinstance(facts, dict) else ""

@@ -1,0 +1,156 @@
+"""Every party in an operating-system process of its own, forgotten and reloaded between questions."""
+
+import os
+import selectors
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from time import monotonic
+from typing import IO, Any
+
+from laconic.core.errors import StepError
+from laconic.core.ledger import Ledger
+from laconic.core.party import Party
+from laconic.core.script import Script
+from laconic.core.values import Settings
+from laconic.core.wire import Limits, decode, encode
+from laconic.runtime.serve import load_party, name_script, read_frame, save_party, write_frame
+
+_REPLY = Limits(bytes=2**40)
+_idle: list["subprocess.Popen[bytes]"] = []
+"""Started processes that serve no party now; starting one costs an import of torch."""
+
+
+class Processes(Settings, frozen=True):
+    """A runtime with one real process a party.
+
+    Attributes:
+        deadline: seconds to wait for the answers to one question; None waits for ever. A party that is late is
+            stopped, and keeps the memory that it had before the question.
+        threads: processor threads for each party.
+    """
+
+    deadline: float | None = None
+    threads: int = 1
+
+    def __post_init__(self) -> None:
+        if self.deadline is not None and self.deadline <= 0:
+            raise ValueError(f"deadline must be above 0 seconds, not {self.deadline}; use None to wait for ever")
+
+    @contextmanager
+    def open(self, parties: tuple[Party, ...]) -> Iterator["_Pipes"]:
+        """Start or reuse a process for each party; stop using them when the block ends."""
+        with tempfile.TemporaryDirectory(prefix="laconic-") as folder:
+            pipes = _Pipes(parties, Path(folder), self)
+            try:
+                yield pipes
+            except BaseException:
+                pipes.stop()  # Some may still be at work on a question.
+                raise
+            pipes.release()
+
+
+class _Pipes:
+    def __init__(self, parties: tuple[Party, ...], folder: Path, settings: Processes) -> None:
+        self._settings = settings
+        self._folders = {party.name: folder / str(number) for number, party in enumerate(parties)}
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        for party in parties:
+            self._folders[party.name].mkdir()
+            save_party(self._folders[party.name], party, with_data=True)
+        self._start_missing()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._folders)
+
+    def carry(self, script: Script, blobs: Mapping[str, bytes], deadline: float | None) -> Iterator[tuple[str, bytes]]:
+        named = name_script(script)
+        if named["module"] == "__main__":
+            raise StepError(f"{named['class']} is defined in the main script, where other processes cannot find it; "
+                            "put it in a module of its own")  # fmt: skip
+        self._start_missing()
+        for name, blob in blobs.items():
+            write_frame(_input(self._processes[name]), encode(self._request(name, named, blob)))
+        replies = self._wait(set(blobs), self._settings.deadline if deadline is None else deadline)
+        # Answers come in the wrong order on purpose: no method may lean on the order of arrival.
+        for name in reversed([name for name in blobs if name in replies]):
+            yield name, _unwrap(name, replies[name])
+
+    def ledgers(self) -> dict[str, Ledger]:
+        return {name: load_party(folder).ledger for name, folder in self._folders.items()}
+
+    def release(self) -> None:
+        """Let later runs use the processes."""
+        _idle.extend(process for process in self._processes.values() if process.poll() is None)
+
+    def stop(self) -> None:
+        """End the processes."""
+        for process in self._processes.values():
+            process.kill()
+
+    def _request(self, name: str, named: dict[str, str], blob: bytes) -> dict[str, Any]:
+        folder, threads = str(self._folders[name]), self._settings.threads
+        return {"folder": folder, "script": named, "blob": blob, "path": list(sys.path), "threads": threads}
+
+    def _start_missing(self) -> None:
+        """Give every party a process that is ready, so that starting one is not charged to a deadline."""
+        missing = [name for name in self._folders if name not in self._processes]
+        started = {name: _start() for name in missing[len(_idle) :]}
+        self._processes |= {name: _idle.pop() for name in missing if name not in started} | started
+        for process in started.values():
+            read_frame(_output(process))
+
+    def _wait(self, waiting: set[str], deadline: float | None) -> dict[str, dict[str, Any]]:
+        ends = None if deadline is None else monotonic() + deadline
+        replies: dict[str, dict[str, Any]] = {}
+        with selectors.DefaultSelector() as selector:
+            for name in waiting:
+                selector.register(_output(self._processes[name]), selectors.EVENT_READ, name)
+            while len(replies) < len(waiting):
+                left = None if ends is None else max(0.0, ends - monotonic())
+                ready = selector.select(left)
+                if not ready:
+                    break
+                for key, _ in ready:
+                    blob = read_frame(_output(self._processes[key.data]))
+                    selector.unregister(key.fileobj)
+                    replies[key.data] = {"error": "its process ended"} if blob is None else decode(blob, _REPLY)
+        for name in waiting - set(replies):
+            self._processes.pop(name).kill()
+        return replies
+
+
+def _start() -> "subprocess.Popen[bytes]":
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    return subprocess.Popen(
+        [sys.executable, "-m", "laconic.runtime.serve"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=environment,
+        bufsize=0,
+    )
+
+
+def _input(process: "subprocess.Popen[bytes]") -> IO[bytes]:
+    if process.stdin is None:
+        raise RuntimeError("the party's process was started without standard input")
+    return process.stdin
+
+
+def _output(process: "subprocess.Popen[bytes]") -> IO[bytes]:
+    if process.stdout is None:
+        raise RuntimeError("the party's process was started without standard output")
+    return process.stdout
+
+
+def _unwrap(name: str, reply: dict[str, Any]) -> bytes:
+    if "answer" in reply:
+        blob: bytes = reply["answer"]
+        return blob
+    if reply.get("kind") == "own":
+        raise StepError(f"at {name}: {reply['error']}")
+    raise StepError(f"a step failed at {name}: {reply['error']}\n{reply.get('trace', '')}")

@@ -1,0 +1,107 @@
+"""Run a method over a federation whose parties are all at hand: the way to try things out."""
+
+import math
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Protocol
+
+from laconic.align.exact import ExactMatch
+from laconic.core.log import WireLog
+from laconic.core.method import Method
+from laconic.core.party import Party
+from laconic.core.peers import Carrier, Peers
+from laconic.core.result import Result
+from laconic.core.run import Align, run
+from laconic.core.script import Script
+from laconic.core.table import Table
+from laconic.core.values import Listener
+from laconic.data.federation import Federation
+from laconic.runtime.inprocess import InProcess
+
+
+class Runtime(Protocol):
+    """A place for parties to be: in this process, in processes of their own, on other machines."""
+
+    def open(self, parties: tuple[Party, ...]) -> AbstractContextManager[Carrier]:
+        """Reach these parties for as long as the block lasts."""
+        ...
+
+
+def simulate(
+    method: Method,
+    federation: Federation,
+    *,
+    seed: int = 0,
+    runtime: Runtime = InProcess(),  # noqa: B008 (frozen)
+    align: Align = ExactMatch(),  # noqa: B008 (frozen)
+    max_bytes: float = math.inf,
+    look_every: int | None = None,
+    rows: str = "test",
+    threads: int = 1,
+    listener: Listener | None = None,
+) -> Result:
+    """Fit and score a method on a federation; the same seed gives the same run on every runtime.
+
+    Args:
+        align: how rows are matched when the federation's rows do not correspond yet.
+        rows: the cut to score on; choose settings by `valid`, and look at `test` when they are chosen.
+        max_bytes, look_every, listener: as for `laconic.core.run.run`.
+        threads: processor threads; small networks are fastest on one.
+
+    Example:
+        >>> from laconic import Equal, FedOnce, deal, load, simulate
+        >>> simulate(FedOnce(), deal(load("breast_cancer"), Equal(parties=3))).score
+    """
+    if method.kind != federation.kind:
+        raise ValueError(
+            f"{type(method).__name__} is a {method.kind} method, but {federation.name} is dealt as a {federation.kind} "
+            "federation; use deal(...) for parties with other columns, deal_rows(...) for parties with other rows"
+        )
+    parties = {name: Party(name, table, seed) for name, table in federation.tables.items()}
+    judge = parties[federation.hub]
+    hub = Party("server", Table.without_rows("server"), seed) if method.server else judge
+    others = tuple(party for party in parties.values() if party is not hub)
+    with on_threads(threads), runtime.open(others) as carrier:
+        peers = Peers(method, hub, carrier, WireLog(), carrier.names)
+        return run(
+            method,
+            hub,
+            peers,
+            judge=judge,
+            align=None if federation.aligned else align,
+            max_bytes=max_bytes,
+            look_every=look_every,
+            rows=rows,
+            data={"name": federation.name} | federation.facts,
+            listener=listener,
+        )
+
+
+@contextmanager
+def reach(
+    script: Script,
+    federation: Federation,
+    *,
+    seed: int = 0,
+    runtime: Runtime = InProcess(),  # noqa: B008 (frozen)
+) -> Iterator[tuple[Party, Peers]]:
+    """A server without rows, and all parties of an aligned federation as its peers, for a script that is no method."""
+    hub = Party("server", Table.without_rows("server"), seed)
+    parties = tuple(Party(name, table, seed) for name, table in federation.tables.items())
+    with runtime.open(parties) as carrier:
+        yield hub, Peers(script, hub, carrier, WireLog(), carrier.names)
+
+
+@contextmanager
+def on_threads(count: int) -> Iterator[None]:
+    """Let torch and matrix products use so many processor threads for as long as the block lasts."""
+    import torch
+    from threadpoolctl import threadpool_limits
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        with threadpool_limits(count):
+            yield
+    finally:
+        torch.set_num_threads(before)

@@ -1,0 +1,193 @@
+"""The runs behind `studies/oneshot_vfl_tables.py`: which federations, which methods, and what is kept of each run."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import lru_cache
+
+import msgspec
+import numpy as np
+import torch
+
+from laconic.audit.gradients import commonest, labels_read_off
+from laconic.core.log import WireLog
+from laconic.core.method import Method
+from laconic.core.party import Party
+from laconic.core.peers import Peers
+from laconic.core.result import Result
+from laconic.core.score import headline, metrics
+from laconic.core.values import Array
+from laconic.data.dataset import Dataset
+from laconic.data.deal import LABEL_HOLDER, deal
+from laconic.data.federation import Federation
+from laconic.data.sources import load
+from laconic.data.vertical import Equal, Groups, Rows
+from laconic.learn import nets
+from laconic.learn.fixmatch import FixMatch
+from laconic.learn.fixmatch_tab import FixMatchTab
+from laconic.learn.local_learners import AnyLocal
+from laconic.learn.nets import Cnn, Joint, Mlp, Net, to_tensor
+from laconic.learn.resnet import ResNet
+from laconic.learn.sgd import Sgd
+from laconic.methods.guides import SendLabels
+from laconic.methods.vertical.fedbcd import FedBCD
+from laconic.methods.vertical.fedcvt import FedCVT
+from laconic.methods.vertical.fewshot import FewShot
+from laconic.methods.vertical.oneshot import OneShot
+from laconic.methods.vertical.splitnn import SplitNN
+from laconic.privacy.labels import RandomisedResponse
+from laconic.runtime.inprocess import InProcess
+from laconic.simulation import simulate
+from studies.harness import Record
+
+WIDTH, BATCH, PATIENCE = 32, 32, 20
+CIFAR_ROWS = (10_000, 2_000)
+"""Training and test images of CIFAR-10 that are used."""
+
+
+@lru_cache(maxsize=2)
+def dataset(name: str) -> Dataset:
+    """A public data set; of CIFAR-10 the first images of each part."""
+    found = load(name)
+    if name != "cifar10" or found.test is None:
+        return found
+    train = np.setdiff1d(np.arange(found.rows), found.test)[: CIFAR_ROWS[0]]
+    kept = np.concatenate([train, found.test[: CIFAR_ROWS[1]]])
+    return replace(found, raw=found.raw[kept], y=found.y[kept], ids=None, test=np.arange(len(train), len(kept)))
+
+
+def federation(name: str, overlap: int | None, parties: int, seed: int) -> Federation:
+    """Parties that share `overlap` rows, or all; a fifth as many more are for validation. The hub has labels alone."""
+    data = dataset(name)
+    training = data.rows - len(data.test) if data.test is not None else round(0.8 * data.rows)
+    valid = 0.1 if overlap is None else overlap / 5 / training
+    tables = Groups() if parties == 2 else Equal(parties=parties)
+    cut = Rows(parties=parties) if data.is_image else tables
+    return deal(data, cut, hub=None, overlap=overlap, seed=seed, test=0.2, valid=valid)
+
+
+def methods(name: str, *, quick: bool = False) -> dict[str, Method]:
+    """Every method that crosses the wire, by its name in the tables."""
+    net, local = _net(name), _local(name, quick)
+    head = Joint(own=None, head=Mlp(hidden=()))
+    # Of several learning rates, penalties and heads tried on other seeds, what served split learning best.
+    joint = Sgd(epochs=3 if quick else 200, batch=BATCH, lr=1e-3, weight_decay=1e-2, patience=PATIENCE)
+    tuned = Sgd(epochs=2 if quick else 30, batch=BATCH, lr=1e-4, weight_decay=1e-3, patience=5)
+    few = FewShot(net=net, width=WIDTH, local=local)
+    return {
+        "SplitNN": SplitNN(net=net, width=WIDTH, head=head, trainer=joint),
+        "FedBCD, Q = 5": FedBCD(net=net, width=WIDTH, head=head, trainer=joint),
+        "FedCVT": FedCVT(net=net, width=WIDTH, head=head, trainer=joint),
+        "OneShot": OneShot(net=net, width=WIDTH, local=local),
+        "OneShot, labels sent": OneShot(net=net, width=WIDTH, local=local, guide=SendLabels()),
+        "FewShot": few,
+        "FewShot + fine-tuning": msgspec.structs.replace(few, more=tuned),
+    }
+
+
+def lies(name: str, epsilon: float) -> Method:
+    """OneShot whose labels are randomised."""
+    return OneShot(
+        net=_net(name), width=WIDTH, local=_local(name, False), labels=RandomisedResponse(epsilon=epsilon, seeded=True)
+    )
+
+
+def measure(method: Method, fed: Federation, seed: int) -> Record:
+    """Run a method: its score, what crossed, and how the score rose with it."""
+    looks = 3 * -(-len(fed.labels("train")) // BATCH)
+    result = simulate(method, fed, seed=seed, look_every=looks)
+    curve = [[one.bytes, one.rounds, round(one.score.value, 4)] for one in result.curve]
+    return {
+        "metric": result.score.metric,
+        "score": result.score.value,
+        "bytes": result.fit.bytes,
+        "best_bytes": _bytes_at_best(result),
+        "exchanges": result.fit.uploads + result.fit.downloads,
+        "curve": curve,
+    }
+
+
+def alone(name: str, party: str, fed: Federation, seed: int, *, quick: bool = False) -> Record:
+    """One party that is given the labels and asks nobody else, learning from its own rows as OneShot does."""
+    tables = {one: fed.tables[one] for one in (LABEL_HOLDER, party)}
+    pair = Federation(name=fed.name, tables=tables, hub=LABEL_HOLDER, aligned=True)
+    method = OneShot(net=_net(name), width=WIDTH, local=_local(name, quick), guide=SendLabels())
+    result = simulate(method, pair, seed=seed)
+    return {"metric": result.score.metric, "score": result.score.value}
+
+
+def boosted(fed: Federation, seed: int) -> Record:
+    """Boosted trees on everybody's columns of the labelled rows."""
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    model = HistGradientBoostingClassifier(
+        random_state=seed,
+        max_iter=150,
+        learning_rate=0.05,
+        max_leaf_nodes=8,
+        min_samples_leaf=20,
+        l2_regularization=1.0,
+    )
+    model.fit(_pooled(fed, "train"), fed.labels("train"))
+    found = model.predict_proba(_pooled(fed, "test"))
+    task = fed.task
+    score = headline(task, metrics(task, fed.labels("test"), found[:, 1] if task.kind == "binary" else found))
+    return {"metric": score.metric, "score": score.value}
+
+
+def leak(name: str, fed: Federation, epochs: int, seed: int) -> Record:
+    """The share of labels each party can read off its gradients after so many epochs of split learning."""
+    trainer = Sgd(epochs=epochs, batch=BATCH, lr=1e-3)
+    method = SplitNN(net=_net(name), width=WIDTH, trainer=trainer, head=Joint(own=None, head=Mlp(hidden=())))
+    parties = {one: Party(one, table, seed) for one, table in fed.tables.items()}
+    hub = parties.pop(fed.hub)
+    with InProcess().open(tuple(parties.values())) as carrier:
+        peers = Peers(method, hub, carrier, WireLog(), carrier.names)
+        for _ in method.fit(hub, peers):
+            pass
+        outputs = peers.ask(method.give_outputs, rows="train")
+    y = fed.labels("train")
+    classes, rng = max(2, len(fed.task.classes)), np.random.default_rng(seed)
+    found = {}
+    for normalise in (True, False):
+        shares = [
+            labels_read_off(one, y, classes, rng, normalise=normalise)
+            for one in _gradients(method, hub, outputs, len(y))
+        ]
+        found["directions" if normalise else "raw"] = float(np.mean(shares))
+    return found | {"commonest": commonest(y)}
+
+
+def _gradients(method: SplitNN, hub: Party, outputs: dict[str, Array], rows: int) -> list[Array]:
+    received = {one: to_tensor(values).requires_grad_() for one, values in outputs.items()}
+    head = nets.load(method.top(hub, sum(values.shape[1] for values in outputs.values())), hub.memory["model"])
+    torch.autograd.backward(method.loss_of(hub, head, np.arange(rows), received) * rows)
+    return [values.grad.numpy() for values in received.values() if values.grad is not None]
+
+
+def _bytes_at_best(result: Result) -> int:
+    """Bytes until the best validated epoch: all, less those of the epochs that patience waited through."""
+    looks = [one.times for one in result.wire if one.phase == "fit" and one.step == "give_outputs"]
+    epochs = max(looks, default=0)
+    if result.method["type"] not in ("SplitNN", "FedBCD", "FedCVT") or epochs <= PATIENCE:
+        return result.fit.bytes
+    stopped_early = epochs < result.method["trainer"]["epochs"]
+    return round(result.fit.bytes * (epochs - PATIENCE) / epochs) if stopped_early else result.fit.bytes
+
+
+def _pooled(fed: Federation, rows: str) -> Array:
+    blocks = [table.part(rows)[0] for table in fed.tables.values() if table.columns]
+    return np.concatenate([block.reshape(len(block), -1) for block in blocks], axis=1)
+
+
+def _net(name: str) -> Net:
+    special: dict[str, Callable[[], Net]] = {
+        "credit_default": lambda: Mlp(hidden=(64,), final="relu"),
+        "cifar10": lambda: ResNet(channels=(8, 16, 32), final="relu"),
+    }
+    return special.get(name, lambda: Cnn(channels=(16, 32), hidden=(), final="relu"))()
+
+
+def _local(name: str, quick: bool) -> AnyLocal:
+    if name == "credit_default":
+        return FixMatchTab(steps=30) if quick else FixMatchTab()
+    return FixMatch(steps=5 if quick else 400, flips=name in ("cifar10", "fashion_mnist"))

@@ -1,0 +1,121 @@
+import pytest
+from click.testing import CliRunner
+
+from laconic.cli import main
+
+GOOD = "customer,age,churned\n" + "".join(f"c{row},{row % 37},{'yes' if row % 3 else 'no'}\n" for row in range(60))
+OTHER = "customer,spent\n" + "".join(f"c{row},{row % 41}\n" for row in range(60))
+
+
+def refused(*words, code=2):
+    """What is said on standard error: one line, and nothing on standard output."""
+    outcome = CliRunner().invoke(main, words)
+    assert outcome.exit_code == code, outcome.output
+    assert outcome.stdout == ""
+    assert outcome.stderr.count("\n") == 1
+    assert outcome.stderr.startswith("Error: ")
+    return outcome.stderr
+
+
+@pytest.fixture
+def files(tmp_path):
+    def write(bank=GOOD, shop=OTHER):
+        (tmp_path / "bank.csv").write_text(bank)
+        (tmp_path / "shop.csv").write_text(shop)
+        paths = ("--files", str(tmp_path / "bank.csv"), str(tmp_path / "shop.csv"))
+        return ("run", "FedOnce", *paths, "--id", "customer", "--label", "churned", "--set", "method.trainer.epochs=1")
+
+    return write
+
+
+def test_good_files_run(files):
+    assert CliRunner().invoke(main, files()).exit_code == 0
+
+
+def test_an_unknown_method_is_refused_with_the_nearest():
+    assert "did you mean FedOnce?" in refused("run", "FedOnse", "--data", "digits")
+
+
+def test_an_unknown_key_is_named_in_full():
+    said = refused(
+        "run", "FedOnce", "--data", "digits", "--set", "method.encoder.type=Pca", "--set", "method.encoder.dmi=5"
+    )
+    assert "method.encoder.dmi" in said
+    assert "did you mean method.encoder.dim?" in said
+
+
+def test_a_setting_without_a_value_is_refused():
+    assert "KEY=VALUE" in refused("run", "FedOnce", "--data", "digits", "--set", "method.encoder.dim")
+
+
+def test_no_data_at_all_is_refused():
+    assert "laconic data" in refused("run", "FedOnce")
+
+
+def test_unknown_data_is_refused_with_the_known():
+    assert "breast_cancer" in refused("run", "Solo", "--data", "breast_cancre")
+
+
+def test_data_whose_files_are_not_there_says_which_variable_to_set(monkeypatch):
+    monkeypatch.delenv("LACONIC_DATA", raising=False)
+    assert "LACONIC_DATA" in refused("run", "Solo", "--data", "phishing")
+
+
+def test_more_parties_than_columns_are_refused():
+    assert "too few for 31 parties" in refused("run", "Solo", "--data", "breast_cancer", "--parties", "31")
+
+
+def test_an_epsilon_nobody_can_keep_is_refused():
+    said = refused("run", "FedOnce", "--data", "breast_cancer", "--set", "budget.epsilon=2")
+    assert "open releases" in said
+
+
+def test_a_missing_plan_file_is_refused():
+    assert "there is no plan file no.toml" in refused("run", "no.toml")
+
+
+def test_a_plan_file_with_an_unknown_key_is_refused(tmp_path):
+    path = tmp_path / "plan.toml"
+    path.write_text('sede = 1\n[method]\ntype = "Solo"\n[data]\nname = "digits"\n')
+    assert "no setting sede (found: 1); did you mean seed?" in refused("run", str(path))
+
+
+def test_a_folder_to_save_in_that_is_not_there_is_refused_before_the_run(tmp_path):
+    assert "there is no folder" in refused("run", "Solo", "--data", "digits", "--save", str(tmp_path / "no" / "a.json"))
+
+
+def test_a_budget_too_small_for_any_use_ends_with_failure():
+    said = refused("run", "FedOnce", "--data", "breast_cancer", "--max-bytes", "1000", code=1)
+    assert "over the budget of 1,000" in said
+
+
+def test_a_missing_file_is_refused():
+    words = ("--files", "nowhere.csv", "gone.csv", "--id", "customer", "--label", "churned")
+    assert "there is no file nowhere.csv" in refused("run", "FedOnce", *words)
+
+
+def test_files_without_an_id_column_named_are_refused():
+    assert "files need id" in refused("run", "FedOnce", "--files", "a.csv", "b.csv", "--label", "churned")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"shop": ""}, "is empty"),
+        ({"shop": OTHER.replace("customer", "client", 1)}, "no id column 'customer'"),
+        ({"shop": OTHER + "c3,1\n"}, "c3"),
+        ({"bank": GOOD.replace("churned", "left")}, "no party has the label column 'churned'"),
+        ({"shop": OTHER.replace("spent", "churned")}, "at bank and shop"),
+        ({"shop": OTHER.replace("c", "d")}, ""),
+        ({"shop": "customer\n" + "".join(f"c{row}\n" for row in range(60))}, "shop"),
+        ({"bank": GOOD.replace("no", "yes")}, "churned"),
+    ],
+)
+def test_files_that_cannot_be_used_say_why(files, change, said):
+    assert said in refused(*files(**change))
+
+
+def test_debug_shows_where_an_error_came_from():
+    outcome = CliRunner().invoke(main, ("run", "FedOnse", "--data", "digits", "--debug"))
+    assert outcome.exit_code == 1
+    assert type(outcome.exception).__name__ == "PlanError"

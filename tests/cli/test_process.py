@@ -1,0 +1,71 @@
+"""The command in a process of its own, as a shell starts it."""
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+LACONIC = (sys.executable, "-m", "laconic")
+
+
+def shell(*words, cwd=None):
+    return subprocess.run([*LACONIC, *words], cwd=cwd, capture_output=True, text=True, check=False)
+
+
+def test_help_comes_at_once():
+    started = time.perf_counter()
+    outcome = shell("--help")
+    # 0.1 s on a quiet machine; the bound leaves room for a busy one, the next test holds what keeps it quick.
+    assert time.perf_counter() - started < 1.5
+    assert "laconic demo" in outcome.stdout
+
+
+@pytest.mark.parametrize("words", [("--help",), ("run", "--help"), ("plan", "--help"), ("demo", "--help")])
+def test_help_imports_nothing_heavy(words):
+    code = (
+        "import sys\nfrom laconic.cli import main\n"
+        f"main({list(words)}, standalone_mode=False)\n"
+        "print([name for name in ('numpy', 'torch', 'pandas', 'sklearn', 'msgspec', 'rich') if name in sys.modules])"
+    )
+    outcome = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert outcome.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.slow
+def test_bad_input_is_one_line_and_exit_code_2():
+    outcome = shell("run", "FedOnce", "--data", "breast_cancer", "--set", "method.encoder.dmi=3")
+    assert outcome.returncode == 2
+    assert len(outcome.stderr.splitlines()) == 1
+    assert "method.encoder.dmi" in outcome.stderr
+    assert outcome.stdout == ""
+
+
+@pytest.mark.slow
+def test_stopping_by_hand_is_one_short_line():
+    words = ["run", "SplitNN", "--data", "breast_cancer", "--set", "method.trainer.epochs=100000"]
+    words += ["--set", "method.trainer.patience=none"]
+    process = subprocess.Popen([*LACONIC, *words], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+    time.sleep(8)
+    os.kill(process.pid, signal.SIGINT)
+    _, said = process.communicate(timeout=10)
+    assert process.returncode == 130
+    assert said.strip() == "Stopped. What was saved before stays saved."
+
+
+@pytest.mark.slow
+def test_the_demo_runs_in_an_empty_folder_and_so_does_the_command_it_prints(tmp_path):
+    started = time.perf_counter()
+    outcome = shell("demo", cwd=tmp_path)
+    assert outcome.returncode == 0, outcome.stderr
+    assert time.perf_counter() - started < 60
+    assert all(name in outcome.stdout for name in ("Solo", "FedOnce", "SplitNN", "Centralised"))
+    command = outcome.stdout.rstrip().splitlines()[-1]
+    first, *words = shlex.split(command)
+    assert first == "laconic"
+    then = shell(*words, cwd=tmp_path)
+    assert then.returncode == 0, then.stderr
+    assert "FedOnce on bank.csv, shop.csv: AUC" in then.stdout

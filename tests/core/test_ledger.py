@@ -1,0 +1,36 @@
+import numpy as np
+import pytest
+
+from laconic.core.ledger import Entry, Ledger, Noise, Noised, unwrap
+
+NOISE = Noise(mechanism="gaussian", scale=3.0, sensitivity=2.0, unit="one row", caveat="little")
+ENTRY = Entry(phase="fit", step="send", words="numbers", form="float32 2", times=1, bytes=10, noise=None)
+
+
+def test_a_multiplier_is_the_scale_in_units_of_the_sensitivity():
+    assert NOISE.multiplier == 1.5
+    assert Noise(mechanism="gaussian", scale=3.0, sensitivity=None, unit="", caveat="").multiplier is None
+
+
+def test_a_part_without_noise_is_not_hidden_by_one_with_noise():
+    plain, noises = unwrap({"safe": Noised(np.ones(2), NOISE), "bare": np.ones(2), "public": 7})
+    assert set(noises) == {NOISE, None}
+    assert plain["public"] == 7
+
+
+@pytest.mark.parametrize("public", ["word", 3, None, True])
+def test_words_and_whole_numbers_bear_no_noise(public):
+    assert unwrap(public) == (public, ())
+
+
+def test_parts_become_entries_and_bytes_count_once():
+    ledger = Ledger()
+    ledger.write_parts(ENTRY, (NOISE, None))
+    ledger.write_parts(ENTRY, (NOISE, None))
+    assert [(entry.noise, entry.times, entry.bytes) for entry in ledger.entries] == [(NOISE, 2, 20), (None, 2, 0)]
+
+
+def test_a_release_of_public_words_alone_is_still_written():
+    ledger = Ledger()
+    ledger.write_parts(ENTRY, ())
+    assert [entry.noise for entry in ledger.entries] == [None]

@@ -1,0 +1,60 @@
+"""Nets trained a few steps at a time, by hand-written and by automatic gradients."""
+
+import numpy as np
+import pytest
+import torch
+
+from laconic.learn.descent import Rule, no_velocity, start_descent
+from laconic.learn.nets import Cnn, Mlp, make, weights_of
+
+_RULE = Rule(lr=0.05, momentum=0.9, weight_decay=0.01)
+
+
+def _torch_steps(net, x, goal, steps):
+    """What torch's own optimiser does with the loss |outputs - goal|^2 / 2."""
+    module = make(net, x.shape[1:], goal.shape[1], np.random.default_rng(0))
+    optimiser = torch.optim.SGD(module.parameters(), lr=0.05, momentum=0.9, weight_decay=0.01)
+    for _ in range(steps):
+        optimiser.zero_grad()
+        (0.5 * (module(torch.tensor(x)) - torch.tensor(goal)) ** 2).sum().backward()
+        optimiser.step()
+    return weights_of(module)
+
+
+def _our_steps(net, x, goal, steps, *, stops=1):
+    weights = weights_of(make(net, x.shape[1:], goal.shape[1], np.random.default_rng(0)))
+    velocity = no_velocity(weights)
+    for _ in range(stops):
+        descent = start_descent(net, goal.shape[1], weights, velocity, x, np.random.default_rng(0))
+        for _ in range(steps // stops):
+            descent.descend(descent.outputs() - torch.tensor(goal), _RULE)
+        weights, velocity = descent.weights(), descent.velocity()
+    return weights
+
+
+def _batch(shape, rows=16):
+    rng = np.random.default_rng(1)
+    return rng.normal(size=(rows, *shape)).astype(np.float32), rng.normal(size=(rows, 3)).astype(np.float32) * 0.1
+
+
+@pytest.mark.parametrize("final", ["relu", "tanh", "linear"])
+@pytest.mark.parametrize("hidden", [(), (7,), (7, 5)])
+def test_hand_written_gradients_agree_with_torch(hidden, final):
+    x, goal = _batch((6,))
+    net = Mlp(hidden=hidden, final=final)
+    for name, values in _torch_steps(net, x, goal, 5).items():
+        np.testing.assert_allclose(_our_steps(net, x, goal, 5)[name], values, atol=1e-5)
+
+
+def test_convolutions_take_the_same_steps_as_torch():
+    x, goal = _batch((1, 6, 6))
+    net = Cnn(channels=(3,), hidden=(5,), final="relu")
+    for name, values in _torch_steps(net, x, goal, 3).items():
+        np.testing.assert_allclose(_our_steps(net, x, goal, 3)[name], values, atol=1e-5)
+
+
+@pytest.mark.parametrize("net", [Mlp(hidden=(7,)), Cnn(channels=(3,), hidden=())], ids=["dense", "convolutions"])
+def test_stopping_and_going_on_changes_no_bit(net):
+    x, goal = _batch((1, 6, 6))
+    whole, parted = _our_steps(net, x, goal, 6), _our_steps(net, x, goal, 6, stops=3)
+    assert all((whole[name] == parted[name]).all() for name in whole)

@@ -1,0 +1,80 @@
+import pytest
+
+from laconic.check import check_method, small_federation
+from laconic.core.errors import PlanError
+from laconic.learn.nets import Joint, Mlp
+from laconic.learn.pca import Pca
+from laconic.methods.vertical.fedonce import FedOnce
+from laconic.plan import Budget, DataPlan, Plan, execute
+from laconic.privacy.accountants import Pld
+from laconic.privacy.budget import Budget as PrivacyBudget
+from laconic.privacy.dpnat import DpNat
+from laconic.privacy.dppca import DpPca
+from laconic.privacy.dpsgd import DpSgd
+from laconic.privacy.noise import ClippedGaussian
+from laconic.privacy.price import ledgers_of, price
+from laconic.privacy.projection import PublicProjection
+from laconic.simulation import simulate
+
+SEEDED = FedOnce(
+    encoder=DpPca(dim=4, sigma=1.0, seeded=True),
+    trainer=DpSgd(sigma=1.0, epochs=5, batch=100, lr=1.0, seeded=True),
+    head=Joint(head=Mlp(hidden=())),
+)
+BREAST = DataPlan(name="breast_cancer")
+
+
+@pytest.mark.slow
+def test_private_fedonce_keeps_the_contract():
+    check_method(SEEDED, small_federation("binary"))
+
+
+def test_models_are_in_the_ledgers_and_representations_stay_open():
+    result = simulate(SEEDED, small_federation("binary"))
+    paid = price(ledgers_of(result), 1e-5, accountant=Pld(interval=1e-2))
+    assert set(paid.by_party) == set(result.parties)
+    assert any("columns can be guessed" in words for words in paid.open)
+    assert not paid.secure
+
+
+def test_the_published_guest_makes_the_whole_unproven():
+    method = FedOnce(encoder=DpNat(dim=2, trainer=SEEDED.trainer), trainer=SEEDED.trainer, head=SEEDED.head)
+    paid = price(ledgers_of(simulate(method, small_federation("binary"))), 1e-5, accountant=Pld(interval=1e-2))
+    assert paid.epsilon is None
+    assert len(paid.unproven) == 2  # The guests' own, and the label holder's that rests on it.
+
+
+def test_a_private_head_on_open_encoders_is_not_proven():
+    method = FedOnce(encoder=Pca(dim=2), trainer=SEEDED.trainer, head=SEEDED.head)
+    (noise,) = (one.noise for one in simulate(method, small_federation("binary")).releases if one.noise is not None)
+    assert not noise.proven
+
+
+@pytest.mark.slow
+def test_a_plan_spends_nearly_its_budget_and_never_more():
+    plan = Plan(method=FedOnce(), data=BREAST, budget=Budget(epsilon=2.0, accountant=Pld(interval=1e-3)))
+    result = execute(plan)
+    assert 1.95 < result.privacy.epsilon <= 2.0
+    assert result.privacy.secure
+    assert result.privacy.open
+    assert result.metrics["accuracy"] > 0.85
+
+
+@pytest.mark.slow
+def test_noised_representations_leave_nothing_open():
+    method = FedOnce(encoder=PublicProjection(dim=4), noise=ClippedGaussian(clip=2.0))
+    plan = Plan(method=method, data=BREAST, budget=Budget(epsilon=8.0, accountant=Pld(interval=1e-3)))
+    result = execute(plan)
+    assert result.privacy.open == ()
+    assert 7.5 < result.privacy.epsilon <= 8.0
+
+
+def test_a_budget_refuses_learners_that_cannot_be_private():
+    with pytest.raises(PlanError, match="DpSgd"):
+        FedOnce(encoder=Pca()).within(PrivacyBudget(epsilon=1.0), 100, "bank", ("shop",))
+
+
+def test_looks_are_refused_under_a_budget():
+    plan = Plan(method=FedOnce(), data=BREAST, budget=Budget(epsilon=2.0), look_every=1)
+    with pytest.raises(PlanError, match="look_every"):
+        execute(plan)

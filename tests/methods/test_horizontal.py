@@ -1,0 +1,120 @@
+"""Every horizontal method keeps the contract, and the baselines are what they say."""
+
+import numpy as np
+import pytest
+
+from laconic.check import check_method, small_federation, small_horizontal
+from laconic.core.values import Array
+from laconic.data.horizontal import Dirichlet, Iid, deal_rows
+from laconic.data.sources import load
+from laconic.learn.classifiers import Logistic
+from laconic.learn.nets import Mlp
+from laconic.learn.sgd import Sgd
+from laconic.learn.trees import Boosted
+from laconic.methods.horizontal.fedavg import FedAvg
+from laconic.methods.horizontal.feddf import FedDf
+from laconic.methods.horizontal.fedprox import FedProx
+from laconic.methods.horizontal.pate import Pate
+from laconic.methods.horizontal.pfnm import Pfnm
+from laconic.methods.horizontal.pooled_rows import PooledRows
+from laconic.methods.horizontal.scaffold import Scaffold
+from laconic.methods.horizontal.solo_rows import SoloRows
+from laconic.simulation import simulate
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "method",
+    [
+        FedAvg(exchanges=2),
+        FedProx(),
+        Scaffold(exchanges=2),
+        FedDf(),
+        Pfnm(),
+        Pate(),
+        SoloRows(),
+        PooledRows(model=Logistic()),
+    ],
+    ids=lambda method: type(method).__name__,
+)
+def test_keeps_the_contract(method):
+    check_method(method)
+
+
+def test_pooled_xgboost_is_a_value_away():
+    pytest.importorskip("xgboost")
+    result = simulate(PooledRows(model=Boosted(trees=10)), small_horizontal("binary"))
+    assert result.metrics["accuracy"] > 0.9
+
+
+def test_fedprox_without_a_pull_is_fedavg():
+    federation = small_horizontal("binary")
+    trainer = Sgd(epochs=2)
+    plain, held = (
+        simulate(method, federation) for method in (FedAvg(trainer=trainer), FedProx(trainer=trainer, mu=0.0))
+    )
+    assert plain.predictions == held.predictions
+
+
+def test_a_strong_pull_keeps_parties_near_the_average():
+    federation = small_horizontal("binary")
+    trainer = Sgd(epochs=3, optimizer="sgd", lr=0.01)
+
+    def seen(mu: float) -> Array:
+        return simulate(FedProx(trainer=trainer, mu=mu), federation).metrics["log_loss"]
+
+    untrained = simulate(FedAvg(trainer=Sgd(epochs=0)), federation).metrics["log_loss"]
+    assert abs(seen(50.0) - untrained) < abs(seen(0.0) - untrained) / 2
+
+
+def test_one_exchange_of_scaffold_is_fedavg_by_plain_descent():
+    federation = small_horizontal("multiclass")
+    trainer = Sgd(epochs=2, optimizer="sgd", lr=0.05, weight_decay=0.0)
+    results = [simulate(method, federation) for method in (FedAvg(trainer=trainer), Scaffold(trainer=trainer))]
+    assert results[0].score.value == pytest.approx(results[1].score.value, abs=1e-3)
+
+
+def test_scaffold_refuses_steps_whose_length_says_nothing():
+    with pytest.raises(ValueError, match="plain gradient descent"):
+        Scaffold(trainer=Sgd())
+
+
+def test_solo_is_the_mean_over_parties():
+    federation = deal_rows(load("digits"), Iid(parties=2), seed=0)
+    result = simulate(SoloRows(model=Logistic()), federation)
+    from laconic.learn.linear_model import fit_linear, predict_linear
+
+    x, y = federation.tables["server"].part("test")
+    task, alone = federation.task, []
+    for name in federation.peers:
+        model = fit_linear(task, *federation.tables[name].part("train"), 1.0)
+        alone.append((task.decide(predict_linear(task, model, x)) == y).mean())
+    # Each model is scored on half of 225 rows: its share differs from the whole by chance, about 0.02.
+    assert result.metrics["accuracy"] == pytest.approx(np.mean(alone), abs=0.04)
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        FedAvg(trainer=Sgd(epochs=3)),
+        Scaffold(exchanges=2),
+        FedDf(trainer=Sgd(epochs=3)),
+        Pfnm(),
+        SoloRows(model=Logistic()),
+    ],
+    ids=lambda method: type(method).__name__,
+)
+def test_a_party_without_rows_does_no_harm(method):
+    federation = deal_rows(load("breast_cancer"), Dirichlet(parties=12, beta=0.05, least=0), seed=2)
+    assert min(len(federation.tables[name].cut("train")) for name in federation.peers) == 0
+    simulate(method, federation)
+
+
+def test_pfnm_refuses_nets_it_cannot_match():
+    with pytest.raises(ValueError, match="hidden layers"):
+        Pfnm(net=Mlp(hidden=()))
+
+
+def test_a_horizontal_method_refuses_a_vertical_federation():
+    with pytest.raises(ValueError, match="deal_rows"):
+        simulate(FedAvg(), small_federation("binary"))

@@ -1,0 +1,160 @@
+import numpy as np
+import pytest
+
+from laconic.audit.gradients import labels_read_off
+from laconic.check import Recorder, check_method, small_federation
+from laconic.core.party import Party
+from laconic.core.wire import decode_question
+from laconic.data.deal import deal
+from laconic.data.sources import load
+from laconic.data.vertical import Equal
+from laconic.learn.choosing import Confident
+from laconic.learn.fixmatch_tab import FixMatchTab
+from laconic.learn.sgd import Sgd
+from laconic.methods.guides import SendLabels
+from laconic.methods.vertical.fewshot import FewShot
+from laconic.methods.vertical.oneshot import OneShot
+from laconic.privacy.labels import RandomisedResponse
+from laconic.privacy.price import ledgers_of, price
+from laconic.runtime.faults import Faults
+from laconic.runtime.inprocess import InProcess
+from laconic.simulation import simulate
+
+LOCAL = FixMatchTab(steps=30, lr=1e-2)
+HEAD = Sgd(epochs=15, lr=1e-2)
+QUICK = {"local": LOCAL, "trainer": HEAD}
+LIES = RandomisedResponse(epsilon=3.0, seeded=True)
+
+
+@pytest.fixture(scope="module")
+def cancer():
+    return small_federation("binary")
+
+
+@pytest.fixture(scope="module")
+def overlap():
+    """Sixty shared rows, the others dealt among three parties; the label holder has labels alone."""
+    return deal(load("breast_cancer"), Equal(parties=3), hub=None, overlap=60, seed=3, test=0.3, valid=0.03)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", [OneShot(**QUICK), FewShot(**QUICK)], ids=lambda one: type(one).__name__)
+def test_they_keep_the_contract_on_every_kind_of_task(method):
+    check_method(method)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "method",
+    [
+        OneShot(**QUICK),
+        FewShot(**QUICK),
+        FewShot(**QUICK, labels=LIES),
+        OneShot(**QUICK, guide=SendLabels(), labels=LIES),
+        OneShot(local=LOCAL, trainer=Sgd(epochs=15, lr=1e-2, patience=3)),
+    ],
+    ids=["one-shot", "few-shot", "few-shot with lies", "labels with lies", "with patience"],
+)
+def test_they_keep_the_contract_where_parties_share_few_rows(method, overlap):
+    check_method(method, overlap)
+
+
+@pytest.mark.slow
+def test_fine_tuning_keeps_the_contract(overlap):
+    check_method(FewShot(**QUICK, more=Sgd(epochs=2, batch=32)), overlap)
+
+
+@pytest.mark.parametrize("parties", [2, 4, 7])
+def test_any_number_of_parties_needs_two_uploads_and_one_download(parties):
+    federation = deal(load("digits"), Equal(parties=parties), hub=None, overlap=100, seed=1)
+    one = simulate(OneShot(**QUICK), federation)
+    assert (one.fit.rounds, one.fit.uploads, one.fit.downloads) == (2, 2, 1)
+    assert one.score.value > 0.5
+    # For each shared row ten numbers up and down, then 32 up, of two bytes each.
+    numbers = (10 + 10 + 32) * 100 * 2 * parties
+    assert numbers <= one.fit.bytes <= 1.02 * numbers + 600 * parties
+    few = simulate(FewShot(**QUICK), federation)
+    assert (few.fit.rounds, few.fit.uploads, few.fit.downloads) == (3, 3, 2)
+    assert few.score.value > 0.5
+
+
+def test_sent_labels_cost_a_byte_a_row_and_one_exchange(overlap):
+    result = simulate(OneShot(**QUICK, guide=SendLabels()), overlap)
+    assert (result.fit.rounds, result.fit.uploads, result.fit.downloads) == (1, 1, 1)
+    assert 3 * 60 <= result.fit.bytes_down <= 3 * (60 + 200)
+    assert result.score.value > 0.9
+
+
+def test_local_learning_from_own_rows_is_worth_more_than_what_the_overlap_alone_gives(overlap):
+    result = simulate(OneShot(local=FixMatchTab(steps=150), trainer=HEAD), overlap)
+    assert result.score.value > 0.95
+
+
+def test_the_release_of_labels_and_of_people_outside_the_overlap_is_named(overlap):
+    result = simulate(FewShot(**QUICK), overlap)
+    words = {(release.party, release.step): release.words for release in result.releases}
+    assert "nearly all labels can be read" in words["label_holder", "learn_from_gradients"]
+    assert "people outside the overlap" in words["bank", "learn_from_gradients"]
+    assert "labels" in words["label_holder", "learn_again"]
+
+
+def test_lies_are_priced_once_whatever_is_sent(overlap):
+    result = simulate(FewShot(**QUICK, labels=LIES), overlap)
+    down = [release for release in result.releases if release.party == "label_holder"]
+    assert {release.step for release in down} == {"learn_from_gradients", "learn_again"}
+    assert all(release.noise is not None for release in down)
+    ledgers = {"label_holder": ledgers_of(result)["label_holder"]}
+    assert price(ledgers, delta=1e-6).epsilon == pytest.approx(3.0)
+
+
+def test_lies_are_what_a_party_reads_off(overlap):
+    truth = overlap.labels("train")
+    hub = Party("label_holder", overlap.tables["label_holder"], 0)
+    told, classes = OneShot(labels=RandomisedResponse(epsilon=1.0, seeded=True)).told(hub)
+    # Told the truth with chance e / (1 + e) = 0.73; three standard deviations of 60 draws are 0.17.
+    assert classes == 2
+    assert (told == truth).mean() == pytest.approx(0.73, abs=0.17)
+
+
+def test_a_party_reads_every_label_off_what_it_is_sent(overlap):
+    recorder = Recorder()
+    simulate(OneShot(**QUICK), overlap, runtime=recorder)
+    payloads = [decode_question(blob).payload for _, _, direction, blob in recorder.crossings if direction == "down"]
+    seen = [payload["gradients"] for payload in payloads if "gradients" in payload]
+    rng = np.random.default_rng(0)
+    shares = [labels_read_off(one, overlap.labels("train"), 2, rng) for one in seen]
+    assert shares == [1.0, 1.0, 1.0]
+
+
+def test_parties_draw_first_weights_of_their_own(overlap):
+    table = overlap.tables["bank"]
+    drawn = []
+    for name in ("bank", "shop"):
+        party = Party(name, table, 0)
+        drawn.append(OneShot().begin_and_send(party, count=4))
+    assert not np.allclose(drawn[0], drawn[1])
+
+
+def test_a_lost_party_is_left_out_of_fitting_and_counts_as_its_mean_in_prediction(cancer):
+    alone = simulate(OneShot(**QUICK), cancer, runtime=InProcess(faults=Faults(absent=("shop",))))
+    assert {(absence.party, absence.step) for absence in alone.absences} == {("shop", "begin_and_send")}
+    assert alone.score.value > 0.9
+
+
+def test_few_shot_chooses_as_the_paper_does_if_asked(overlap):
+    assert simulate(FewShot(**QUICK, choice=Confident(level=0.8)), overlap).score.value > 0.9
+
+
+def test_lies_and_split_learning_do_not_go_together():
+    with pytest.raises(ValueError, match="leave out either labels or more"):
+        OneShot(labels=LIES, more=Sgd())
+
+
+def test_lies_about_numbers_are_refused():
+    with pytest.raises(ValueError, match="covers classes, but the label is a number"):
+        simulate(OneShot(**QUICK, labels=LIES), small_federation("regression"))
+
+
+def test_numbers_are_learnt_by_bins():
+    result = simulate(OneShot(local=FixMatchTab(steps=80), trainer=HEAD), small_federation("regression"))
+    assert result.metrics["r2"] > 0.2

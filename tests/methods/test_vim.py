@@ -1,0 +1,189 @@
+"""VimSgd, VimAdmm, VimAdmmJoint, Vafl and Fdml: sums over parties' nets and heads."""
+
+import numpy as np
+import pytest
+import torch
+
+from laconic.check import check_method, small_federation
+from laconic.core.log import WireLog
+from laconic.core.party import Party
+from laconic.core.peers import Peers
+from laconic.data.deal import deal
+from laconic.data.sources import load
+from laconic.data.vertical import Equal
+from laconic.learn.admm import nearest_logits, targets_of
+from laconic.learn.nets import Mlp
+from laconic.learn.nets import load as load_weights
+from laconic.learn.sgd import Sgd
+from laconic.methods.baselines.late_fusion import LateFusion
+from laconic.methods.rows import batch_rows
+from laconic.methods.summing import first_head
+from laconic.methods.vertical.fdml import Fdml
+from laconic.methods.vertical.vafl import Vafl
+from laconic.methods.vertical.vimadmm import VimAdmm
+from laconic.methods.vertical.vimadmm_joint import VimAdmmJoint
+from laconic.methods.vertical.vimsgd import VimSgd
+from laconic.runtime.faults import Faults
+from laconic.runtime.inprocess import InProcess
+from laconic.simulation import on_threads, simulate
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread():
+    with on_threads(1):
+        yield
+
+
+_QUICK = [
+    VimSgd(epochs=6, width=16, batch=256),
+    VimAdmm(epochs=2, local_steps=10, width=16, batch=256),
+    VimAdmmJoint(epochs=3, local_steps=10, width=16, batch=256),
+    Vafl(epochs=12, width=16, batch=256, slowness=0.5),
+    Fdml(epochs=6, width=16, batch=256),
+    LateFusion(trainer=Sgd(epochs=10)),
+]
+
+
+def _labels_only(parties=3):
+    return deal(load("digits"), Equal(parties=parties), hub=None, seed=3, test=0.3)
+
+
+def _trained(method, federation, seed=0):
+    """Fit, and return the hub, the peers by name, and what was asked."""
+    parties = {name: Party(name, table, seed) for name, table in federation.tables.items()}
+    hub = parties.pop(federation.hub)
+    with InProcess().open(tuple(parties.values())) as carrier:
+        peers = Peers(method, hub, carrier, WireLog(), carrier.names)
+        for _ in method.fit(hub, peers):
+            pass
+    return hub, parties
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", _QUICK, ids=lambda method: type(method).__name__)
+def test_it_keeps_the_contract(method):
+    check_method(method)
+
+
+@pytest.mark.parametrize("method", _QUICK, ids=lambda method: type(method).__name__)
+def test_a_hub_with_labels_alone_learns_from_its_peers(method):
+    assert simulate(method, _labels_only()).metrics["accuracy"] > 0.5
+
+
+def _papers_iterates(method, federation, seed):
+    """Algorithm 1 with the paper's own messages: duals, residuals and heads go down to every party."""
+    tables = {name: table for name, table in federation.tables.items() if name != federation.hub}
+    hub, parties = _trained(
+        type(method)(epochs=1, local_steps=1, width=method.width, batch=10**6, lr=0.0), federation, seed
+    )
+    nets = {name: Mlp(final="relu").build(tables[name].shape, method.width) for name in tables}
+    optimisers = {}
+    for name, net in nets.items():
+        load_weights(net, parties[name].memory["net"])  # As drawn: that run had learning rate 0.
+        optimisers[name] = torch.optim.SGD(
+            net.parameters(), method.lr, method.momentum, weight_decay=method.weight_decay
+        )
+    order = hub.memory["order"]
+    at = hub.data.cut("train")
+    heads = {name: torch.tensor(first_head(order, name, method.width, 10)) for name in tables}
+    duals = np.zeros((len(at), 10))
+    for epoch in range(method.epochs):
+        for number in range(-(-len(at) // method.batch)):
+            rows = batch_rows(len(at), method.batch, order, epoch, number)
+            x = {name: torch.tensor(table.x[at[rows]]) for name, table in tables.items()}
+            sent = {name: nets[name](x[name]).detach() for name in nets}
+            sums = sum(sent[name] @ heads[name] for name in nets).numpy().astype(np.float64)
+            z = nearest_logits(
+                federation.task, sums, duals[rows], targets_of(federation.task, hub.data.y[at[rows]]), method.rho
+            )
+            duals[rows] += method.rho * (sums - z)
+            dual = torch.tensor(duals[rows], dtype=torch.float32)
+            residuals = {name: torch.tensor(z - sums, dtype=torch.float32) + sent[name] @ heads[name] for name in nets}
+            for name, net in nets.items():
+                head = heads[name].clone().requires_grad_()
+                part = sent[name] @ head
+                (((dual * part).sum() + method.rho / 2 * ((residuals[name] - part) ** 2).sum()) / len(rows)).backward()
+                heads[name] = (heads[name] - method.lr * (head.grad + method.weight_decay * heads[name])).detach()
+                for _ in range(method.local_steps):
+                    optimisers[name].zero_grad()
+                    part = net(x[name]) @ heads[name]
+                    objective = (dual * part).sum() + method.rho / 2 * ((residuals[name] - part) ** 2).sum()
+                    (objective / len(rows)).backward()
+                    optimisers[name].step()
+    return heads, nets, duals
+
+
+def test_one_array_gives_the_same_iterates_as_the_papers_messages():
+    method = VimAdmm(epochs=2, batch=256, local_steps=3, width=8)
+    federation = _labels_only()
+    hub, parties = _trained(method, federation, seed=5)
+    heads, nets, duals = _papers_iterates(method, federation, seed=5)
+    np.testing.assert_allclose(hub.memory["duals"], duals, atol=2e-3)
+    for name, party in parties.items():
+        np.testing.assert_allclose(party.memory["head"], heads[name].numpy(), atol=1e-4)
+        for weight, values in nets[name].named_parameters():
+            np.testing.assert_allclose(party.memory["net"][weight], values.detach().numpy(), atol=1e-3)
+
+
+@pytest.mark.parametrize("method", [_QUICK[0], _QUICK[1]], ids=["VimSgd", "VimAdmm"])
+def test_a_party_works_out_the_head_that_the_hub_keeps_for_it(method):
+    hub, parties = _trained(method, _labels_only())
+    for name, party in parties.items():
+        np.testing.assert_allclose(party.memory["head"], hub.memory["heads"][name], atol=1e-6)
+
+
+def test_a_party_works_out_its_weight_in_the_average():
+    hub, parties = _trained(Vafl(epochs=2, width=8, slowness=1.0), _labels_only())
+    for name, party in parties.items():
+        assert party.memory["share"] == pytest.approx(hub.memory["shares"][name], abs=1e-9)
+
+
+def test_every_label_can_be_read_off_the_duals():
+    hub, _ = _trained(_QUICK[1], _labels_only())
+    assert (hub.memory["duals"].argmin(axis=1) == hub.data.part("train")[1]).all()
+
+
+def test_the_downlink_is_one_number_for_each_class_and_row():
+    method = VimAdmm(epochs=1, batch=64, local_steps=1, width=16)
+    federation = _labels_only()
+    result = simulate(method, federation)
+    rows = len(federation.tables[federation.hub].cuts["train"])
+    rounds = -(-rows // 64) + 1
+    assert result.fit.bytes_down == pytest.approx(3 * 4 * 10 * rows, abs=3 * 200 * (rounds + 1))
+    assert result.fit.bytes_up == pytest.approx(3 * 4 * 16 * rows, abs=3 * 100 * (rounds + 1))
+
+
+def test_half_precision_halves_the_bytes_and_keeps_the_heads_alike():
+    full = VimAdmm(epochs=1, batch=64, local_steps=2, width=16)
+    half = VimAdmm(epochs=1, batch=64, local_steps=2, width=16, precision="float16")
+    assert simulate(half, _labels_only()).fit.bytes < 0.55 * simulate(full, _labels_only()).fit.bytes
+    hub, parties = _trained(half, _labels_only())
+    for name, party in parties.items():
+        np.testing.assert_allclose(party.memory["head"], hub.memory["heads"][name], atol=1e-6)
+
+
+def test_slow_parties_of_vafl_are_asked_less_often():
+    prompt, slow = (simulate(Vafl(epochs=3, width=8, slowness=s), _labels_only()) for s in (0.0, 2.0))
+    assert slow.fit.bytes < 0.6 * prompt.fit.bytes
+    assert slow.fit.rounds == prompt.fit.rounds
+
+
+def test_vafl_goes_on_without_a_party_that_is_lost():
+    gone = small_federation("multiclass").peers[0]
+    result = simulate(_QUICK[3], small_federation("multiclass"), runtime=InProcess(faults=Faults(absent=(gone,))))
+    assert result.metrics["accuracy"] > 0.5
+
+
+def test_several_workers_change_no_bit():
+    one, three = (simulate(_QUICK[1], _labels_only(), runtime=InProcess(workers=w)) for w in (1, 3))
+    assert one.predictions == three.predictions
+    assert one.releases == three.releases
+
+
+def test_rho_and_steps_that_cannot_be_are_refused():
+    with pytest.raises(ValueError, match="rho must be above 0, not 0"):
+        VimAdmm(rho=0)
+    with pytest.raises(ValueError, match="local_steps must be 1 or more, not 0"):
+        VimAdmmJoint(local_steps=0)
+    with pytest.raises(ValueError, match="slowness must be 0 or more, not -1"):
+        Vafl(slowness=-1)

@@ -1,0 +1,104 @@
+from io import StringIO
+
+import pytest
+from rich.console import Console
+
+from laconic.core.ledger import Noise
+from laconic.core.log import Traffic
+from laconic.core.result import Absence, Release, Result
+from laconic.core.score import Score
+from laconic.core.task import Task
+from laconic.report.tables import show_comparison, show_result
+from laconic.report.words import figure, in_bytes, in_seconds, rows_used
+
+
+def release(party, noise=None, words="a few numbers a row"):
+    covered = "open release: not protected" if noise is None else noise.caveat
+    said = {"words": words, "form": "", "covered": covered, "noise": noise}
+    return Release(party=party, to="hub", phase="fit", step="send", times=1, bytes=700, **said)
+
+
+def result(**changes):
+    values = {
+        "method": {"type": "FedOnce"},
+        "data": {"name": "people", "rows": {"train": 400, "test": 100}, "own": {"bank": 0, "shop": 7}},
+        "parties": ("bank", "shop", "insurer"),
+        "hub": "bank",
+        "seed": 0,
+        "task": Task(kind="binary", classes=("no", "yes"), label="churned"),
+        "score": Score("auc", 0.98765),
+        "metrics": {"accuracy": 0.9, "auc": 0.98765},
+        "align": Traffic(),
+        "fit": Traffic(bytes_up=1400, bytes_down=30, rounds=1, uploads=1, seconds=1.5),
+        "look": Traffic(),
+        "final": Traffic(bytes_up=10, rounds=1),
+        "curve": (),
+        "releases": (release("shop"), release("insurer")),
+        "wire": (),
+        "absences": (),
+        "predictions": "",
+        "stopped": "finished",
+        "versions": {},
+    }
+    return Result(**values | changes)
+
+
+def printed(what):
+    console = Console(width=110, file=StringIO())
+    console.print(what)
+    return console.file.getvalue()
+
+
+def test_a_result_shows_its_score_its_cost_and_its_rows():
+    text = printed(show_result(result()))
+    assert "FedOnce on people: AUC 0.9877" in text
+    assert "1.4 kB" in text
+    assert "train 400, test 100; rows of one party only: shop 7" in text
+
+
+def test_an_open_release_is_said_plainly_once_for_parties_that_made_the_same():
+    text = printed(show_result(result()))
+    assert "shop, insurer" in text
+    assert text.count("open release: nothing protects it") == 1
+
+
+def test_a_noised_release_says_what_its_noise_leaves_open():
+    noise = Noise(mechanism="gaussian", scale=0.5, sensitivity=None, unit="row", caveat="no bound on any row")
+    text = printed(show_result(result(releases=(release("shop", noise),))))
+    assert "gaussian noise of scale 0.5; no bound on any row" in text
+    assert "open release" not in text
+
+
+def test_a_run_without_releases_says_so():
+    assert "Nothing made from rows or labels left any party" in printed(show_result(result(releases=())))
+
+
+def test_absent_parties_and_an_early_end_are_told():
+    gone = tuple(Absence(phase="fit", round=number, step="send", party="shop") for number in (1, 2))
+    text = printed(show_result(result(absences=gone, stopped="byte budget")))
+    assert "Absent: shop did not answer 2 of the questions" in text
+    assert "Fitting ended early: byte budget" in text
+
+
+def test_square_brackets_in_names_are_shown_as_they_are():
+    assert "people [old]" in printed(show_result(result(data={"name": "people [old]"})))
+
+
+def test_a_comparison_has_a_line_a_run():
+    text = printed(show_comparison({"one [exchange]": result(), "alone": result(metrics={"accuracy": 0.5})}))
+    assert "one [exchange]" in text
+    assert "0.5000" in text
+
+
+@pytest.mark.parametrize(("count", "text"), [(0, "0 B"), (999, "999 B"), (1000, "1.0 kB"), (3_210_000, "3.2 MB")])
+def test_bytes_are_shown_in_a_fitting_unit(count, text):
+    assert in_bytes(count) == text
+
+
+def test_figures_are_short():
+    assert (figure(0.123456), figure(12345.6)) == ("0.1235", "12,345.6")
+    assert (in_seconds(0.123), in_seconds(1234.5)) == ("0.12 s", "1,234 s")
+
+
+def test_rows_are_told_by_their_matching_where_there_was_one():
+    assert rows_used(result(data={"rows": {"bank": 5}, "alignment": {"shared": 3}})) == "shared 3"
