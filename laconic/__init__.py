@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from laconic.align.exact import ExactMatch
-    from laconic.auditing import audit
     from laconic.check import check_method
     from laconic.core.errors import DataError, LaconicError, PartyAbsent, PlanError
     from laconic.core.method import Method, task_of
@@ -74,7 +73,6 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "laconic.align.exact": ("ExactMatch",),
-    "laconic.auditing": ("audit",),
     "laconic.check": ("check_method",),
     "laconic.core.errors": ("DataError", "LaconicError", "PartyAbsent", "PlanError"),
     "laconic.core.method": ("Method", "task_of"),
@@ -225,7 +223,6 @@ __all__ = [
     "VimAdmmJoint",
     "VimSgd",
     "WhitenedPca",
-    "audit",
     "check_method",
     "deal",
     "deal_rows",

@@ -92,6 +92,8 @@ def _jobs_on(name: str, hub: int, seed: int, *, encoders: dict[str, AnyEncoder],
     methods |= {f"FedOnce, {label}": FedOnce(encoder=encoder, trainer=alone) for label, encoder in encoders.items()}
     for label, method in methods.items():
         yield Job({"data": name, "hub": hub, "seed": seed, "method": label}, _run(method, name, hub, seed))
+    if name == "breast_cancer":  # So few rows that FedOnce sends less than SplitNN does for one batch.
+        return
     budget = _run_at_fedonce_bytes(SplitNN(trainer=Sgd(epochs=epochs)), name, hub, seed)
     yield Job({"data": name, "hub": hub, "seed": seed, "method": "SplitNN at FedOnce's bytes"}, budget)
 

@@ -205,8 +205,8 @@ def _fit_column(column: Column, source: int, cells: Array) -> Iterator[Scaled | 
 
 
 def _fit_scale(column: Column, source: int, known: Array) -> Iterator[Scaled]:
-    if known.size == 0:
-        return
+    if known.size == 0 or known.min() == known.max():
+        return  # Asked of the cells themselves: rounding can part a large constant from its own mean.
     centre = float(known.mean())
     usual = np.median(known)  # a value that more than half of the rows have is their median
     scale = _spread(known - centre)

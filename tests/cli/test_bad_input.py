@@ -66,7 +66,7 @@ def test_more_parties_than_columns_are_refused():
 
 
 def test_an_epsilon_nobody_can_keep_is_refused():
-    said = refused("run", "FedOnce", "--data", "breast_cancer", "--set", "budget.epsilon=2")
+    said = refused("run", "SplitNN", "--data", "breast_cancer", "--set", "budget.epsilon=2")
     assert "open releases" in said
 
 

@@ -37,7 +37,7 @@ def one_thread():
 _QUICK = [
     VimSgd(epochs=6, width=16, batch=256),
     VimAdmm(epochs=2, local_steps=10, width=16, batch=256),
-    VimAdmmJoint(epochs=3, local_steps=10, width=16, batch=256),
+    VimAdmmJoint(epochs=8, local_steps=10, width=16, batch=256),
     Vafl(epochs=12, width=16, batch=256, slowness=0.5),
     Fdml(epochs=6, width=16, batch=256),
     LateFusion(trainer=Sgd(epochs=10)),

@@ -38,9 +38,9 @@ def test_the_papers_saving_at_100_parties_is_88_9_percent():
 
 def test_a_hundred_parties_are_priced_within_five_seconds():
     Pld().epsilon({"one": {Event("gaussian", 9.0): 1}}, DELTA)  # The library's import is not part of the price.
-    started = time.perf_counter()
+    started = time.process_time()  # Not the clock on the wall: tests share the machine with others.
     Pld().epsilon({f"party {place}": {Event("gaussian", 1.1, 0.01): 500} for place in range(100)}, DELTA)
-    assert time.perf_counter() - started < 5
+    assert time.process_time() - started < 5
 
 
 @pytest.mark.parametrize("event", [Event("gaussian", 2.0), Event("gaussian", 1.5, 0.05), Event("laplace", 8.0)])
