@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from laconic.methods.baselines.centralised import Centralised
     from laconic.methods.baselines.late_fusion import LateFusion
     from laconic.methods.baselines.linear import Linear
+    from laconic.methods.baselines.local_dp import LocalDp
     from laconic.methods.baselines.solo import Solo
     from laconic.methods.horizontal.fedavg import FedAvg
     from laconic.methods.horizontal.feddf import FedDf
@@ -44,7 +45,12 @@ if TYPE_CHECKING:
     from laconic.methods.horizontal.scaffold import Scaffold
     from laconic.methods.horizontal.solo_rows import SoloRows
     from laconic.methods.vertical.fdml import Fdml
+    from laconic.methods.vertical.fedbcd import FedBCD
+    from laconic.methods.vertical.fedcvt import FedCVT
     from laconic.methods.vertical.fedonce import FedOnce
+    from laconic.methods.vertical.fewshot import FewShot
+    from laconic.methods.vertical.oneshot import OneShot
+    from laconic.methods.vertical.rap import Rap
     from laconic.methods.vertical.splitnn import SplitNN
     from laconic.methods.vertical.vafl import Vafl
     from laconic.methods.vertical.vimadmm import VimAdmm
@@ -58,6 +64,7 @@ if TYPE_CHECKING:
     from laconic.privacy.dppca import DpPca
     from laconic.privacy.dpsgd import DpSgd
     from laconic.privacy.levels import L0, L1, L2
+    from laconic.privacy.local import LocalGaussian
     from laconic.privacy.noise import ClippedGaussian, Perturb
     from laconic.privacy.outputs import AsPublished, BatchClip, PureNoise, RowsOnce
     from laconic.privacy.price import ledgers_of, price
@@ -72,6 +79,13 @@ if TYPE_CHECKING:
     from laconic.trained import Trained, train
 
 _HOMES = {
+    "laconic.methods.baselines.local_dp": ("LocalDp",),
+    "laconic.methods.vertical.fedbcd": ("FedBCD",),
+    "laconic.methods.vertical.fedcvt": ("FedCVT",),
+    "laconic.methods.vertical.fewshot": ("FewShot",),
+    "laconic.methods.vertical.oneshot": ("OneShot",),
+    "laconic.methods.vertical.rap": ("Rap",),
+    "laconic.privacy.local": ("LocalGaussian",),
     "laconic.align.exact": ("ExactMatch",),
     "laconic.check": ("check_method",),
     "laconic.core.errors": ("DataError", "LaconicError", "PartyAbsent", "PlanError"),
@@ -163,11 +177,14 @@ __all__ = [
     "Faults",
     "Fdml",
     "FedAvg",
+    "FedBCD",
+    "FedCVT",
     "FedDf",
     "FedKt",
     "FedOnce",
     "FedProx",
     "Federation",
+    "FewShot",
     "Forest",
     "Forked",
     "GaussianVotes",
@@ -181,11 +198,14 @@ __all__ = [
     "LaplaceVotes",
     "LateFusion",
     "Linear",
+    "LocalDp",
+    "LocalGaussian",
     "Logistic",
     "Method",
     "Mlp",
     "Moments",
     "Network",
+    "OneShot",
     "Party",
     "PartyAbsent",
     "Patches",
@@ -205,6 +225,7 @@ __all__ = [
     "PureNoise",
     "Quadrants",
     "RandomProjection",
+    "Rap",
     "Rdp",
     "Result",
     "Rows",
