@@ -1,9 +1,12 @@
 """The demo: three organisations that know different things about the same people, and two files to go on with."""
 
 import csv
+import os
 import shlex
+import sys
 from collections.abc import Iterable
 from pathlib import Path
+from shutil import which
 
 import numpy as np
 
@@ -67,7 +70,15 @@ def write_files(folder: Path) -> str:
     _write(bank, dataset, range(half), rng.permutation(dataset.rows)[:_ROWS_A_FILE], label)
     _write(shop, dataset, range(half, len(dataset.columns)), rng.permutation(dataset.rows)[:_ROWS_A_FILE], {})
     columns = ["--id", "customer", "--label", dataset.task.label]
-    return shlex.join(["laconic", "run", "FedOnce", "--files", str(bank), str(shop), *columns])
+    return shlex.join([*_program(), "run", "FedOnce", "--files", str(bank), str(shop), *columns])
+
+
+def _program() -> list[str]:
+    """What to type for `laconic`: its name where the shell finds it, else the way it was started."""
+    started = Path(sys.argv[0])
+    if which("laconic"):
+        return ["laconic"]
+    return [os.path.relpath(started)] if started.name == "laconic" else [sys.executable, "-m", "laconic"]
 
 
 def _write(path: Path, dataset: Dataset, columns: Iterable[int], rows: Array, extra: dict[str, list[str]]) -> None:

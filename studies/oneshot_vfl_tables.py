@@ -84,6 +84,9 @@ def _jobs_on(name: str, overlap: int, parties: int, seed: int, *, quick: bool = 
         where | {"method": "boosted trees, shared rows pooled"},
         lambda: runs.boosted(runs.federation(name, overlap, parties, seed), seed),
     )
+    if parties == 2 and not quick:
+        everything = where | {"overlap": "all"}
+        yield Job(everything | {"method": "a net, all labels pooled"}, partial(runs.pooled, name, seed))
     if name == "credit_default":
         yield Job(
             where | {"method": "boosted trees, all labels pooled", "overlap": "all"},

@@ -1,8 +1,18 @@
 import numpy as np
 import pytest
 
-from laconic.audit.gradients import commonest, labels_read_off, labels_read_off_signs
+from laconic.audit.gradients import commonest, gradients_sent, labels_read_off, labels_read_off_signs
+from laconic.core.log import WireLog
+from laconic.core.party import Party
+from laconic.core.peers import Peers
+from laconic.data.deal import deal
+from laconic.data.sources import load
+from laconic.data.vertical import Equal
+from laconic.learn.nets import Joint, Mlp
+from laconic.learn.sgd import Sgd
 from laconic.methods.guides import first_gradients
+from laconic.methods.vertical.splitnn import SplitNN
+from laconic.runtime.inprocess import InProcess
 
 
 def numbers(rng, rows=400, parties=2, width=16):
@@ -29,3 +39,26 @@ def test_noise_gives_away_no_more_than_the_commonest_class_does():
     labels = (rng.random(2000) < 0.3).astype(int)
     found = labels_read_off(rng.standard_normal((2000, 8)), labels, 2, rng)
     assert found == pytest.approx(commonest(labels), abs=0.01)
+
+
+def read_after(epochs):
+    """The share of labels read off after so many epochs of split learning on digits: by direction, and raw."""
+    federation = deal(load("digits"), Equal(parties=2), hub=None, overlap=400, seed=1)
+    method = SplitNN(width=32, head=Joint(head=Mlp(hidden=())), trainer=Sgd(epochs=epochs, batch=32, lr=3e-3))
+    parties = {name: Party(name, table, 0) for name, table in federation.tables.items()}
+    hub = parties.pop(federation.hub)
+    with InProcess().open(tuple(parties.values())) as carrier:
+        peers = Peers(method, hub, carrier, WireLog(), carrier.names)
+        for _ in method.fit(hub, peers):
+            pass
+        outputs = peers.ask(method.give_outputs, rows="train")
+    sent = gradients_sent(method, hub, outputs)["bank"]
+    labels, rng = federation.labels("train"), np.random.default_rng(0)
+    return tuple(labels_read_off(sent, labels, 10, rng, normalise=one) for one in (True, False))
+
+
+def test_directions_still_tell_labels_after_training_where_raw_gradients_do_not():
+    assert read_after(0) == (1.0, 1.0)
+    direction, raw = read_after(12)
+    assert direction > 0.9
+    assert raw < 0.7

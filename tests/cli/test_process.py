@@ -64,8 +64,6 @@ def test_the_demo_runs_in_an_empty_folder_and_so_does_the_command_it_prints(tmp_
     assert time.perf_counter() - started < 60
     assert all(name in outcome.stdout for name in ("Solo", "FedOnce", "SplitNN", "Centralised"))
     command = outcome.stdout.rstrip().splitlines()[-1]
-    first, *words = shlex.split(command)
-    assert first == "laconic"
-    then = shell(*words, cwd=tmp_path)
+    then = subprocess.run(shlex.split(command), cwd=tmp_path, capture_output=True, text=True, check=False)
     assert then.returncode == 0, then.stderr
     assert "FedOnce on bank.csv, shop.csv: AUC" in then.stdout
