@@ -25,9 +25,12 @@ if TYPE_CHECKING:
     from laconic.data.sources import load
     from laconic.data.vertical import Biased, Equal, Groups, Patches, Quadrants, Rows
     from laconic.learn.classifiers import Logistic, Network
+    from laconic.learn.fixmatch import FixMatch
+    from laconic.learn.fixmatch_tab import FixMatchTab
     from laconic.learn.nets import Cnn, Joint, Mlp
     from laconic.learn.pca import Pca, WhitenedPca
     from laconic.learn.projection import RandomProjection
+    from laconic.learn.resnet import ResNet
     from laconic.learn.sgd import Sgd
     from laconic.learn.trees import Boosted, Forest
     from laconic.methods.baselines.centralised import Centralised
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
     from laconic.methods.baselines.linear import Linear
     from laconic.methods.baselines.local_dp import LocalDp
     from laconic.methods.baselines.solo import Solo
+    from laconic.methods.guides import Gradients, SendLabels
     from laconic.methods.horizontal.fedavg import FedAvg
     from laconic.methods.horizontal.feddf import FedDf
     from laconic.methods.horizontal.fedkt import FedKt, Prox
@@ -63,6 +67,7 @@ if TYPE_CHECKING:
     from laconic.privacy.dpnat import DpNat
     from laconic.privacy.dppca import DpPca
     from laconic.privacy.dpsgd import DpSgd
+    from laconic.privacy.labels import RandomisedResponse
     from laconic.privacy.levels import L0, L1, L2
     from laconic.privacy.local import LocalGaussian
     from laconic.privacy.noise import ClippedGaussian, Perturb
@@ -79,12 +84,17 @@ if TYPE_CHECKING:
     from laconic.trained import Trained, train
 
 _HOMES = {
+    "laconic.learn.fixmatch": ("FixMatch",),
+    "laconic.learn.fixmatch_tab": ("FixMatchTab",),
+    "laconic.learn.resnet": ("ResNet",),
     "laconic.methods.baselines.local_dp": ("LocalDp",),
+    "laconic.methods.guides": ("Gradients", "SendLabels"),
     "laconic.methods.vertical.fedbcd": ("FedBCD",),
     "laconic.methods.vertical.fedcvt": ("FedCVT",),
     "laconic.methods.vertical.fewshot": ("FewShot",),
     "laconic.methods.vertical.oneshot": ("OneShot",),
     "laconic.methods.vertical.rap": ("Rap",),
+    "laconic.privacy.labels": ("RandomisedResponse",),
     "laconic.privacy.local": ("LocalGaussian",),
     "laconic.align.exact": ("ExactMatch",),
     "laconic.check": ("check_method",),
@@ -185,9 +195,12 @@ __all__ = [
     "FedProx",
     "Federation",
     "FewShot",
+    "FixMatch",
+    "FixMatchTab",
     "Forest",
     "Forked",
     "GaussianVotes",
+    "Gradients",
     "Groups",
     "HalfTest",
     "Iid",
@@ -225,12 +238,15 @@ __all__ = [
     "PureNoise",
     "Quadrants",
     "RandomProjection",
+    "RandomisedResponse",
     "Rap",
     "Rdp",
+    "ResNet",
     "Result",
     "Rows",
     "RowsOnce",
     "Scaffold",
+    "SendLabels",
     "Sgd",
     "SimpleDivision",
     "Sizes",

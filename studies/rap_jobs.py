@@ -27,7 +27,7 @@ TRAINERS = {
     "superconduct": Sgd(epochs=30, batch=256, lr=1e-2, decay="cosine"),
     "california_housing": Sgd(epochs=30, batch=256, lr=1e-2, decay="cosine"),
 }
-"""Chosen by `studies.rap_choice`: what suits Centralised best on validation rows, for the epochs that two cores allow."""
+"""Chosen by `studies.rap_choice`: what suits Centralised best on validation rows, in epochs that two cores allow."""
 
 NETS = {"mlp": Mlp(hidden=(128,)), "linear": Mlp(hidden=())}
 

@@ -64,8 +64,8 @@ def _full() -> Iterator[Job]:
     yield from (encryption_job(data, 0) for data in ("superconduct", "california_housing", "covtype"))
     yield from (score_job("covtype", method, 0) for method in ("Single", "Local DP, epsilon 64", "Rap, epsilon 64"))
     yield from (score_job("covtype", method, 0, model="linear") for method in ("Centralised", "Rap"))
-    yield from (score_job("covtype", "Rap", 0, parties=10, singles=singles) for singles in (0, 5))
-    yield score_job("covtype", "Rap", 0, parties=2)
+    yield from (score_job("covtype", "Rap", 0, parties=10, singles=singles) for singles in range(6))
+    yield from (score_job("covtype", "Rap", 0, parties=parties) for parties in (2, 6, 8))
     yield from (score_job("covtype", method, 0, epochs=_LONG) for method in ("Centralised", "Rap"))
 
 

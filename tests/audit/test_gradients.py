@@ -57,6 +57,7 @@ def read_after(epochs):
     return tuple(labels_read_off(sent, labels, 10, rng, normalise=one) for one in (True, False))
 
 
+@pytest.mark.slow
 def test_directions_still_tell_labels_after_training_where_raw_gradients_do_not():
     assert read_after(0) == (1.0, 1.0)
     direction, raw = read_after(12)
