@@ -1,6 +1,10 @@
 """Which encoder should FedOnce use unless told otherwise? Validation rows answer; test rows are not looked at.
 
 The label holder stops its training early by the same validation rows, for every encoder alike.
+
+No encoder came out best everywhere: on phishing and credit_default all are within each other's spread, `Nat` led on
+superconduct, `Autoencoder` on california_housing and on a few thousand images. `Suited` takes `Pca` all the same: it is
+never far behind, and costs next to nothing where the others must be trained.
 """
 
 from collections.abc import Callable
