@@ -86,6 +86,12 @@ def _privacy(records: list[Record]) -> str:
     return f"## Privacy, {records[0]['key']['rows']} rows, delta 1e-5, one party\n\n" + markdown(head, rows)
 
 
+def _choice(records: list[Record]) -> str:
+    rows = [(one["key"]["method"], f"{100 * one['valid_accuracy']:.2f}") for one in records]
+    head = ("settings", "accuracy on validation rows after two epochs")
+    return "## How settings were chosen, MNIST with one noisy party\n\n" + markdown(head, rows)
+
+
 def _labels(records: list[Record]) -> str:
     rows = [(one["key"]["method"], f"{100 * one['labels_read']:.2f} %") for one in records]
     return "## Labels one party reads off the downlink\n\n" + markdown(("method", "labels read"), rows)
@@ -99,4 +105,5 @@ _TABLES = {
     "summarise": _summarise,
     "privacy": _privacy,
     "labels": _labels,
+    "choice": _choice,
 }
