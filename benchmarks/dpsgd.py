@@ -70,7 +70,7 @@ def _plain(module: nn.Module, x: Tensor, y: Tensor, batch: int) -> Step:
     def step() -> int:
         rows = torch.randint(0, ROWS, (batch,))
         module.zero_grad()
-        torch.autograd.backward(functional.cross_entropy(module(x[rows]), y[rows]))
+        torch.autograd.backward(functional.cross_entropy(module(x.index_select(0, rows)), y.index_select(0, rows)))
         optimiser.step(0.1)
         return batch
 
@@ -82,7 +82,7 @@ def _private(module: nn.Module, x: Tensor, y: Tensor, batch: int, chance: Chance
 
     def step() -> int:
         rows = poisson_sample(ROWS, batch / ROWS, chance)
-        worker.take([x[rows]], y[rows], 0.1)
+        worker.take([x.index_select(0, rows)], y.index_select(0, rows), 0.1)
         return len(rows)
 
     return step
@@ -99,7 +99,7 @@ def _opacus(module: nn.Module, x: Tensor, y: Tensor, batch: int) -> Step:
     def step() -> int:
         rows = torch.randint(0, ROWS, (batch,))
         optimiser.zero_grad()
-        torch.autograd.backward(functional.cross_entropy(watched(x[rows]), y[rows]))
+        torch.autograd.backward(functional.cross_entropy(watched(x.index_select(0, rows)), y.index_select(0, rows)))
         optimiser.step()
         return batch
 

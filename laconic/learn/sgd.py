@@ -107,7 +107,8 @@ class Sgd(Settings, frozen=True):
             module.train()
             for rows, share in _batches(len(targets), self.batch, order):
                 module.zero_grad()
-                torch.autograd.backward(loss(module(*(x[rows] for x in inputs)), targets[rows]))
+                taken = [x.index_select(0, rows) for x in inputs]
+                torch.autograd.backward(loss(module(*taken), targets.index_select(0, rows)))
                 optimiser.step(self.lr_at((epoch + share) / self.epochs))
             if valid is not None and self.patience is not None and best.is_over(_mean_loss(module, valid, loss)):
                 break

@@ -27,6 +27,8 @@ UNCOVERED = (
 )
 """What no noise in this package covers; said with each."""
 
+_POOL = 65_536
+
 
 class DpSgd(Settings, frozen=True):
     """How to train a net by differentially private gradient descent; goes wherever `Sgd` goes.
@@ -91,7 +93,9 @@ class DpSgd(Settings, frozen=True):
         count = self.steps(len(targets))
         for number in track(count, what):
             rows = poisson_sample(len(targets), self.rate(len(targets)), chance)
-            step.take([x[rows] for x in inputs], targets[rows], self._lr_at(number / count))
+            step.take(
+                [x.index_select(0, rows) for x in inputs], targets.index_select(0, rows), self._lr_at(number / count)
+            )
         return module.eval()
 
     def rate(self, rows: int) -> float:
@@ -149,16 +153,33 @@ class PrivateStep:
         self.size = settings.rate(rows) * rows
         self.gradients = RowGradients(module, loss)
         self.optimiser = Optimiser(plain, module, plain.begin(module))
-        self.params = dict(module.named_parameters())
-        self.sizes = [values.numel() for values in self.params.values()]
+        self.total, self.grads = _flat_grads(module)
+        self.pool: list[Tensor] = []
 
     def take(self, inputs: Sequence[Tensor], targets: Tensor, lr: float) -> None:
         """Learn from the rows drawn; a draw of none still takes its noise, as the price assumes."""
-        sums = self.gradients.clipped_sum(inputs, targets, self.clip).sums if len(targets) else {}
-        # Divided by the expected number of rows: the number drawn is not noised, and would tell.
-        noise = self.chance.normal(sum(self.sizes)).mul_(self.scale / self.size)
-        for (name, values), part in zip(self.params.items(), torch.split(noise, self.sizes), strict=True):
-            values.grad = part.view(values.shape)
-            if name in sums:
-                values.grad.add_(sums[name], alpha=1 / self.size)
+        self.total.copy_(self._noise())
+        if len(targets):
+            # Divided by the expected number of rows: the number drawn is not noised, and would tell.
+            self.gradients.add_clipped(inputs, targets, self.clip, self.grads, 1 / self.size)
         self.optimiser.step(lr)
+
+    def _noise(self) -> Tensor:
+        """Noise for one step; drawn for several at once, as most of a small draw's time is the asking."""
+        if not self.pool:
+            length = len(self.total)
+            ahead = max(1, _POOL // length)
+            drawn = self.chance.normal(ahead * length).mul_(self.scale / self.size)
+            self.pool = list(drawn.view(ahead, length))
+        return self.pool.pop()
+
+
+def _flat_grads(module: nn.Module) -> tuple[Tensor, dict[str, Tensor]]:
+    """One vector for all gradients of a module, and by parameter name the parts of it that the module then uses."""
+    params = dict(module.named_parameters())
+    sizes = [values.numel() for values in params.values()]
+    total = torch.zeros(sum(sizes))
+    grads = {name: part.view_as(params[name]) for name, part in zip(params, torch.split(total, sizes), strict=True)}
+    for name, values in params.items():
+        values.grad = grads[name]
+    return total, grads

@@ -15,6 +15,7 @@ from torch.func import functional_call, grad, vmap
 from torch.nn import functional
 
 from laconic.learn import layers
+from laconic.privacy.dense import DenseNet
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 _MIXING = (nn.modules.batchnorm._BatchNorm,)
@@ -45,7 +46,7 @@ class RowGradients:
             module: what is trained; layers in which rows of a batch see each other are refused.
             loss: the mean of a loss over rows, of (outputs, targets).
         """
-        self.module, self.loss = module, loss
+        self.module, self.loss, self.dense = module, loss, DenseNet.of(module, loss)
         self.layers = {name: layer for name, layer in module.named_modules() if list(layer.parameters(recurse=False))}
         for name, layer in module.named_modules():
             if isinstance(layer, _MIXING):
@@ -59,14 +60,33 @@ class RowGradients:
         linear = self.plain and all(isinstance(layer, _LINEAR) for layer in self.layers.values())
         self.piece = None if linear else _PIECE
 
+    def add_clipped(
+        self, inputs: Sequence[Tensor], targets: Tensor, clip: float, sums: dict[str, Tensor], share: float = 1.0
+    ) -> Tensor:
+        """Clip each row's gradient to length `clip`, add them, times `share`, to `sums`; return their lengths before.
+
+        Args:
+            inputs: what the module is called with; one row for each target.
+            targets: what the loss takes.
+            clip: the greatest length of one row's gradient.
+            sums: by parameter name; changed in place.
+            share: what every gradient is multiplied by, after it was clipped.
+        """
+        if self.dense is not None:
+            return self.dense.add_clipped(inputs, targets, clip, sums, share)
+        pieces = [torch.split(values, self.piece or len(targets)) for values in (targets, *inputs)]
+        lengths = []
+        for aims, *taken in zip(*pieces, strict=True):
+            found = self._clipped_piece(taken, aims, clip)
+            lengths.append(found.lengths)
+            for name, values in found.sums.items():
+                sums[name].add_(values, alpha=share)
+        return torch.cat(lengths)
+
     def clipped_sum(self, inputs: Sequence[Tensor], targets: Tensor, clip: float) -> Clipped:
-        """Clip each row's gradient to length `clip`, and add them up."""
-        if self.piece is None:
-            return self._clipped_piece(inputs, targets, clip)
-        pieces = [torch.split(values, self.piece) for values in (targets, *inputs)]
-        parts = [self._clipped_piece(taken, aims, clip) for aims, *taken in zip(*pieces, strict=True)]
-        sums = {name: _added([part.sums[name] for part in parts]) for name in parts[0].sums}
-        return Clipped(sums, torch.cat([part.lengths for part in parts]))
+        """As `add_clipped`, to nothing."""
+        sums = {name: torch.zeros_like(values) for name, values in self.module.named_parameters()}
+        return Clipped(sums, self.add_clipped(inputs, targets, clip, sums))
 
     def _clipped_piece(self, inputs: Sequence[Tensor], targets: Tensor, clip: float) -> Clipped:
         if self.plain:
@@ -238,4 +258,4 @@ def _watch(calls: list[tuple[Tensor, Tensor]]) -> Callable[[nn.Module, tuple[Ten
 
 def _shrink(lengths: Tensor, clip: float) -> Tensor:
     """What to multiply each row by so that it is no longer than `clip`."""
-    return (clip / lengths.clamp_min(1e-12)).clamp_max_(1.0)
+    return clip / lengths.clamp_min(clip)

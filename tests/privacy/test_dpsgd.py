@@ -31,12 +31,23 @@ class Scaled(nn.Module):
         return self.inner(x) * self.scale
 
 
+def _tied():
+    first, second = nn.Linear(10, 10), nn.Linear(10, 10)
+    second.weight = first.weight
+    return nn.Sequential(first, nn.ReLU(), second, nn.ReLU(), nn.Linear(10, 3))
+
+
 def nets():
     rng = np.random.default_rng(0)
     image = (1, 8, 8)
     conv = (nn.Conv2d(1, 3, 5, stride=2, padding=2), nn.ReLU(), nn.GroupNorm(1, 3), nn.Flatten())
     return {
         "our linear layers": (make(Mlp(hidden=(16, 8)), (10,), 3, rng), [(10,)]),
+        "tanh at the end": (make(Mlp(hidden=(6,), final="tanh"), image, 3, rng), [image]),
+        "two inputs, side by side": (initialise(Joint().model([image, (5,)], 3), rng), [image, (5,)]),
+        "a layer without biases": (nn.Sequential(nn.Linear(10, 4, bias=False), nn.ReLU(), nn.Linear(4, 3)), [(10,)]),
+        "weights shared by two layers": (_tied(), [(10,)]),
+        "two activations in a row": (nn.Sequential(nn.Linear(10, 3), nn.ReLU(), nn.Tanh()), [(10,)]),
         "our convolutions": (make(Cnn(channels=(4, 6), hidden=(8,)), image, 3, rng), [image]),
         "two inputs": (initialise(Joint(own=Cnn(channels=(4,))).model([image, (5,)], 3), rng), [image, (5,)]),
         "torch's layers, some by torch.func": (nn.Sequential(*conv, nn.Linear(48, 3, bias=False)), [image]),
