@@ -59,8 +59,8 @@ class _Stage(NamedTuple):
     """A matrix with its biases, and what follows it."""
 
     path: str
-    weight: nn.Parameter
-    bias: nn.Parameter
+    weight: Tensor
+    bias: Tensor
     after: _After
 
 
