@@ -66,18 +66,18 @@ def federation(name: str, overlap: int | None, parties: int, seed: int) -> Feder
 
 def methods(name: str, *, quick: bool = False) -> dict[str, Method]:
     """Every method that crosses the wire, by its name in the tables."""
-    net, local = _net(name), _local(name, quick)
+    net, learner = extractor(name), local(name, quick)
     head = Joint(own=None, head=Mlp(hidden=()))
-    # Of several learning rates, penalties and heads tried on other seeds, what served split learning best.
+    # What served split learning best: studies/oneshot_vfl_choice.py.
     joint = Sgd(epochs=3 if quick else 200, batch=BATCH, lr=1e-3, weight_decay=1e-2, patience=PATIENCE)
     tuned = Sgd(epochs=2 if quick else 30, batch=BATCH, lr=1e-4, weight_decay=1e-3, patience=5)
-    few = FewShot(net=net, width=WIDTH, local=local)
+    few = FewShot(net=net, width=WIDTH, local=learner)
     return {
         "SplitNN": SplitNN(net=net, width=WIDTH, head=head, trainer=joint),
         "FedBCD, Q = 5": FedBCD(net=net, width=WIDTH, head=head, trainer=joint),
         "FedCVT": FedCVT(net=net, width=WIDTH, head=head, trainer=joint),
-        "OneShot": OneShot(net=net, width=WIDTH, local=local),
-        "OneShot, labels sent": OneShot(net=net, width=WIDTH, local=local, guide=SendLabels()),
+        "OneShot": OneShot(net=net, width=WIDTH, local=learner),
+        "OneShot, labels sent": OneShot(net=net, width=WIDTH, local=learner, guide=SendLabels()),
         "FewShot": few,
         "FewShot + fine-tuning": msgspec.structs.replace(few, more=tuned),
     }
@@ -86,7 +86,10 @@ def methods(name: str, *, quick: bool = False) -> dict[str, Method]:
 def lies(name: str, epsilon: float) -> Method:
     """OneShot whose labels are randomised."""
     return OneShot(
-        net=_net(name), width=WIDTH, local=_local(name, False), labels=RandomisedResponse(epsilon=epsilon, seeded=True)
+        net=extractor(name),
+        width=WIDTH,
+        local=local(name, False),
+        labels=RandomisedResponse(epsilon=epsilon, seeded=True),
     )
 
 
@@ -109,7 +112,7 @@ def alone(name: str, party: str, fed: Federation, seed: int, *, quick: bool = Fa
     """One party that is given the labels and asks nobody else, learning from its own rows as OneShot does."""
     tables = {one: fed.tables[one] for one in (LABEL_HOLDER, party)}
     pair = Federation(name=fed.name, tables=tables, hub=LABEL_HOLDER, aligned=True)
-    method = OneShot(net=_net(name), width=WIDTH, local=_local(name, quick), guide=SendLabels())
+    method = OneShot(net=extractor(name), width=WIDTH, local=local(name, quick), guide=SendLabels())
     result = simulate(method, pair, seed=seed)
     return {"metric": result.score.metric, "score": result.score.value}
 
@@ -144,7 +147,7 @@ def pooled(name: str, seed: int) -> Record:
 def leak(name: str, fed: Federation, epochs: int, seed: int) -> Record:
     """The share of labels each party can read off its gradients after so many epochs of split learning."""
     trainer = Sgd(epochs=epochs, batch=BATCH, lr=1e-3)
-    method = SplitNN(net=_net(name), width=WIDTH, trainer=trainer, head=Joint(own=None, head=Mlp(hidden=())))
+    method = SplitNN(net=extractor(name), width=WIDTH, trainer=trainer, head=Joint(own=None, head=Mlp(hidden=())))
     parties = {one: Party(one, table, seed) for one, table in fed.tables.items()}
     hub = parties.pop(fed.hub)
     with InProcess().open(tuple(parties.values())) as carrier:
@@ -177,7 +180,8 @@ def _pooled(fed: Federation, rows: str) -> Array:
     return np.concatenate([block.reshape(len(block), -1) for block in blocks], axis=1)
 
 
-def _net(name: str) -> Net:
+def extractor(name: str) -> Net:
+    """Each party's net."""
     special: dict[str, Callable[[], Net]] = {
         "credit_default": lambda: Mlp(hidden=(64,), final="relu"),
         "cifar10": lambda: ResNet(channels=(8, 16, 32), final="relu"),
@@ -185,7 +189,8 @@ def _net(name: str) -> Net:
     return special.get(name, lambda: Cnn(channels=(16, 32), hidden=(), final="relu"))()
 
 
-def _local(name: str, quick: bool) -> AnyLocal:
+def local(name: str, quick: bool) -> AnyLocal:
+    """How each party learns by itself."""
     if name == "credit_default":
         return FixMatchTab(steps=30) if quick else FixMatchTab()
     return FixMatch(steps=5 if quick else 400, flips=name in ("cifar10", "fashion_mnist"))

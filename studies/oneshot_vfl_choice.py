@@ -1,0 +1,97 @@
+"""Settings of the one-shot VFL study, each beside what else was tried, by scores on rows set aside for choosing.
+
+Splits are other ones than the tables use, with a tenth of all rows set aside. Joint training is chosen for split
+learning alone, and then taken for FedBCD and FedCVT too; local learning is chosen for OneShot. `--quick` takes one
+seed, few steps and credit_default alone.
+
+Usage: python -m studies.oneshot_vfl_choice [--quick] [--out DIR]
+"""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from laconic.core.method import Method
+from laconic.data.deal import deal
+from laconic.data.federation import Federation
+from laconic.data.vertical import Groups, Rows
+from laconic.learn.nets import Joint, Mlp
+from laconic.learn.sgd import Sgd
+from laconic.learn.thresholds import Fixed
+from laconic.methods.vertical.oneshot import OneShot
+from laconic.methods.vertical.splitnn import SplitNN
+from laconic.simulation import simulate
+from studies import oneshot_vfl_runs as runs
+from studies.harness import Job, Record, arguments, markdown, mean_spread, only_on, read_records, run_jobs, write_whole
+
+SHARED = {"credit_default": 1000, "mnist": 256}
+SEEDS = {"credit_default": (10, 11, 12), "mnist": (10,)}
+JOINT = {
+    "lr 1e-3, decay 1e-2, linear head": (1e-3, 1e-2, ()),
+    "lr 1e-3, decay 1e-4, linear head": (1e-3, 1e-4, ()),
+    "lr 3e-3, decay 1e-2, linear head": (3e-3, 1e-2, ()),
+    "lr 3e-4, decay 1e-2, linear head": (3e-4, 1e-2, ()),
+    "lr 1e-3, decay 1e-2, 32 hidden": (1e-3, 1e-2, (32,)),
+}
+
+
+def main() -> None:
+    """Score every candidate and write the table."""
+    chosen = arguments(__doc__ or "", "studies/results/oneshot_vfl_choice")
+    results = chosen.out / "results.jsonl"
+    run_jobs(only_on(_jobs(quick=chosen.quick), chosen.only), results)
+    write_whole(chosen.out / "table.md", _table(read_records(results)))
+
+
+def _jobs(*, quick: bool) -> Iterator[Job]:
+    for name in ("credit_default",) if quick else SHARED:
+        for label, method in _candidates(name, quick=quick).items():
+            for seed in SEEDS[name][: 1 if quick else None]:
+                yield _job(name, label, method, seed)
+
+
+def _job(name: str, label: str, method: Method, seed: int) -> Job:
+    def measure() -> Record:
+        result = simulate(method, _federation(name, seed), seed=seed, rows="valid")
+        return {"metric": result.score.metric, "score": result.score.value}
+
+    return Job({"data": name, "method": type(method).__name__, "settings": label, "seed": seed}, measure)
+
+
+def _federation(name: str, seed: int) -> Federation:
+    data = runs.dataset(name)
+    cut = Rows(parties=2) if data.is_image else Groups()
+    return deal(data, cut, hub=None, overlap=SHARED[name], seed=seed, test=0.2, valid=0.1)
+
+
+def _candidates(name: str, *, quick: bool) -> dict[str, Method]:
+    net, local = runs.extractor(name), runs.local(name, quick)
+    found: dict[str, Method] = {}
+    for label, (lr, decay, hidden) in JOINT.items():
+        joint = Sgd(epochs=2 if quick else 200, batch=runs.BATCH, lr=lr, weight_decay=decay, patience=runs.PATIENCE)
+        head = Joint(own=None, head=Mlp(hidden=hidden))
+        found[label] = SplitNN(net=net, width=runs.WIDTH, head=head, trainer=joint)
+    change = msgspec.structs.replace
+    for label, one in {
+        "as it is": local,
+        "threshold 0.95": change(local, threshold=Fixed(0.95)),
+        "no class priors": change(local, align=False),
+        "lr 1e-3": change(local, lr=1e-3),
+        "half the steps": change(local, steps=local.steps // 2),
+        "labelled rows alone": change(local, ratio=0),
+    }.items():
+        found[label] = OneShot(net=net, width=runs.WIDTH, local=one)
+    return found
+
+
+def _table(records: list[Record]) -> str:
+    rows = []
+    for key in dict.fromkeys((one["key"]["data"], one["key"]["method"], one["key"]["settings"]) for one in records):
+        same = [one for one in records if (one["key"]["data"], one["key"]["method"], one["key"]["settings"]) == key]
+        rows.append((*key, same[0]["metric"], mean_spread([one["score"] for one in same]), len(same)))
+    about = "# How settings of the one-shot VFL study were chosen\n\nScores on rows set aside for choosing.\n\n"
+    return about + markdown(("data", "method", "settings", "metric", "score", "seeds"), rows)
+
+
+if __name__ == "__main__":
+    main()
