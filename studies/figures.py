@@ -87,7 +87,7 @@ def names_of(number: str) -> Iterator[str]:
     """The names of all cells of saved results that hold a number, when written with as many decimals."""
     folder = ROOT / "studies" / "results"
     for path in sorted(folder.rglob("*.md")):
-        for grid, row in ((grid, row) for grid in read_grids(path) for row in grid.rows):
+        for grid, row in ((one, row) for one in read_grids(path) for row in one.rows):
             for heading, cell in zip(grid.header, row, strict=False):
                 if number in [like(number, [found]) for found in numbers_in(cell)]:
                     file = path.relative_to(folder)
