@@ -53,6 +53,8 @@ def show_arms(results: Sequence[Result]) -> RenderableType:
     for part in parts_of(results):
         letters = _letters(part)
         table = _table(("method",), title=part.title)
+        # Eight columns must fit a terminal of eighty letters.
+        table.padding, table.pad_edge, table.columns[0].no_wrap = (0, 0, 0, 0), False, True
         for heading in (metric_name(part.arms[0].metric), "up", "down", "rounds", "seconds"):
             table.add_column(heading, justify="right", no_wrap=True)
         table.add_column("epsilon")

@@ -188,7 +188,7 @@ function drawCharts() {
     let drawn = 0;
     const redraw = () => {
       const width = Math.floor(box.clientWidth);
-      if (!width || width === drawn) return;
+      if (width < 240 || width === drawn) return; // Too narrow to read: hidden, or on its way to paper.
       drawn = width;
       const chart = draw(width);
       if (chart) box.replaceChildren(chart);
