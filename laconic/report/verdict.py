@@ -15,7 +15,7 @@ def sentences(part: Part) -> list[str]:
     chosen = part.chosen
     if chosen is None:
         return ["No federated method was run; add one, such as FedOnce."]
-    return [_advice(part, chosen), *_gain(part, chosen), *_rival(part, chosen)]
+    return [_advice(part, chosen), *_gain(part, chosen), *_rival(part, chosen), *_thrift(part, chosen)]
 
 
 def price_of(arm: Arm) -> str:
@@ -64,6 +64,16 @@ def _share(reached: float, chosen: Arm) -> str:
     if reached >= 1:
         return f": {chosen.label} goes all the way"
     return f": {chosen.label} goes {100 * reached:.0f} % of the way" if reached > 0 else ""
+
+
+def _thrift(part: Part, chosen: Arm) -> list[str]:
+    """The best of those that send less, if it is still clearly better than being alone."""
+    cheaper = [arm for arm in part.arms if arm.is_federated and arm.bytes < chosen.bytes and beats_alone(part, arm)]
+    if not cheaper:
+        return []
+    best = max(cheaper, key=lambda arm: arm.sign * arm.score)
+    score = scored(best.metric, best.score, best.spread)
+    return [f"For fewer bytes, {best.label} has {score}: {in_bytes(best.bytes)} in {in_rounds(best.rounds)}."]
 
 
 def _rival(part: Part, chosen: Arm) -> list[str]:

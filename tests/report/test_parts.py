@@ -67,5 +67,10 @@ def test_the_verdict_says_what_to_use_what_it_costs_and_what_it_gains():
     assert said[2] == "SplitNN has AUC 0.9810 for 100 times the bytes, in 80 rounds."
 
 
+def test_the_verdict_names_what_is_cheaper_and_still_worth_it():
+    runs = (alone(0.8), result("Thrifty", 0.9, up=100), result("Best", 0.99, up=900), pooled(1.0))
+    assert sentences(part(*runs))[-1] == "For fewer bytes, Thrifty has AUC 0.9000: 130 B in 1 round."
+
+
 def test_the_verdict_says_so_if_nothing_beats_being_alone():
     assert verdict(part(alone(0.9), result(score=0.9), pooled(0.95))).startswith("No method here is clearly better")

@@ -1,6 +1,7 @@
 """What a page shows, as plain values: worked out here, so that the template only lays it out."""
 
 from collections.abc import Mapping, Sequence
+from textwrap import shorten
 from typing import Any
 
 from laconic.core.result import PartyTraffic, Result
@@ -21,6 +22,7 @@ from laconic.report.words import (
 )
 
 View = dict[str, Any]
+_SHORT = 110
 
 
 def view_of(parts: Sequence[Part], commands: Mapping[str, str]) -> View:
@@ -87,7 +89,8 @@ def _gives(arm: Arm) -> str:
     most = max(arm.given, key=lambda same: sum(one.bytes for one in same))[0]
     more = f", and {len(arm.given) - 1} more" if len(arm.given) > 1 else ""
     guard = "unprotected" if most.noise is None else "with noise"
-    return f"gives away, {guard}: {most.words}{more}"
+    # On the first screen the beginning is enough; the ledger below has all of it.
+    return f"gives away, {guard}: {shorten(most.words, _SHORT, placeholder=' ...')}{more}"
 
 
 def _arm(part: Part, arm: Arm, number: int, commands: Mapping[str, str]) -> View:
