@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 CONSTRAINTS := constraints.txt
 
-.PHONY: demo test check lint format types quick-studies clean
+.PHONY: demo test check lint format types cards clean
 
 demo: .venv/installed
 	$(BIN)/laconic demo
@@ -23,6 +23,10 @@ format: .venv/installed-dev
 
 types: .venv/installed-dev
 	$(BIN)/mypy
+
+# Figures in cards and README, from the tables that studies saved.
+cards: .venv/installed-dev
+	$(BIN)/python -m studies.cards
 
 clean:
 	rm -rf .venv build *.egg-info .mypy_cache .ruff_cache .pytest_cache

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from laconic.align.exact import ExactMatch
     from laconic.check import check_method
+    from laconic.comparing import compare
     from laconic.core.errors import DataError, LaconicError, PartyAbsent, PlanError
     from laconic.core.method import Method, task_of
     from laconic.core.party import Party
@@ -76,28 +77,22 @@ if TYPE_CHECKING:
     from laconic.privacy.projection import PublicProjection
     from laconic.privacy.steps import PrivateSteps
     from laconic.privacy.votes import GaussianVotes, LaplaceVotes
+    from laconic.report.disclosure import disclose
+    from laconic.report.page import render_page
+    from laconic.report.plots import plot_bytes, plot_importance, plot_rounds, plot_wire
+    from laconic.report.tracking import track
     from laconic.runtime.faults import Faults
     from laconic.runtime.forked import Forked
     from laconic.runtime.inprocess import InProcess
     from laconic.runtime.processes import Processes
+    from laconic.saved import read_results
     from laconic.simulation import simulate
     from laconic.trained import Trained, train
 
 _HOMES = {
-    "laconic.learn.fixmatch": ("FixMatch",),
-    "laconic.learn.fixmatch_tab": ("FixMatchTab",),
-    "laconic.learn.resnet": ("ResNet",),
-    "laconic.methods.baselines.local_dp": ("LocalDp",),
-    "laconic.methods.guides": ("Gradients", "SendLabels"),
-    "laconic.methods.vertical.fedbcd": ("FedBCD",),
-    "laconic.methods.vertical.fedcvt": ("FedCVT",),
-    "laconic.methods.vertical.fewshot": ("FewShot",),
-    "laconic.methods.vertical.oneshot": ("OneShot",),
-    "laconic.methods.vertical.rap": ("Rap",),
-    "laconic.privacy.labels": ("RandomisedResponse",),
-    "laconic.privacy.local": ("LocalGaussian",),
     "laconic.align.exact": ("ExactMatch",),
     "laconic.check": ("check_method",),
+    "laconic.comparing": ("compare",),
     "laconic.core.errors": ("DataError", "LaconicError", "PartyAbsent", "PlanError"),
     "laconic.core.method": ("Method", "task_of"),
     "laconic.core.party": ("Party",),
@@ -114,15 +109,20 @@ _HOMES = {
     "laconic.data.sources": ("load",),
     "laconic.data.vertical": ("Biased", "Equal", "Groups", "Patches", "Quadrants", "Rows"),
     "laconic.learn.classifiers": ("Logistic", "Network"),
+    "laconic.learn.fixmatch": ("FixMatch",),
+    "laconic.learn.fixmatch_tab": ("FixMatchTab",),
     "laconic.learn.nets": ("Cnn", "Joint", "Mlp"),
     "laconic.learn.pca": ("Pca", "WhitenedPca"),
     "laconic.learn.projection": ("RandomProjection",),
+    "laconic.learn.resnet": ("ResNet",),
     "laconic.learn.sgd": ("Sgd",),
     "laconic.learn.trees": ("Boosted", "Forest"),
     "laconic.methods.baselines.centralised": ("Centralised",),
     "laconic.methods.baselines.late_fusion": ("LateFusion",),
     "laconic.methods.baselines.linear": ("Linear",),
+    "laconic.methods.baselines.local_dp": ("LocalDp",),
     "laconic.methods.baselines.solo": ("Solo",),
+    "laconic.methods.guides": ("Gradients", "SendLabels"),
     "laconic.methods.horizontal.fedavg": ("FedAvg",),
     "laconic.methods.horizontal.feddf": ("FedDf",),
     "laconic.methods.horizontal.fedkt": ("FedKt", "Prox"),
@@ -133,7 +133,12 @@ _HOMES = {
     "laconic.methods.horizontal.scaffold": ("Scaffold",),
     "laconic.methods.horizontal.solo_rows": ("SoloRows",),
     "laconic.methods.vertical.fdml": ("Fdml",),
+    "laconic.methods.vertical.fedbcd": ("FedBCD",),
+    "laconic.methods.vertical.fedcvt": ("FedCVT",),
     "laconic.methods.vertical.fedonce": ("FedOnce",),
+    "laconic.methods.vertical.fewshot": ("FewShot",),
+    "laconic.methods.vertical.oneshot": ("OneShot",),
+    "laconic.methods.vertical.rap": ("Rap",),
     "laconic.methods.vertical.splitnn": ("SplitNN",),
     "laconic.methods.vertical.vafl": ("Vafl",),
     "laconic.methods.vertical.vimadmm": ("VimAdmm",),
@@ -146,17 +151,24 @@ _HOMES = {
     "laconic.privacy.dpnat": ("DpNat",),
     "laconic.privacy.dppca": ("DpPca",),
     "laconic.privacy.dpsgd": ("DpSgd",),
+    "laconic.privacy.labels": ("RandomisedResponse",),
     "laconic.privacy.levels": ("L0", "L1", "L2"),
+    "laconic.privacy.local": ("LocalGaussian",),
     "laconic.privacy.noise": ("ClippedGaussian", "Perturb"),
     "laconic.privacy.outputs": ("AsPublished", "BatchClip", "PureNoise", "RowsOnce"),
     "laconic.privacy.price": ("ledgers_of", "price"),
     "laconic.privacy.projection": ("PublicProjection",),
     "laconic.privacy.steps": ("PrivateSteps",),
     "laconic.privacy.votes": ("GaussianVotes", "LaplaceVotes"),
+    "laconic.report.disclosure": ("disclose",),
+    "laconic.report.page": ("render_page",),
+    "laconic.report.plots": ("plot_bytes", "plot_importance", "plot_rounds", "plot_wire"),
+    "laconic.report.tracking": ("track",),
     "laconic.runtime.faults": ("Faults",),
     "laconic.runtime.forked": ("Forked",),
     "laconic.runtime.inprocess": ("InProcess",),
     "laconic.runtime.processes": ("Processes",),
+    "laconic.saved": ("read_results",),
     "laconic.simulation": ("simulate",),
     "laconic.trained": ("Trained", "train"),
 }
@@ -261,9 +273,11 @@ __all__ = [
     "VimSgd",
     "WhitenedPca",
     "check_method",
+    "compare",
     "deal",
     "deal_rows",
     "denoise",
+    "disclose",
     "disturb",
     "execute",
     "from_files",
@@ -271,12 +285,19 @@ __all__ = [
     "importance",
     "ledgers_of",
     "load",
+    "plot_bytes",
+    "plot_importance",
+    "plot_rounds",
+    "plot_wire",
     "price",
     "read_plan",
+    "read_results",
+    "render_page",
     "simulate",
     "step",
     "summarise",
     "task_of",
+    "track",
     "train",
     "write_plan",
 ]

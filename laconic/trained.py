@@ -11,7 +11,7 @@ from laconic.core.result import Result
 from laconic.core.run import run
 from laconic.core.score import headline, metrics
 from laconic.core.script import Step
-from laconic.core.values import Array
+from laconic.core.values import Array, Listener
 from laconic.data.federation import Federation
 from laconic.runtime.inprocess import InProcess
 from laconic.simulation import on_threads
@@ -62,7 +62,13 @@ class Trained:
 
 
 def train(
-    method: Method, federation: Federation, *, seed: int = 0, workers: int = 1, look_every: int | None = None
+    method: Method,
+    federation: Federation,
+    *,
+    seed: int = 0,
+    workers: int = 1,
+    look_every: int | None = None,
+    listener: Listener | None = None,
 ) -> Trained:
     """As `simulate` in one process, but keep the parties.
 
@@ -70,7 +76,7 @@ def train(
         method: one whose hub is the label holder.
         federation: whose rows correspond already.
         workers: how many parties work at the same time.
-        look_every: as for `simulate`.
+        look_every, listener: as for `simulate`.
     """
     if method.server or not federation.aligned:
         raise ValueError("train() is for methods whose hub holds the labels, on a federation whose rows correspond")
@@ -80,5 +86,5 @@ def train(
     with on_threads(1), InProcess(workers=workers).open(others) as carrier:
         peers = Peers(method, hub, carrier, WireLog(), carrier.names)
         facts = {"name": federation.name} | federation.facts
-        result = run(method, hub, peers, look_every=look_every, data=facts)
+        result = run(method, hub, peers, look_every=look_every, data=facts, listener=listener)
     return Trained(method, federation, hub, others, result)

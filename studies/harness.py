@@ -1,30 +1,25 @@
 """What every study shares: jobs that resume where they stopped, and tables with mean and spread."""
 
 import argparse
-import json
 import statistics
 import sys
-import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
-Record = dict[str, Any]
+import laconic.jobs
+from laconic.jobs import Job, Record, name_of, read_records
 
-
-@dataclass(frozen=True)
-class Job:
-    """One thing to measure.
-
-    Attributes:
-        key: what it is: plain values that name it, such as data, method and seed. A job with the same key is not run
-            again.
-        measure: does the work and returns plain values to keep.
-    """
-
-    key: Record
-    measure: Callable[[], Record]
+__all__ = [
+    "Job",
+    "Record",
+    "arguments",
+    "markdown",
+    "mean_spread",
+    "only_on",
+    "read_records",
+    "run_jobs",
+    "write_whole",
+]
 
 
 def arguments(about: str, default_out: str) -> argparse.Namespace:
@@ -40,39 +35,18 @@ def arguments(about: str, default_out: str) -> argparse.Namespace:
 
 
 def run_jobs(jobs: Iterable[Job], results: Path) -> list[Record]:
-    """Run every job not yet in the file `results`, adding a line as each finishes; all jobs' records, in order."""
-    done = {_name(record["key"]): record for record in read_records(results)}
-    records = []
-    for job in jobs:
-        name = _name(job.key)
-        if name not in done:
-            started = time.perf_counter()
-            measured = job.measure()
-            done[name] = {"key": job.key, "seconds": round(time.perf_counter() - started, 2), **measured}
-            with results.open("a") as lines:
-                lines.write(json.dumps(done[name]) + "\n")
-            numbers = {key: value for key, value in measured.items() if isinstance(value, int | float)}
-            print(name, numbers, file=sys.stderr)
-        records.append(done[name])
-    return records
+    """Run every job not yet in the file `results`, saying what each found; all jobs' records, in order."""
+
+    def tell(job: Job, record: Record) -> None:
+        numbers = {key: value for key, value in record.items() if isinstance(value, int | float)}
+        print(name_of(job.key), numbers, file=sys.stderr)
+
+    return laconic.jobs.run_jobs(jobs, results, tell)
 
 
 def only_on(jobs: Iterable[Job], name: str | None) -> list[Job]:
     """The jobs on one data set, or all of them."""
     return [job for job in jobs if name is None or job.key.get("data") == name]
-
-
-def read_records(results: Path) -> list[Record]:
-    """All whole lines of a results file; a line cut off by a stop is left out."""
-    if not results.exists():
-        return []
-    records = []
-    for line in results.read_text().splitlines():
-        try:
-            records.append(json.loads(line))
-        except json.JSONDecodeError:
-            continue
-    return records
 
 
 def mean_spread(values: Sequence[float], digits: int = 4) -> str:
@@ -93,7 +67,3 @@ def write_whole(path: Path, text: str) -> None:
     part = path.with_suffix(path.suffix + ".part")
     part.write_text(text)
     part.replace(path)
-
-
-def _name(key: Record) -> str:
-    return json.dumps(key, sort_keys=True)

@@ -44,6 +44,17 @@ def plan_options(command: Command) -> Command:
 
 def plan_from(source: str, context: click.Context) -> "Plan":
     """The plan that the command line asks for: a method by name or a plan file, with the options' changes."""
+    return plan_with(source, changes_of(context))
+
+
+def changes_of(context: click.Context) -> list[Change]:
+    """What the options change in a plan, in the order given."""
+    changes: list[Change] = context.meta.get(_CHANGES, [])
+    return changes
+
+
+def plan_with(source: str, changes: list[Change]) -> "Plan":
+    """A method by name or a plan file, with these changes."""
     from laconic.plan import change_plan, draft, read_plan, to_plain
 
     path = Path(source)
@@ -55,7 +66,6 @@ def plan_from(source: str, context: click.Context) -> "Plan":
         plain = to_plain(read_plan(path.read_text(encoding="utf-8")))
     else:
         plain = draft(find_method(source))
-    changes: list[Change] = context.meta.get(_CHANGES, [])
     return change_plan(plain, changes)
 
 

@@ -1,5 +1,6 @@
 """The ledger: what a party gave away, in words a data owner understands, and under what noise."""
 
+from hashlib import blake2b
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -73,6 +74,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
         form: shape and type of the last one.
         times: how many questions it answered, or asked. bytes: their bytes in all.
         to: who gets it; None for the other end of the question.
+        digest: of the bytes that crossed, by which a receiver can show what it was given; of several, one after the
+            other (see `Ledger.write`). Empty for what stays at its party, such as a model.
     """
 
     phase: str
@@ -83,6 +86,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     bytes: int
     noise: Noise | None
     to: str | None = None
+    digest: str = ""
 
 
 class Ledger:
@@ -97,16 +101,26 @@ class Ledger:
         return tuple(self._entries.values())
 
     def write(self, entry: Entry) -> None:
-        """Add a release; the same release made again adds to its count and bytes."""
+        """Add a release; the same release made again adds to its count, its bytes and its digest."""
         before = self._entries.get(_key(entry))
         if before is not None:
-            entry = msgspec.structs.replace(entry, times=before.times + entry.times, bytes=before.bytes + entry.bytes)
+            entry = msgspec.structs.replace(
+                entry,
+                times=before.times + entry.times,
+                bytes=before.bytes + entry.bytes,
+                digest=digest_of(f"{before.digest}{entry.digest}".encode()) if entry.digest else before.digest,
+            )
         self._entries[_key(entry)] = entry
 
     def write_parts(self, entry: Entry, noises: tuple[Noise | None, ...]) -> None:
         """Add a release whose parts bear these noises: an entry for each, all bytes counted with the first."""
         for number, noise in enumerate(noises or (None,)):
             self.write(msgspec.structs.replace(entry, noise=noise, bytes=0 if number else entry.bytes))
+
+
+def digest_of(blob: bytes) -> str:
+    """What tells a blob from all others, in 32 letters."""
+    return blake2b(blob, digest_size=16).hexdigest()
 
 
 def _key(entry: Entry) -> tuple[str, str, str, Noise | None]:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
 from laconic.core.errors import PartyAbsent, StepError
-from laconic.core.ledger import Entry, Ledger, unwrap
+from laconic.core.ledger import Entry, Ledger, digest_of, unwrap
 from laconic.core.log import Crossing, WireLog
 from laconic.core.party import Party
 from laconic.core.script import Declared, Script, Step, check_payload, declared
@@ -143,6 +143,7 @@ class Peers:
                     times=1,
                     bytes=len(blob),
                     noise=None,
+                    digest=digest_of(blob),
                 ),
                 noises,
             )

@@ -26,6 +26,7 @@ class Release(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         to: who received it: `hub`, or `peers` for what a question of the hub brought them.
         covered: in words, what the noise covers and what it does not, or `open release: not protected`.
+        digest: of the bytes that crossed (see `Entry`).
     """
 
     party: str
@@ -38,6 +39,7 @@ class Release(msgspec.Struct, frozen=True, kw_only=True):
     bytes: int
     noise: Noise | None
     covered: str
+    digest: str = ""
 
 
 class Price(msgspec.Struct, frozen=True, kw_only=True):
@@ -114,6 +116,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     versions: dict[str, str]
     privacy: Price | None = None
     """What it cost in privacy; None if nothing that left bore noise with a price."""
+    importance: dict[str, dict[str, float]] | None = None
+    """How much each party matters, by how that was found out (see `laconic.party_importance`); None if not known."""
 
     def to_json(self) -> bytes:
         """One JSON object."""

@@ -160,6 +160,7 @@ def _releases(hub: Party, ledgers: dict[str, Ledger]) -> tuple[Release, ...]:
             bytes=entry.bytes,
             noise=entry.noise,
             covered="open release: not protected" if entry.noise is None else entry.noise.caveat,
+            digest=entry.digest,
         )
         for party, to, entry in found
     )

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from laconic.core.errors import StepError
-from laconic.core.ledger import Entry, unwrap
+from laconic.core.ledger import Entry, digest_of, unwrap
 from laconic.core.party import Party
 from laconic.core.values import Settings
 from laconic.core.wire import decode_question, describe, encode
@@ -98,8 +98,8 @@ def _release(party: Party, phase: str, name: str, words: str | None, value: obje
     plain, noises = unwrap(value)
     blob = encode(plain)
     if words is not None:
-        form = describe(plain)
-        entry = Entry(phase=phase, step=name, words=words, form=form, times=1, bytes=len(blob), noise=None)
+        form, size, digest = describe(plain), len(blob), digest_of(blob)
+        entry = Entry(phase=phase, step=name, words=words, form=form, times=1, bytes=size, noise=None, digest=digest)
         party.ledger.write_parts(entry, noises)
     return blob
 

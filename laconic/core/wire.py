@@ -106,7 +106,11 @@ def _unpack(code: int, data: memoryview) -> Array:
     if expected != len(buffer):
         raise WireError(f"an array of shape {shape} does not fit its {len(buffer)} bytes")
     flat = np.frombuffer(buffer, dtype=_TYPES[letter])
-    return flat.reshape(shape).astype(_TYPES[letter].newbyteorder("="), copy=True)
+    try:
+        shaped = flat.reshape(shape)
+    except ValueError as problem:  # No numbers, but one side of 0 and others beyond all memory.
+        raise WireError(f"an array of shape {shape} cannot be: {problem}") from problem
+    return shaped.astype(_TYPES[letter].newbyteorder("="), copy=True)
 
 
 _encoder = msgspec.msgpack.Encoder(enc_hook=_pack)

@@ -8,6 +8,7 @@ import numpy as np
 
 from laconic.align.exact import ExactMatch
 from laconic.core.errors import PlanError
+from laconic.core.method import Method
 from laconic.core.result import Result
 from laconic.core.task import Task
 from laconic.core.values import Listener
@@ -18,19 +19,26 @@ from laconic.data.files import from_files
 from laconic.data.horizontal import Dirichlet, RowCut, deal_rows
 from laconic.data.sources import load
 from laconic.data.vertical import Cut, usual_cut
+from laconic.party_importance import Stored, importance
 from laconic.plan.keys import closest
 from laconic.plan.promises import keep_budget, refuse_unkept
 from laconic.plan.shape import DataPlan, Plan
 from laconic.privacy.price import People, ledgers_of, price
+from laconic.runtime.inprocess import InProcess
 from laconic.simulation import simulate
+from laconic.trained import train
+
+_MOST_WEIGHED = 8
+"""Parties whose importance is worked out beside a run: Shapley values take twice as long with each."""
 
 
-def execute(plan: Plan, *, listener: Listener | None = None) -> Result:
+def execute(plan: Plan, *, listener: Listener | None = None, weigh: bool = False) -> Result:
     """Run a plan; the same plan gives the same numbers.
 
     Args:
         plan: what to run.
         listener: told of progress.
+        weigh: find out as well how much each party matters, where the method keeps what that takes.
 
     Raises:
         PlanError: the plan promises what its method cannot keep, or names what is not there.
@@ -38,8 +46,13 @@ def execute(plan: Plan, *, listener: Listener | None = None) -> Result:
     """
     refuse_unkept(plan)
     federation = federation_of(_with_cut(plan), plan.seed)
+    method = keep_budget(plan, federation)
+    if weigh and _can_weigh(plan, method, federation):
+        trained = train(method, federation, seed=plan.seed, look_every=plan.look_every, listener=listener)
+        found = msgspec.to_builtins(importance(trained, seed=plan.seed))
+        return _finished(msgspec.structs.replace(trained.result, importance=found), plan)
     result = simulate(
-        keep_budget(plan, federation),
+        method,
         federation,
         seed=plan.seed,
         runtime=plan.runtime,
@@ -48,6 +61,10 @@ def execute(plan: Plan, *, listener: Listener | None = None) -> Result:
         look_every=plan.look_every,
         listener=listener,
     )
+    return _finished(result, plan)
+
+
+def _finished(result: Result, plan: Plan) -> Result:
     # What was asked for goes beside what was found, so that a result alone is enough to run it again.
     result = msgspec.structs.replace(result, data=result.data | {"plan": msgspec.to_builtins(plan.data)})
     return _priced(result, plan)
@@ -58,6 +75,12 @@ def _with_cut(plan: Plan) -> DataPlan:
     if plan.method.kind == "horizontal" and plan.data.cut is None:
         return msgspec.structs.replace(plan.data, cut=Dirichlet(parties=plan.data.parties))
     return plan.data
+
+
+def _can_weigh(plan: Plan, method: Method, federation: Federation) -> bool:
+    """Whether party importance can be worked out: the hub keeps every party's part, at hand in this process."""
+    at_hand = plan.runtime == InProcess() and federation.aligned and plan.budget.max_bytes is None
+    return at_hand and isinstance(method, Stored) and not method.server and len(federation.names) <= _MOST_WEIGHED
 
 
 def federation_of(data: DataPlan, seed: int) -> Federation:

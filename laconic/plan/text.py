@@ -87,7 +87,7 @@ def _table(settings: Any, plain: Plain, path: str) -> Iterator[str]:
         yield from ("", f"[{path}]")
     single = {key: value for key, value in plain.items() if not isinstance(value, dict)}
     for key, value in single.items():
-        yield _line(f"{_key(key)} = {_value(value)}", words.get(key, ""))
+        yield _line(f"{_key(key)} = {value_text(value)}", words.get(key, ""))
     for key, value in plain.items():
         if key not in single:
             inner = getattr(settings, key) if is_settings else value
@@ -100,21 +100,22 @@ def _line(setting: str, words: str) -> str:
     return f"{setting:<24}  # {shorten(words.rstrip('.'), _WIDTH - max(24, len(setting)) - 4, placeholder=' ...')}"
 
 
-def _value(value: object) -> str:
+def value_text(value: object) -> str:
+    """A plain value as TOML writes it; `read_value` reads it back."""
     if value is None:
         return f'"{NONE}"'
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, list | tuple):
-        return f"[{', '.join(_value(one) for one in value)}]"
+        return f"[{', '.join(value_text(one) for one in value)}]"
     if isinstance(value, dict):
-        return f"{{{', '.join(f'{_key(key)} = {_value(one)}' for key, one in value.items())}}}"
+        return f"{{{', '.join(f'{_key(key)} = {value_text(one)}' for key, one in value.items())}}}"
     # JSON's texts are TOML's, but for one control character.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f") if isinstance(value, str) else repr(value)
 
 
 def _key(key: str) -> str:
-    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else _value(key)
+    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else value_text(key)
 
 
 def _first_line(kind: type) -> str:

@@ -65,6 +65,7 @@ def ledgers_of(result: Result) -> dict[str, Ledger]:
                 bytes=release.bytes,
                 noise=release.noise,
                 to=release.to,
+                digest=release.digest,
             )
         )
     return {party: Ledger(tuple(entries)) for party, entries in found.items()}

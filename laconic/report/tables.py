@@ -8,8 +8,22 @@ from rich.table import Table
 from rich.text import Text
 
 from laconic.core.result import Release, Result
+from laconic.report.arms import Arm
+from laconic.report.parts import Part, parts_of
 from laconic.report.privacy import show_price
-from laconic.report.words import NAMES, figure, in_bytes, in_seconds, metric_name, protection, rows_used, shared_metrics
+from laconic.report.verdict import verdict
+from laconic.report.words import (
+    NAMES,
+    epsilon_in_words,
+    figure,
+    in_bytes,
+    in_seconds,
+    mean_spread,
+    metric_name,
+    protection,
+    rows_used,
+    shared_metrics,
+)
 
 
 def show_result(result: Result) -> RenderableType:
@@ -31,6 +45,63 @@ def show_comparison(results: Mapping[str, Result]) -> Table:
         cost = (in_bytes(result.fit.bytes), f"{result.fit.rounds:,}", in_seconds(result.fit.seconds))
         table.add_row(Text(name), str(result.method["type"]), *scores, *cost)
     return table
+
+
+def show_arms(results: Sequence[Result]) -> RenderableType:
+    """Methods side by side, over their seeds: score with spread, what crossed, epsilon, and what was released."""
+    shown: list[RenderableType] = []
+    for part in parts_of(results):
+        letters = _letters(part)
+        table = _table(("method",), title=part.title)
+        # Eight columns must fit a terminal of eighty letters.
+        table.padding, table.pad_edge, table.columns[0].no_wrap = (0, 0, 0, 0), False, True
+        for heading in (metric_name(part.arms[0].metric), "up", "down", "rounds", "seconds"):
+            table.add_column(heading, justify="right", no_wrap=True)
+        table.add_column("epsilon")
+        table.add_column("released")
+        for arm in part.arms:
+            style = "bold" if arm is part.chosen else ""
+            table.add_row(Text(arm.label), *_figures_of(arm), _given(arm, letters), style=style)
+        shown += [table, _legend(letters), _seeds(part), Text.assemble(("In short: ", "bold"), verdict(part)), ""]
+    return Group(*shown)
+
+
+def _figures_of(arm: Arm) -> tuple[str, ...]:
+    crossed = (in_bytes(arm.bytes_up), in_bytes(arm.bytes_down), f"{arm.rounds:,}", in_seconds(arm.seconds))
+    return (mean_spread(arm.score, arm.spread), *crossed, epsilon_in_words(arm.first))
+
+
+def _letters(part: Part) -> dict[tuple[str, str], str]:
+    """A letter for each thing that was released, by its words and what protects it."""
+    things = dict.fromkeys((same[0].words, protection(same[0])) for arm in part.arms for same in arm.given)
+    return {thing: _letter(number) for number, thing in enumerate(things)}
+
+
+def _letter(number: int) -> str:
+    return (_letter(number // 26 - 1) if number >= 26 else "") + chr(ord("a") + number % 26)
+
+
+def _given(arm: Arm, letters: Mapping[tuple[str, str], str]) -> Text:
+    """The letters of what left, open releases apart from those with noise."""
+    found: dict[bool, dict[str, None]] = {True: {}, False: {}}
+    for same in arm.given:
+        found[same[0].noise is None][letters[same[0].words, protection(same[0])]] = None
+    said = [("open " + " ".join(found[True]), "yellow")] if found[True] else []
+    said += [("noised " + " ".join(found[False]), "green")] if found[False] else []
+    return Text("\n").join(Text(*one) for one in said) if said else Text("nothing", "green")
+
+
+def _legend(letters: Mapping[tuple[str, str], str]) -> Table:
+    table = Table.grid(padding=(0, 1))
+    for (words, protected), letter in letters.items():
+        table.add_row(Text(f" {letter}", "bold"), Text(f"{words} ({protected})"))
+    return table
+
+
+def _seeds(part: Part) -> Text:
+    seeds = sorted({result.seed for arm in part.arms for result in arm.results})
+    spread = "; ± is the standard deviation over seeds" if len(seeds) > 1 else ""
+    return Text(f"\nSeeds {', '.join(map(str, seeds))}{spread}. Bytes, rounds and seconds are of fitting.", "dim")
 
 
 def _headline(result: Result) -> Text:

@@ -56,6 +56,38 @@ def protection(release: Release) -> str:
     return f"{release.noise.mechanism} noise of scale {release.noise.scale:g}; {release.covered}"
 
 
+def one_line(result: Result) -> str:
+    """A run in one line: method, seed, score, and what fitting cost."""
+    cost = f"{in_bytes(result.fit.bytes)}, {in_rounds(result.fit.rounds)}, {in_seconds(result.fit.seconds)}"
+    return f"{result.method['type']}, seed {result.seed}: {scored(result.score.metric, result.score.value)}, {cost}"
+
+
+def scored(metric: str, value: float, spread: float | None = None) -> str:
+    """A headline figure by name, with its spread over seeds if there is one."""
+    return f"{metric_name(metric)} {mean_spread(value, spread)}"
+
+
+def mean_spread(value: float, spread: float | None) -> str:
+    """A mean with its standard deviation, if there is one."""
+    return figure(value) if spread is None else f"{figure(value)} ± {figure(spread)}"
+
+
+def in_rounds(count: int) -> str:
+    """How often the hub waited."""
+    return f"{count:,} round{'' if count == 1 else 's'}"
+
+
+def epsilon_in_words(result: Result) -> str:
+    """The epsilon of a run, and that it is not the whole story where it is not."""
+    paid = result.privacy
+    if paid is None:
+        return "none" if result.releases else "-"
+    if paid.epsilon is None:
+        return "no bound"
+    left = f"; {len(paid.open)} open" if paid.open else ""
+    return f"{paid.epsilon:.3g} at delta {paid.delta:g}{left}"
+
+
 def rows_used(result: Result) -> str:
     """How many rows were learnt from and scored on, as far as the data's facts say."""
     used = _counts(result.data.get("alignment") or result.data.get("rows"))

@@ -1,0 +1,67 @@
+"""`laconic report`: results as one page that opens offline."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from laconic.cli.group import debug_option
+from laconic.core.errors import PlanError
+
+if TYPE_CHECKING:
+    from laconic.core.result import Result
+
+
+@click.command(short_help="Make one HTML page of saved results.")
+@click.argument("results", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RESULT...")
+@click.option(
+    "-o",
+    "--out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=Path("report.html"),
+    show_default=True,
+    help="The page to write.",
+)
+@click.option("--title", help="The page's heading. [the data's name]")
+@click.option("--mlflow", "store", metavar="STORE", help="Write the results to MLflow too: an address or file:FOLDER.")
+@debug_option
+def report(results: tuple[Path, ...], out: Path, title: str | None, store: str | None) -> None:
+    """Make one page of results: which method to use, what it costs, what crossed, what was given away.
+
+    RESULT is a file that `laconic run --save` or `laconic compare` wrote. The page is one file and fetches nothing.
+
+    \b
+    Examples:
+      laconic compare FedOnce SplitNN --data breast_cancer
+      laconic report compare-breast_cancer.jsonl -o breast_cancer.html
+      laconic report one.json other.json -o both.html --title "Two ways"
+      laconic report one.json --mlflow http://localhost:5000
+    """  # noqa: D301 (click keeps the lines below a backspace as they are)
+    from laconic.saved import read_results
+
+    read = [result for path in results for result in read_results(path)]
+    write_report(read, out, title)
+    if store is not None:
+        from laconic.report.tracking import track
+
+        click.echo(f"Wrote {len(track(read, store))} runs to MLflow at {store}.")
+
+
+def write_report(results: "Sequence[Result]", out: Path, title: str | None = None) -> None:
+    """Write the page, whole or not at all, and say where it is."""
+    from laconic.again import commands_for
+    from laconic.report.page import render_page
+
+    write_page(render_page(results, commands_for(results), title), out)
+
+
+def write_page(text: str, out: Path) -> None:
+    """Write a page, whole or not at all, and say where it is."""
+    if not out.absolute().parent.is_dir():
+        raise PlanError(f"cannot write {out}: there is no folder {out.parent}; make it first")
+    part = out.with_suffix(out.suffix + ".part")
+    part.write_text(text, encoding="utf-8")
+    part.replace(out)
+    how = " Open it in a browser; it needs no network." if out.suffix == ".html" else ""
+    click.echo(f"Wrote {out} ({len(text.encode()) / 1e6:.2f} MB).{how}")

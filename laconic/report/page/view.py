@@ -1,0 +1,200 @@
+"""What a page shows, as plain values: worked out here, so that the template only lays it out."""
+
+from collections.abc import Mapping, Sequence
+from textwrap import shorten
+from typing import Any
+
+from laconic.core.result import PartyTraffic, Result
+from laconic.report.arms import Arm, flatten, members, settings_key
+from laconic.report.page.charts import charts_of
+from laconic.report.parts import Part
+from laconic.report.verdict import beats_alone, price_of, sentences
+from laconic.report.words import (
+    epsilon_in_words,
+    figure,
+    in_bytes,
+    in_rounds,
+    in_seconds,
+    mean_spread,
+    metric_name,
+    protection,
+    rows_used,
+)
+
+View = dict[str, Any]
+_SHORT = 110
+
+
+def view_of(parts: Sequence[Part], commands: Mapping[str, str]) -> View:
+    """The whole page: a part for each federation, and what is the same for all."""
+    everything = [arm.first for part in parts for arm in part.arms]
+    versions = {name: version for result in everything for name, version in result.versions.items()}
+    return {
+        "parts": [_part(part, number, commands) for number, part in enumerate(parts)],
+        "versions": versions,
+        "charts_data": [charts_of(part) for part in parts],
+    }
+
+
+def _part(part: Part, number: int, commands: Mapping[str, str]) -> View:
+    first = part.first
+    return {
+        "id": f"part{number}",
+        "title": part.title,
+        "who": _who(part),
+        "rows": rows_used(first),
+        "verdict": sentences(part),
+        "cards": _cards(part),
+        "metric": metric_name(part.arms[0].metric),
+        "lower": part.arms[0].sign < 0,
+        "several_seeds": any(len(arm.results) > 1 for arm in part.arms),
+        "arms": [_arm(part, arm, at, commands) for at, arm in enumerate(part.arms)],
+        "alt": _alternative_texts(part),
+        "command": commands.get(part.title, ""),
+    }
+
+
+def _who(part: Part) -> str:
+    others = [name for name in members(part.first) if name != part.holder]
+    asked = ", ".join(others) or "nobody"
+    return f"{part.holder} holds the labels ({part.first.task.label}); the others are {asked}."
+
+
+def _cards(part: Part) -> list[View]:
+    """The three figures to look at first: alone, the method to use, and pooled."""
+    chosen = part.chosen
+    found = []
+    if part.alone is not None:
+        found.append(_card(f"{part.holder} alone", part.alone, "sends nothing", "alone"))
+    if chosen is not None:
+        role = "use this" if beats_alone(part, chosen) else "cheapest of the best"
+        found.append(_card(f"{chosen.label}: {role}", chosen, price_of(chosen), "chosen"))
+    if part.pooled is not None:
+        found.append(
+            _card("all columns pooled", part.pooled, f"{in_bytes(part.pooled.bytes)} of raw columns", "pooled")
+        )
+    return found
+
+
+def _card(title: str, arm: Arm, cost: str, role: str) -> View:
+    spread = "" if arm.spread is None else f"± {figure(arm.spread)}"
+    given = _gives(arm) if role == "chosen" else ""
+    return {"title": title, "score": figure(arm.score), "spread": spread, "cost": cost, "role": role, "gives": given}
+
+
+def _gives(arm: Arm) -> str:
+    """In a line, what an arm gives away, most bytes first."""
+    if not arm.given:
+        return "gives nothing away"
+    most = max(arm.given, key=lambda same: sum(one.bytes for one in same))[0]
+    more = f", and {len(arm.given) - 1} more" if len(arm.given) > 1 else ""
+    guard = "unprotected" if most.noise is None else "with noise"
+    # On the first screen the beginning is enough; the ledger below has all of it.
+    return f"gives away, {guard}: {shorten(most.words, _SHORT, placeholder=' ...')}{more}"
+
+
+def _arm(part: Part, arm: Arm, number: int, commands: Mapping[str, str]) -> View:
+    result = arm.first
+    settings = {key: value for key, value in flatten(result.method).items() if key != "type"}
+    return {
+        "number": number,
+        "label": arm.label,
+        "kind": arm.kind,
+        "is_chosen": arm is part.chosen,
+        "is_yardstick": not arm.is_federated,
+        "score": mean_spread(arm.score, arm.spread),
+        "score_value": arm.score,
+        "bytes_up": arm.bytes_up,
+        "bytes_down": arm.bytes_down,
+        "bytes": arm.bytes,
+        "rounds": arm.rounds,
+        "seconds": round(arm.seconds, 3),
+        "seconds_text": in_seconds(arm.seconds),
+        "epsilon": epsilon_in_words(result),
+        "epsilon_value": _sortable_epsilon(result),
+        "released": _released(arm),
+        "wire": _wire(result),
+        "price": _price(result),
+        "settings": {key: "not set" if value is None else str(value) for key, value in settings.items()},
+        "seeds": ", ".join(str(one.seed) for one in arm.results),
+        "metrics": {metric_name(name): figure(value) for name, value in result.metrics.items()},
+        "absent": sorted({absence.party for absence in result.absences}),
+        "stopped": "" if result.stopped == "finished" else result.stopped,
+        "command": commands.get(settings_key(result), ""),
+    }
+
+
+def _sortable_epsilon(result: Result) -> float:
+    if not result.releases:
+        return 0.0
+    return result.privacy.epsilon if result.privacy is not None and result.privacy.epsilon is not None else 1e308
+
+
+def _released(arm: Arm) -> list[View]:
+    return [
+        {
+            "words": same[0].words,
+            "open": same[0].noise is None,
+            "who": ", ".join(dict.fromkeys(one.party for one in same)),
+            "to": same[0].to,
+            "phases": ", ".join(dict.fromkeys(one.phase for one in same)),
+            "form": same[-1].form,
+            "times": sum(one.times for one in same),
+            "bytes": sum(one.bytes for one in same),
+            "protection": protection(same[0]),
+        }
+        for same in arm.given
+    ]
+
+
+def _wire(result: Result) -> list[View]:
+    """Who sent what to whom: a line for each phase, step, party and direction in which bytes crossed."""
+    words = {(one.phase, one.step, one.party): one.words for one in result.releases}
+    asked = {(one.phase, one.step): one.words for one in result.releases if one.party == result.hub}
+    lines = [line for one in result.wire for line in _both_ways(one, result.hub, words, asked)]
+    most = max((line["bytes"] for line in lines), default=1)
+    return [line | {"share": round(100 * line["bytes"] / most, 2)} for line in lines]
+
+
+def _both_ways(
+    one: PartyTraffic, hub: str, words: Mapping[tuple[str, str, str], str], asked: Mapping[tuple[str, str], str]
+) -> list[View]:
+    question = asked.get((one.phase, one.step), "the question itself: nothing made from rows")
+    answer = words.get((one.phase, one.step, one.party), "a sign that it is done: nothing made from rows")
+    shared = {"phase": one.phase, "step": one.step, "times": one.times}
+    down = {"sender": hub, "receiver": one.party, "words": question, "bytes": one.bytes_down}
+    up = {"sender": one.party, "receiver": hub, "words": answer, "bytes": one.bytes_up}
+    return [shared | down, shared | up]
+
+
+def _price(result: Result) -> View | None:
+    paid = result.privacy
+    if paid is None:
+        return None
+    return {
+        "figure": "no bound: a proof does not hold" if paid.epsilon is None else f"{paid.epsilon:.4g}",
+        "delta": f"{paid.delta:g}",
+        "units": "; ".join(paid.units),
+        "people": "people known to all parties: their losses add"
+        if paid.people == "shared"
+        else "people known to one party: the greatest loss counts",
+        "accountant": paid.accountant,
+        "by_party": {party: f"{loss:.3g}" for party, loss in paid.by_party.items()},
+        "caveats": list(paid.caveats),
+        "unproven": list(paid.unproven),
+        "open": list(paid.open),
+        "secure": paid.secure,
+    }
+
+
+def _alternative_texts(part: Part) -> dict[str, str]:
+    """What the charts show, in sentences for those who cannot see them."""
+    metric = metric_name(part.arms[0].metric)
+    by_bytes = "; ".join(f"{arm.label} {figure(arm.score)} for {in_bytes(arm.bytes)}" for arm in part.arms)
+    by_rounds = "; ".join(f"{arm.label} {figure(arm.score)} in {in_rounds(arm.rounds)}" for arm in part.arms)
+    best = ", ".join(arm.label for arm in part.frontier)
+    return {
+        "bytes": f"{metric} against bytes of fitting, on a logarithmic axis: {by_bytes}. On the frontier: {best}.",
+        "rounds": f"{metric} against rounds of fitting: {by_rounds}.",
+        "importance": "How much each party matters, by three measures; the numbers are in the table below the chart.",
+    }

@@ -1,0 +1,145 @@
+"""Methods side by side on one federation: which is best, which to use, and what lies between alone and pooled."""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from laconic.core.result import Result
+from laconic.report.arms import Arm, flatten, members, settings_key
+
+_SHARE_OF_GAP = 0.1
+
+
+@dataclass(frozen=True)
+class Part:
+    """All arms on one federation.
+
+    Attributes:
+        title: of the data, and how many parties.
+        arms: in the order of the results.
+    """
+
+    title: str
+    arms: tuple[Arm, ...]
+
+    @property
+    def first(self) -> Result:
+        """A run that tells of the federation."""
+        return self.arms[0].first
+
+    @property
+    def holder(self) -> str:
+        """The party with the labels, as far as the runs tell."""
+        hubs = [arm.first.hub for arm in self.arms if arm.first.hub != "server"]
+        return hubs[0] if hubs else "the label holder"
+
+    @property
+    def alone(self) -> Arm | None:
+        """A party alone, if that was run."""
+        return next((arm for arm in self.arms if arm.is_alone), None)
+
+    @property
+    def pooled(self) -> Arm | None:
+        """The best of what was run on pooled columns, if anything was."""
+        return _best([arm for arm in self.arms if arm.is_pooled])
+
+    @property
+    def best(self) -> Arm | None:
+        """The federated method with the best score."""
+        return _best([arm for arm in self.arms if arm.is_federated])
+
+    @property
+    def chosen(self) -> Arm | None:
+        """The federated method that sends least of those that are as good as the best."""
+        best = self.best
+        if best is None:
+            return None
+        fair = [arm for arm in self.arms if arm.is_federated and self.as_good(arm, best)]
+        return min(fair, key=lambda arm: (arm.bytes, arm.rounds, -arm.sign * arm.score))
+
+    def as_good(self, arm: Arm, other: Arm) -> bool:
+        """Whether an arm's score is not clearly below another's (see `leeway`)."""
+        return arm.sign * (other.score - arm.score) <= self.leeway(arm, other)
+
+    def leeway(self, arm: Arm, other: Arm) -> float:
+        """How far two scores may lie apart and count as equal.
+
+        The greater of their standard deviations over seeds; with one seed, a tenth of what pooling adds to being alone.
+        """
+        known = [one.spread for one in (arm, other) if one.spread is not None]
+        if known:
+            return max(known)
+        gap = self.gap
+        return _SHARE_OF_GAP * gap if gap is not None and gap > 0 else 0.0
+
+    @property
+    def gap(self) -> float | None:
+        """How much better pooled is than alone; None if one of them was not run."""
+        alone, pooled = self.alone, self.pooled
+        return None if alone is None or pooled is None else alone.sign * (pooled.score - alone.score)
+
+    @property
+    def frontier(self) -> tuple[Arm, ...]:
+        """The arms that no other beats both in bytes and in score, by bytes; pooling is not a choice."""
+        found: list[Arm] = []
+        for arm in sorted(
+            (one for one in self.arms if not one.is_pooled), key=lambda one: (one.bytes, -one.sign * one.score)
+        ):
+            if not found or arm.sign * arm.score > arm.sign * found[-1].score:
+                found.append(arm)
+        return tuple(found)
+
+
+def parts_of(results: Iterable[Result]) -> tuple[Part, ...]:
+    """Results by federation, and within it by method and settings."""
+    federations: dict[str, list[Result]] = {}
+    for result in results:
+        federations.setdefault(_federation_of(result), []).append(result)
+    titles = [_title_of(those[0]) for those in federations.values()]
+    return tuple(
+        Part(_distinct(title, those[0], titles), _arms_of(those))
+        for title, those in zip(titles, federations.values(), strict=True)
+    )
+
+
+def _best(arms: Sequence[Arm]) -> Arm | None:
+    return max(arms, key=lambda arm: arm.sign * arm.score, default=None)
+
+
+def _arms_of(results: Sequence[Result]) -> tuple[Arm, ...]:
+    groups: dict[str, dict[int, Result]] = {}
+    for result in results:
+        groups.setdefault(settings_key(result), {})[result.seed] = result
+    firsts = [next(iter(group.values())).method for group in groups.values()]
+    return tuple(
+        Arm(_label(method, firsts), tuple(group[seed] for seed in sorted(group)))
+        for method, group in zip(firsts, groups.values(), strict=True)
+    )
+
+
+def _label(method: dict[str, Any], others: Sequence[dict[str, Any]]) -> str:
+    """The method's name, and what sets it apart from others of that name."""
+    mine = flatten(method)
+    same = [flatten(other) for other in others if other["type"] == method["type"]]
+    telling = [key for key in mine if any(other.get(key) != mine[key] for other in same)]
+    said = [f"{key.removesuffix('.type').rpartition('.')[2]} {mine[key]}" for key in telling]
+    return ", ".join([str(method["type"]), *said[:4]])
+
+
+def _federation_of(result: Result) -> str:
+    facts = [result.data.get("name"), sorted(members(result)), result.task.label, result.data.get("plan")]
+    return json.dumps(facts, sort_keys=True)
+
+
+def _title_of(result: Result) -> str:
+    return f"{result.data.get('name', 'data')}, {len(members(result))} parties"
+
+
+def _distinct(title: str, result: Result, titles: Sequence[str]) -> str:
+    """The title, with what else is known of the federation if another has the same."""
+    plan = result.data.get("plan") or {}
+    if titles.count(title) < 2 or not isinstance(plan, dict):
+        return title
+    overlap = plan.get("overlap")
+    return f"{title}, hub {plan.get('hub', result.hub)}" + (f", overlap {overlap:g}" if overlap else "")

@@ -1,0 +1,143 @@
+"""The charts of a report as matplotlib figures, for notebooks: drawn from the same points as the page."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from laconic.core.errors import MissingExtra
+from laconic.core.result import Result
+from laconic.report.page.charts import charts_of
+from laconic.report.parts import parts_of
+from laconic.report.words import in_bytes
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_COLOURS = ("#0b6b63", "#b4480f", "#3f5bd0", "#97369b", "#7a6a00", "#0077a8", "#b3243f", "#4d4d4d")
+
+
+def plot_bytes(results: Sequence[Result]) -> "Figure":
+    """Score against bytes sent while fitting, on a logarithmic axis, with the frontier; one panel a federation."""
+    return _panels(results, _draw_bytes)
+
+
+def plot_rounds(results: Sequence[Result]) -> "Figure":
+    """Score against rounds of fitting, on a logarithmic axis, with looks part way as lines."""
+    return _panels(results, _draw_rounds)
+
+
+def plot_importance(results: Sequence[Result]) -> "Figure":
+    """How much each party matters, a panel for each measure.
+
+    Raises:
+        ValueError: no result knows; `laconic compare` finds out for methods that keep what parties send.
+    """
+    bars = [bar for part in parts_of(results) for bar in charts_of(part)["importance"]]
+    if not bars:
+        raise ValueError("no result says how much each party matters; get them from compare(), or execute(weigh=True)")
+    measures = list(dict.fromkeys(bar["measure"] for bar in bars))
+    figure, axes = _figure(len(measures))
+    for axis, measure in zip(axes, measures, strict=True):
+        some = [bar for bar in bars if bar["measure"] == measure]
+        names = [f"{bar['label']}: {bar['party']}" for bar in some]
+        labels = list(dict.fromkeys(bar["label"] for bar in bars))
+        axis.barh(names, [bar["value"] for bar in some], color=[_colour(labels.index(bar["label"])) for bar in some])
+        axis.invert_yaxis()
+        axis.set_title(measure)
+    return figure
+
+
+def plot_wire(result: Result) -> "Figure":
+    """Bytes of one run by party and step, up and down."""
+    figure, (axis,) = _figure(1)
+    names = [f"{one.party}, {one.phase}: {one.step}" for one in result.wire]
+    up, down = [one.bytes_up for one in result.wire], [one.bytes_down for one in result.wire]
+    axis.barh(names, up, color=_colour(0), label=f"up: {in_bytes(sum(up))}")
+    axis.barh(names, down, left=up, color=_colour(1), label=f"down: {in_bytes(sum(down))}")
+    axis.invert_yaxis()
+    axis.xaxis.set_major_formatter(_in_bytes)
+    axis.xaxis.set_major_locator(_few_ticks())
+    axis.set_title(f"What crossed: {result.method['type']}, seed {result.seed}")
+    if names:
+        axis.legend()
+    return figure
+
+
+def _panels(results: Sequence[Result], draw: Any) -> "Figure":
+    parts = parts_of(results)
+    if not parts:
+        raise ValueError("there are no results to plot")
+    figure, axes = _figure(len(parts))
+    for axis, part in zip(axes, parts, strict=True):
+        chart = charts_of(part)
+        draw(axis, chart)
+        axis.set_title(part.title)
+        axis.set_ylabel(f"{chart['metric']} ({'lower' if chart['lower'] else 'higher'} is better)")
+        axis.grid(alpha=0.25)
+        axis.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
+    return figure
+
+
+def _draw_bytes(axis: "Axes", chart: dict[str, Any]) -> None:
+    _draw_points(axis, chart, "bytes")
+    frontier = chart["frontier"]
+    if frontier:
+        end = axis.get_xlim()[1]
+        steps = [*frontier, {"bytes": end, "score": frontier[-1]["score"]}]
+        xs, ys = [one["bytes"] for one in steps], [one["score"] for one in steps]
+        axis.step(xs, ys, where="post", color="0.35", linewidth=1.2, zorder=1, label="frontier")
+        axis.set_xlim(right=end)
+    axis.xaxis.set_major_formatter(_in_bytes)
+    axis.set_xlabel("bytes sent while fitting")
+
+
+def _draw_rounds(axis: "Axes", chart: dict[str, Any]) -> None:
+    _draw_points(axis, chart, "rounds")
+    axis.xaxis.set_major_formatter(lambda count, _: f"{count:,.0f}")
+    axis.set_xlabel("rounds of fitting")
+
+
+def _draw_points(axis: "Axes", chart: dict[str, Any], key: str) -> None:
+    axis.set_xscale("log")
+    points = [point for point in chart["points"] if point[key] > 0]
+    for place, point in enumerate(points):
+        colour = _colour(place)
+        reach = point["high"] - point["score"]
+        named = {"label": point["label"], "marker": "s" if point["role"] == "pooled" else "o"}
+        axis.errorbar(point[key], point["score"], yerr=reach or None, color=colour, linestyle="", zorder=3, **named)
+        curve = [one for one in chart["curves"] if one["label"] == point["label"]]
+        axis.plot([one[key] for one in curve], [one["score"] for one in curve], color=colour, linewidth=1, alpha=0.7)
+    for line in (chart["alone"], chart["pooled"]):
+        if line is not None:
+            axis.axhline(line["score"], color="0.5", linestyle="--", linewidth=1, zorder=0)
+            axis.annotate(
+                line["label"], (0.99, line["score"]), xycoords=("axes fraction", "data"), ha="right", va="top"
+            )
+    axis.margins(x=0.12)
+    axis.set_ylim(*chart["range"])
+
+
+def _figure(panels: int) -> "tuple[Figure, Sequence[Axes]]":
+    """A figure that no window manager knows of: notebooks show it, scripts save it."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as problem:
+        raise MissingExtra("matplotlib", "plots") from problem
+
+    figure = Figure(figsize=(6.4 * panels, 4.4), layout="constrained")
+    axes = figure.subplots(1, panels, squeeze=False)
+    return figure, list(axes[0])
+
+
+def _in_bytes(count: float, _: object) -> str:
+    return in_bytes(round(count))
+
+
+def _few_ticks() -> Any:
+    from matplotlib.ticker import MaxNLocator
+
+    return MaxNLocator(5)
+
+
+def _colour(place: int) -> str:
+    return _COLOURS[place % len(_COLOURS)]
