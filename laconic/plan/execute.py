@@ -6,7 +6,6 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from laconic.align.exact import ExactMatch
 from laconic.core.errors import PlanError
 from laconic.core.result import Result
 from laconic.core.task import Task
@@ -19,6 +18,7 @@ from laconic.data.horizontal import Dirichlet, RowCut, deal_rows
 from laconic.data.sources import load
 from laconic.data.vertical import Cut, usual_cut
 from laconic.plan.keys import closest
+from laconic.plan.own_federation import from_party_files
 from laconic.plan.promises import keep_budget, refuse_unkept
 from laconic.plan.shape import DataPlan, Plan
 from laconic.privacy.price import People, ledgers_of, price
@@ -43,7 +43,7 @@ def execute(plan: Plan, *, listener: Listener | None = None) -> Result:
         federation,
         seed=plan.seed,
         runtime=plan.runtime,
-        align=ExactMatch(test=plan.data.test, valid=plan.data.valid),
+        align=msgspec.structs.replace(plan.data.match, test=plan.data.test, valid=plan.data.valid),
         max_bytes=inf if plan.budget.max_bytes is None else plan.budget.max_bytes,
         look_every=plan.look_every,
         listener=listener,
@@ -86,6 +86,8 @@ def _priced(result: Result, plan: Plan) -> Result:
 def _from_files(data: DataPlan) -> Federation:
     paths = data.files.values() if isinstance(data.files, dict) else data.files
     name = ", ".join(Path(path).name for path in paths)
+    if data.of_parties:
+        return from_party_files(tuple(paths), name=name)
     task = None if data.task is None else Task(kind=data.task)
     return from_files(data.files, id=data.id or "", label=data.label or "", kinds=data.kinds, task=task, name=name)
 
