@@ -6,6 +6,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
+from laconic.core.align import Align
 from laconic.core.errors import PlanError
 from laconic.core.result import Result
 from laconic.core.task import Task
@@ -37,23 +38,28 @@ def execute(plan: Plan, *, listener: Listener | None = None) -> Result:
         DataError: the rows cannot be used.
     """
     refuse_unkept(plan)
-    federation = federation_of(_with_cut(plan), plan.seed)
+    federation = federation_of(deal_of(plan), plan.seed)
     result = simulate(
         keep_budget(plan, federation),
         federation,
         seed=plan.seed,
         runtime=plan.runtime,
-        align=msgspec.structs.replace(plan.data.match, test=plan.data.test, valid=plan.data.valid),
+        align=align_of(plan),
         max_bytes=inf if plan.budget.max_bytes is None else plan.budget.max_bytes,
         look_every=plan.look_every,
         listener=listener,
     )
     # What was asked for goes beside what was found, so that a result alone is enough to run it again.
     result = msgspec.structs.replace(result, data=result.data | {"plan": msgspec.to_builtins(plan.data)})
-    return _priced(result, plan)
+    return priced(result, plan)
 
 
-def _with_cut(plan: Plan) -> DataPlan:
+def align_of(plan: Plan) -> Align:
+    """How the plan matches rows that do not correspond yet."""
+    return msgspec.structs.replace(plan.data.match, test=plan.data.test, valid=plan.data.valid)
+
+
+def deal_of(plan: Plan) -> DataPlan:
     """The plan's data, with rows dealt instead of columns where the method wants that and no cut was chosen."""
     if plan.method.kind == "horizontal" and plan.data.cut is None:
         return msgspec.structs.replace(plan.data, cut=Dirichlet(parties=plan.data.parties))
@@ -74,7 +80,7 @@ def federation_of(data: DataPlan, seed: int) -> Federation:
     return deal(dataset, cut, hub=hub, overlap=data.overlap, seed=seed, test=data.test, valid=data.valid)
 
 
-def _priced(result: Result, plan: Plan) -> Result:
+def priced(result: Result, plan: Plan) -> Result:
     """The result with the price of its noise, if any of it has one."""
     if not any(release.noise is not None and release.noise.multiplier is not None for release in result.releases):
         return result
