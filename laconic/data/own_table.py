@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 
 from laconic.core.columns import Column, Recipe
@@ -109,7 +110,7 @@ def _assemble(
     task = None if data.task is None else Task(kind=data.task)
     y, found = (None, None) if labels is None else read_labels(labels, task, party)
     finished = [reader.finish() for reader in readers]
-    columns = [column for column, _ in finished] if recipe is None else list(recipe.columns)
+    columns = _prepared([column for column, _ in finished], data, party) if recipe is None else list(recipe.columns)
     raw = np.column_stack([cells for _, cells in finished]) if finished else np.empty((rows, 0))
     kept = np.flatnonzero(ids != "") if data.on_empty == "drop" else np.arange(rows)
     left_out = {"no id": rows - len(kept)} if len(kept) < rows else {}
@@ -122,6 +123,17 @@ def _assemble(
             left_out[words[data.on_duplicate]] = before - len(ids)
     table = Table(raw, columns, ids=ids.astype(str), y=y, task=found, party=party, recipe=recipe)
     return OwnTable(table=table, rows=rows, left_out=left_out)
+
+
+def _prepared(columns: list[Column], data: OwnData, party: str) -> list[Column]:
+    """The columns, with how they are to be prepared as the party says."""
+    strangers = set(data.prepare) - {column.name for column in columns}
+    if strangers:
+        raise DataError(
+            f"party {party!r}: data.prepare names the column {min(strangers)!r}, which is not used; "
+            f"name one of {', '.join(column.name for column in columns)}"
+        )
+    return [msgspec.structs.replace(column, prepare=data.prepare.get(column.name, "usual")) for column in columns]
 
 
 def _guess(series: "Series", party: str) -> ColumnKind:

@@ -89,7 +89,7 @@ def _of_column(column: Column, cells: Array, kind: ColumnKind) -> Iterator[Diagn
         yield Diagnosis(level="note", about=column.name, words=words, remedy="leave it out of data.columns")
     elif kind == "categorical" and different > MOST_LEVELS:
         words += f"; the {MOST_LEVELS} most frequent get a column each, all others share one"
-        remedy = "join levels first, or at the label holder say data.prepare = 'woe' for this column"
+        remedy = f"join levels first, or at the label holder say data.prepare.{column.name} = 'woe'"
         yield Diagnosis(level="note", about=column.name, words=words, remedy=remedy)
     elif missing > _MOSTLY_MISSING:
         yield Diagnosis(level="note", about=column.name, words=words, remedy="check that this is meant")

@@ -7,6 +7,8 @@ import msgspec
 
 from laconic.plan.party_file import PartyFile
 
+Level: TypeAlias = Literal["fine", "note", "wrong"]
+
 
 class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     """One finding about one thing.
@@ -18,7 +20,7 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
         remedy: what to do; empty if nothing.
     """
 
-    level: Literal["fine", "note", "wrong"]
+    level: Level
     about: str
     words: str
     remedy: str = ""

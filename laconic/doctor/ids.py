@@ -7,7 +7,7 @@ from laconic.core.values import Array
 from laconic.data.batches import column_names, read_batches
 from laconic.data.ids import read_ids
 from laconic.data.own_data import IdRules, OwnData
-from laconic.doctor.diagnosis import Diagnosis
+from laconic.doctor.diagnosis import Diagnosis, Level
 from laconic.doctor.tally import Repeats, Tally, examples_of
 from laconic.plan.party_file import PartyFile
 
@@ -40,7 +40,9 @@ def check_ids(party: PartyFile) -> Iterable[Diagnosis]:
         try:
             written.add(read_ids(frame, data.keys, data.ids, party.name))
         except DataError as problem:
-            yield Diagnosis(level="wrong", about="key", words=str(problem), remedy="correct the cell or data.ids.dates")
+            yield Diagnosis(
+                level="wrong", about="key", words=str(problem), remedy="correct the cell, or data.ids.dates"
+            )
             return
     for key, tally in tallies.items():
         yield from _of_column(key, tally, data)
@@ -52,7 +54,7 @@ def _of_column(key: str, tally: Tally, data: OwnData) -> Iterator[Diagnosis]:
     yield Diagnosis(level="fine", about=key, words=_describe(tally))
     if tally.empty:
         remedy = "fill them in, or say data.on_empty = 'drop' to leave those rows out"
-        level = "note" if data.on_empty == "drop" else "wrong"
+        level: Level = "note" if data.on_empty == "drop" else "wrong"
         words = f"{tally.empty:,} of {tally.rows:,} rows have no id"
         yield Diagnosis(level=level, about=key, words=words, remedy="" if level == "note" else remedy)
     if tally.counts["rounded"]:
@@ -95,8 +97,8 @@ def _rule(key: str, tally: Tally, form: str, words: str, on: bool, setting: str)
 
 def _of_dates(key: str, tally: Tally, rules: IdRules) -> Iterator[Diagnosis]:
     forms = [form for form in ("iso", "day_first", "month_first") if tally.counts[form]]
-    if rules.dates != "keep":
-        yield _change(key, f"dates are read as {rules.dates} and compared as 2013-01-31")
+    if key in rules.dates:
+        yield _change(key, f"dates are read as {rules.dates[key]} and compared as 2013-01-31")
     elif {"day_first", "month_first"} <= set(forms):
         yield Diagnosis(
             level="wrong",
@@ -112,7 +114,7 @@ def _of_dates(key: str, tally: Tally, rules: IdRules) -> Iterator[Diagnosis]:
             level="note",
             about=key,
             words=f"ids like {example!r} look like dates, and are compared as they are",
-            remedy=f"say data.ids.dates = '{form}' so that they are written alike at every party",
+            remedy=f"say data.ids.dates.{key} = '{form}' so that they are written alike at every party",
         )
 
 
