@@ -41,7 +41,7 @@ def check_columns(party: PartyFile) -> Iterable[Diagnosis]:
         words = f"not used, as data.columns does not name them: {', '.join(sorted(unused))}"
         yield Diagnosis(level="fine", about="other columns", words=words)
     for at, column in enumerate(table.columns):
-        yield from _of_column(column, table.raw[:, at], kinds[column.name])
+        yield from _of_column(column, table.raw[:, at], kinds[column.name], labelled=table.y is not None)
     if table.task is not None:
         words = f"{table.task.kind}" + (f": {', '.join(table.task.classes[:6])}" if table.task.classes else "")
         yield Diagnosis(level="fine", about=table.task.label, words=f"label, {words}")
@@ -76,7 +76,7 @@ def write_columns(party: PartyFile) -> dict[str, ColumnKind]:
     return kinds
 
 
-def _of_column(column: Column, cells: Array, kind: ColumnKind) -> Iterator[Diagnosis]:
+def _of_column(column: Column, cells: Array, kind: ColumnKind, *, labelled: bool) -> Iterator[Diagnosis]:
     known = cells[~np.isnan(cells)]
     different = len(np.unique(known))
     missing = 1 - known.size / cells.size
@@ -87,9 +87,10 @@ def _of_column(column: Column, cells: Array, kind: ColumnKind) -> Iterator[Diagn
     elif kind == "categorical" and different == known.size and different > MOST_LEVELS:
         words += "; every row has another, as in an id"
         yield Diagnosis(level="note", about=column.name, words=words, remedy="leave it out of data.columns")
-    elif kind == "categorical" and different > MOST_LEVELS:
+    elif kind == "categorical" and different > MOST_LEVELS and column.prepare != "woe":
         words += f"; the {MOST_LEVELS} most frequent get a column each, all others share one"
-        remedy = f"join levels first, or at the label holder say data.prepare.{column.name} = 'woe'"
+        remedy = "join levels first if the rare ones matter"
+        remedy += f", or say data.prepare.{column.name} = 'woe'" if labelled else ""
         yield Diagnosis(level="note", about=column.name, words=words, remedy=remedy)
     elif missing > _MOSTLY_MISSING:
         yield Diagnosis(level="note", about=column.name, words=words, remedy="check that this is meant")

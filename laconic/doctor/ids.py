@@ -57,6 +57,9 @@ def _of_column(key: str, tally: Tally, data: OwnData) -> Iterator[Diagnosis]:
         level: Level = "note" if data.on_empty == "drop" else "wrong"
         words = f"{tally.empty:,} of {tally.rows:,} rows have no id"
         yield Diagnosis(level=level, about=key, words=words, remedy="" if level == "note" else remedy)
+    if key in rules.dates:
+        yield _change(key, f"dates are read as {rules.dates[key]} and compared as 2013-01-31")
+        return
     if tally.counts["rounded"]:
         yield Diagnosis(
             level="wrong",
@@ -77,7 +80,7 @@ def _of_column(key: str, tally: Tally, data: OwnData) -> Iterator[Diagnosis]:
     if tally.counts["upper case"] and tally.counts["lower case"]:
         yield from _rule(key, tally, "upper case", "have capital letters", rules.case == "lower", "case = 'lower'")
     yield from _rule(key, tally, "leading zero", "begin with 0", rules.zeros == "drop", "zeros = 'drop'")
-    yield from _of_dates(key, tally, rules)
+    yield from _of_dates(key, tally)
 
 
 def _rule(key: str, tally: Tally, form: str, words: str, on: bool, setting: str) -> Iterator[Diagnosis]:
@@ -95,11 +98,9 @@ def _rule(key: str, tally: Tally, form: str, words: str, on: bool, setting: str)
     )
 
 
-def _of_dates(key: str, tally: Tally, rules: IdRules) -> Iterator[Diagnosis]:
+def _of_dates(key: str, tally: Tally) -> Iterator[Diagnosis]:
     forms = [form for form in ("iso", "day_first", "month_first") if tally.counts[form]]
-    if key in rules.dates:
-        yield _change(key, f"dates are read as {rules.dates[key]} and compared as 2013-01-31")
-    elif {"day_first", "month_first"} <= set(forms):
+    if {"day_first", "month_first"} <= set(forms):
         yield Diagnosis(
             level="wrong",
             about=key,

@@ -42,7 +42,9 @@ def match_parties(paths: Sequence[Path | str]) -> Together:
     hub = parties[federation.hub]
     others = tuple(party for party in parties.values() if party is not hub)
     align, log = ExactMatch(), WireLog()
+    log.phase = "align"
     with InProcess().open(others) as carrier:
+        hub.turn("align", 0)  # As a run begins, so that its fingerprint is the same.
         peers = Peers(align, hub, carrier, log, carrier.names)
         found: dict[str, Any] = align.match(hub, peers)
         align.confirm(hub, peers)
