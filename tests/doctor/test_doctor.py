@@ -46,7 +46,7 @@ def test_sound_ids_are_described_and_need_nothing(tmp_path):
     [
         (["AB1", "ab2", "x"], "", "note", "such as 'AB1', have capital letters, and are compared as they are"),
         (["AB1", "ab2", "x"], 'ids.case = "lower"', "note", "which data.ids.case = 'lower' takes out"),
-        ([" a ", "b", "c"], "", "note", "1 of 3 ids, such as 'a ', have white space around them, which is dropped"),
+        ([" a ", "b", "c"], "", "note", "1 of 3 ids, such as ' a ', have white space around them, which is dropped"),
         (["1 2", "3", "4"], "", "note", "such as '1 2', have white space inside"),
         (["007", "8", "9"], "", "note", "such as '007', begin with 0"),
         (["007", "8", "9"], 'ids.zeros = "drop"', "note", "which data.ids.zeros = 'drop' takes out"),
