@@ -75,8 +75,11 @@ def _from_csv(path: Path, data: OwnData, columns: Sequence[str] | None, rows: in
 
     with _opened(path) as stream:
         given = _csv_names(stream)
-    # All cells as text: kinds told from the first rows would refuse what comes later.
-    types = csv.ConvertOptions(column_types=dict.fromkeys(given, pyarrow.string()), strings_can_be_null=False)
+    names = {name: name.strip() for name in given if columns is None or name.strip() in columns}
+    # All cells as text: kinds told from the first rows would refuse what comes later. Other columns are never built.
+    types = csv.ConvertOptions(
+        column_types=dict.fromkeys(names, pyarrow.string()), strings_can_be_null=False, include_columns=list(names)
+    )
     with _opened(path) as stream:
         for batch in csv.open_csv(
             stream,
@@ -85,10 +88,9 @@ def _from_csv(path: Path, data: OwnData, columns: Sequence[str] | None, rows: in
             convert_options=types,
         ):
             for start in range(0, batch.num_rows, rows):
-                frame = batch.slice(start, rows).to_pandas().set_axis([name.strip() for name in given], axis=1)
-                wanted = frame if columns is None else frame[list(columns)]
-                cells = [name for name in wanted.columns if name not in data.keys]
-                yield wanted.assign(**{name: wanted[name].mask(_is_missing(wanted[name])) for name in cells})
+                frame = batch.slice(start, rows).to_pandas().set_axis([*names.values()], axis=1)
+                cells = [name for name in frame.columns if name not in data.keys]
+                yield frame.assign(**{name: frame[name].mask(_is_missing(frame[name])) for name in cells})
 
 
 def _is_missing(cells: "Series") -> "Series":
