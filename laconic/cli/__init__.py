@@ -4,6 +4,7 @@ import click
 
 from laconic.cli.audit import audit
 from laconic.cli.demo import demo
+from laconic.cli.doctor import doctor
 from laconic.cli.group import Commands, debug_option
 from laconic.cli.lists import data, methods
 from laconic.cli.plan import plan
@@ -24,5 +25,5 @@ def main() -> None:
     """  # noqa: D301 (click keeps the lines below a backspace as they are)
 
 
-for _command in (demo, run, plan, methods, data, privacy, audit):
+for _command in (demo, run, plan, methods, data, privacy, audit, doctor):
     main.add_command(_command)
