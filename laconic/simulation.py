@@ -6,17 +6,19 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
 
 from laconic.align.exact import ExactMatch
+from laconic.core.align import Align
 from laconic.core.log import WireLog
 from laconic.core.method import Method
 from laconic.core.party import Party
 from laconic.core.peers import Carrier, Peers
 from laconic.core.result import Result
-from laconic.core.run import Align, run
+from laconic.core.run import run
 from laconic.core.script import Script
 from laconic.core.table import Table
 from laconic.core.values import Listener
 from laconic.data.federation import Federation
 from laconic.runtime.inprocess import InProcess
+from laconic.runtime.journal import Remembering
 
 
 class Runtime(Protocol):
@@ -62,6 +64,8 @@ def simulate(
     hub = Party("server", Table.without_rows("server"), seed) if method.server else judge
     others = tuple(party for party in parties.values() if party is not hub)
     with on_threads(threads), runtime.open(others) as carrier:
+        if isinstance(carrier, Remembering):
+            hub.secret = carrier.secret
         peers = Peers(method, hub, carrier, WireLog(), carrier.names)
         return run(
             method,

@@ -6,6 +6,7 @@ from laconic.cli.audit import audit
 from laconic.cli.compare import compare
 from laconic.cli.demo import demo
 from laconic.cli.disclose import disclose
+from laconic.cli.doctor import doctor
 from laconic.cli.group import Commands, debug_option
 from laconic.cli.lists import data, methods
 from laconic.cli.plan import plan
@@ -27,5 +28,5 @@ def main() -> None:
     """  # noqa: D301 (click keeps the lines below a backspace as they are)
 
 
-for _command in (demo, run, compare, report, disclose, plan, methods, data, privacy, audit):
+for _command in (demo, run, compare, report, disclose, plan, methods, data, privacy, audit, doctor):
     main.add_command(_command)

@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from laconic.align.exact import ExactMatch
+from laconic.core.align import Align
 from laconic.core.errors import PlanError
 from laconic.core.method import Method
 from laconic.core.result import Result
@@ -21,6 +21,7 @@ from laconic.data.sources import load
 from laconic.data.vertical import Cut, usual_cut
 from laconic.party_importance import Stored, importance
 from laconic.plan.keys import closest
+from laconic.plan.own_federation import from_party_files
 from laconic.plan.promises import keep_budget, refuse_unkept
 from laconic.plan.shape import DataPlan, Plan
 from laconic.privacy.price import People, ledgers_of, price
@@ -45,7 +46,7 @@ def execute(plan: Plan, *, listener: Listener | None = None, weigh: bool = False
         DataError: the rows cannot be used.
     """
     refuse_unkept(plan)
-    federation = federation_of(_with_cut(plan), plan.seed)
+    federation = federation_of(deal_of(plan), plan.seed)
     method = keep_budget(plan, federation)
     if weigh and _can_weigh(plan, method, federation):
         trained = train(method, federation, seed=plan.seed, look_every=plan.look_every, listener=listener)
@@ -56,7 +57,7 @@ def execute(plan: Plan, *, listener: Listener | None = None, weigh: bool = False
         federation,
         seed=plan.seed,
         runtime=plan.runtime,
-        align=ExactMatch(test=plan.data.test, valid=plan.data.valid),
+        align=align_of(plan),
         max_bytes=inf if plan.budget.max_bytes is None else plan.budget.max_bytes,
         look_every=plan.look_every,
         listener=listener,
@@ -67,10 +68,15 @@ def execute(plan: Plan, *, listener: Listener | None = None, weigh: bool = False
 def _finished(result: Result, plan: Plan) -> Result:
     # What was asked for goes beside what was found, so that a result alone is enough to run it again.
     result = msgspec.structs.replace(result, data=result.data | {"plan": msgspec.to_builtins(plan.data)})
-    return _priced(result, plan)
+    return priced(result, plan)
 
 
-def _with_cut(plan: Plan) -> DataPlan:
+def align_of(plan: Plan) -> Align:
+    """How the plan matches rows that do not correspond yet."""
+    return msgspec.structs.replace(plan.data.match, test=plan.data.test, valid=plan.data.valid)
+
+
+def deal_of(plan: Plan) -> DataPlan:
     """The plan's data, with rows dealt instead of columns where the method wants that and no cut was chosen."""
     if plan.method.kind == "horizontal" and plan.data.cut is None:
         return msgspec.structs.replace(plan.data, cut=Dirichlet(parties=plan.data.parties))
@@ -97,7 +103,7 @@ def federation_of(data: DataPlan, seed: int) -> Federation:
     return deal(dataset, cut, hub=hub, overlap=data.overlap, seed=seed, test=data.test, valid=data.valid)
 
 
-def _priced(result: Result, plan: Plan) -> Result:
+def priced(result: Result, plan: Plan) -> Result:
     """The result with the price of its noise, if any of it has one."""
     if not any(release.noise is not None and release.noise.multiplier is not None for release in result.releases):
         return result
@@ -109,6 +115,8 @@ def _priced(result: Result, plan: Plan) -> Result:
 def _from_files(data: DataPlan) -> Federation:
     paths = data.files.values() if isinstance(data.files, dict) else data.files
     name = ", ".join(Path(path).name for path in paths)
+    if data.of_parties:
+        return from_party_files(tuple(paths), name=name)
     task = None if data.task is None else Task(kind=data.task)
     return from_files(data.files, id=data.id or "", label=data.label or "", kinds=data.kinds, task=task, name=name)
 
