@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from laconic.methods.vertical.rap import Rap
     from laconic.methods.vertical.splitnn import SplitNN
     from laconic.methods.vertical.vafl import Vafl
+    from laconic.methods.vertical.vertical_xgboost import VerticalXgboost
     from laconic.methods.vertical.vimadmm import VimAdmm
     from laconic.methods.vertical.vimadmm_joint import VimAdmmJoint
     from laconic.methods.vertical.vimsgd import VimSgd
@@ -136,6 +137,7 @@ _HOMES = {
     "laconic.methods.vertical.fedonce": ("FedOnce",),
     "laconic.methods.vertical.splitnn": ("SplitNN",),
     "laconic.methods.vertical.vafl": ("Vafl",),
+    "laconic.methods.vertical.vertical_xgboost": ("VerticalXgboost",),
     "laconic.methods.vertical.vimadmm": ("VimAdmm",),
     "laconic.methods.vertical.vimadmm_joint": ("VimAdmmJoint",),
     "laconic.methods.vertical.vimsgd": ("VimSgd",),
@@ -256,6 +258,7 @@ __all__ = [
     "Task",
     "Trained",
     "Vafl",
+    "VerticalXgboost",
     "VimAdmm",
     "VimAdmmJoint",
     "VimSgd",
