@@ -72,6 +72,14 @@ def histograms_of(state: State, nodes: Array) -> Array:
     return add_up(state["flat"][there % rows], state["gradients"].reshape(-1, 2)[there], slots, len(nodes), width)
 
 
+def sums_of(state: State, nodes: Array) -> tuple[Array, Array, int]:
+    """What `histograms_of` adds up: rows, read flat over outputs, and the sum each is added to, of how many."""
+    there, slots = rows_of(state, nodes)
+    flat, width = state["flat"], int(state["counts"].sum())
+    sums = slots.astype(np.int64)[:, None] * width + flat[there % len(flat)]
+    return np.repeat(there, flat.shape[1]), sums.ravel(), len(nodes) * width
+
+
 def complete_pairs(state: State, split: Array, built: Array, found: Array, depth: int) -> Array:
     """The histograms of all nodes of a level from those that were built; the rest are parent less sibling.
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from laconic.core.task import Task
 from laconic.core.values import Array, Weights
+from laconic.learn.complete_trees import ALWAYS
 from laconic.learn.growth import nodes_in
 
 NOBODY = -1
@@ -44,6 +45,28 @@ def with_trees(model: Weights, holder: Array, rule: Array, answers: Array) -> We
             answers[ends, child] = answers[ends, node]
     added = {"holder": holder, "rule": rule, "leaf": answers[:, inner:], "output": np.arange(len(holder))}
     return model | {name: np.concatenate([model[name], part.astype(model[name].dtype)]) for name, part in added.items()}
+
+
+def from_columns(task: Task, trees: Weights, widths: Sequence[int], base: float) -> Weights:
+    """A model from complete trees over all holders' columns side by side, of which each has so many.
+
+    A holder's rules are numbered as `rules_within` gives them.
+    """
+    column, real = trees["column"], trees["threshold"] < ALWAYS
+    holder = np.where(real, np.searchsorted(np.cumsum(widths), column, side="right"), NOBODY)
+    rule = np.zeros(column.shape, np.int32)
+    for number in range(len(widths)):
+        mine = holder == number
+        rule[mine] = np.arange(mine.sum())
+    bases = np.full(task.outputs, base, np.float32)
+    return {"holder": holder.astype(np.int16), "rule": rule, "base": bases} | {n: trees[n] for n in ("leaf", "output")}
+
+
+def rules_within(trees: Weights, first: int, width: int) -> Weights:
+    """Of complete trees over everybody's columns, the rules of `width` columns from `first` on, for `rule_sides`."""
+    column = trees["column"].astype(np.int64) - first
+    mine = (column >= 0) & (column < width) & (trees["threshold"] < ALWAYS)
+    return {"column": column[mine], "edge": trees["threshold"][mine]}
 
 
 def predict_joined(task: Task, model: Weights, sides: Sequence[Array], rows: int) -> Array:

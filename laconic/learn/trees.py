@@ -120,6 +120,12 @@ def fit_trees(task: Task, x: Array, y: Array, settings: Forest | Boosted, rng: R
     return _grow_all(task, [(x, y)], settings, rng)[0]
 
 
+def read_model(written: bytes, depth: int) -> Weights:
+    """The trees of a model that XGBoost wrote as JSON, and which output each is for."""
+    model = msgspec.json.decode(written, type=_Document).learner.gradient_booster.model
+    return complete(model.trees, depth) | {"output": np.array(model.tree_info, dtype=np.int16)}
+
+
 class _Growth:
     """What to ask XGBoost for, and how to read what it gives."""
 
@@ -177,10 +183,8 @@ def _grow(task: Task, rows: Any, y: Array, settings: Forest | Boosted, rng: Rng)
     rows.set_label(labels)
     wanted = growth.wanted | {"base_score": base, "seed": int(rng.integers(2**31))}
     booster = xgboost.train(wanted, rows, growth.rounds)
-    model = msgspec.json.decode(bytes(booster.save_raw("json")), type=_Document).learner.gradient_booster.model
     is_logit = growth.link == "logit"
-    return complete(model.trees, settings.depth) | {
-        "output": np.array(model.tree_info, dtype=np.int16),
+    return read_model(bytes(booster.save_raw("json")), settings.depth) | {
         "base": np.full(task.outputs, 0.0 if is_logit else base, dtype=np.float32),
         "logit": np.array([is_logit], dtype=np.uint8),
     }

@@ -1,17 +1,23 @@
+import shutil
+import subprocess
+
 import numpy as np
 import pytest
 
 from laconic.check import check_method, small_federation
-from laconic.core.errors import BudgetSpent, PartyAbsent
+from laconic.core.errors import BudgetSpent, LaconicError, PartyAbsent
 from laconic.data.deal import deal
 from laconic.data.sources import load
 from laconic.data.vertical import Equal
 from laconic.learn.complete_trees import predict_trees
 from laconic.learn.trees import Boosted, fit_trees
+from laconic.learn.xgboost_mode import Tls, has_mode
 from laconic.methods.rows import side_by_side
-from laconic.methods.vertical.vertical_xgboost import VerticalXgboost
+from laconic.methods.vertical.vertical_xgboost import Socket, VerticalXgboost
+from laconic.privacy.encrypted import Encrypted
 from laconic.runtime.faults import Faults
 from laconic.runtime.inprocess import InProcess
+from laconic.runtime.processes import Processes
 from laconic.simulation import simulate
 from laconic.trained import train
 
@@ -112,3 +118,74 @@ def test_the_ledger_says_that_gradients_give_labels_away_and_what_histograms_sho
 def test_a_lost_party_is_named(cancer):
     with pytest.raises(PartyAbsent, match="shop"):
         simulate(VerticalXgboost(trees=FEW), cancer, runtime=InProcess(faults=Faults(absent=("shop",))))
+
+
+@pytest.mark.slow
+def test_encrypted_gradients_keep_the_contract(cancer):
+    pytest.importorskip("tenseal")
+    check_method(VerticalXgboost(trees=Boosted(trees=1, depth=2, bins=8), cipher=Encrypted()), cancer)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("packed", [True, False])
+@pytest.mark.parametrize("kind", ["binary", "regression"])
+def test_encrypted_gradients_grow_the_same_trees(kind, packed):
+    pytest.importorskip("tenseal")
+    federation, settings = small_federation(kind), Boosted(trees=2, depth=2, bins=8)
+    plain = train(VerticalXgboost(trees=settings), federation)
+    sealed = train(VerticalXgboost(trees=settings, cipher=Encrypted(packed=packed)), federation)
+    assert sealed.predict("test") == pytest.approx(plain.predict("test"), rel=1e-5, abs=1e-5)
+    down = [release for release in sealed.result.releases if release.to == "peers"]
+    assert not any("labels can be read" in release.words for release in down)
+    assert sealed.result.fit.bytes > 10 * plain.result.fit.bytes
+
+
+def test_what_does_not_go_together_is_refused():
+    with pytest.raises(ValueError, match="cannot compare encrypted sums"):
+        VerticalXgboost(sends="best splits", cipher=Encrypted())
+    with pytest.raises(ValueError, match="leave out socket"):
+        VerticalXgboost(socket=Socket(), cipher=Encrypted())
+
+
+def test_xgboosts_own_mode_refuses_parties_that_share_a_process(cancer):
+    with pytest.raises(ValueError, match=r"shop and insurer answered from the hub's; use the runtime Processes"):
+        simulate(VerticalXgboost(trees=FEW, socket=Socket()), cancer)
+
+
+@pytest.mark.slow
+def test_a_wheel_without_the_mode_is_named(cancer):
+    if has_mode():
+        pytest.skip("the installed xgboost has the federated mode")
+    with pytest.raises(LaconicError, match="xgboost-cpu has not"):
+        simulate(VerticalXgboost(trees=FEW, socket=Socket()), cancer, runtime=Processes())
+
+
+def certificates(folder):
+    if shutil.which("openssl") is None:
+        pytest.skip("needs the openssl command to make certificates")
+    for name in ("server", "client"):
+        command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=localhost"]
+        command += ["-addext", "subjectAltName=DNS:localhost"]
+        command += ["-keyout", str(folder / f"{name}.key"), "-out", str(folder / f"{name}.pem")]
+        subprocess.run(command, check=True, capture_output=True)
+    keys = {f"{name}_key": str(folder / f"{name}.key") for name in ("server", "client")}
+    return Tls(**keys, **{f"{name}_certificate": str(folder / f"{name}.pem") for name in ("server", "client")})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("secure", [False, True])
+def test_xgboosts_own_mode_grows_the_same_trees_over_sockets(cancer, tmp_path, secure):
+    if not has_mode():
+        pytest.skip("needs the xgboost package, not xgboost-cpu; set LACONIC_XGBOOST to a folder that holds it")
+    settings = Socket(tls=certificates(tmp_path) if secure else None)
+    ours = simulate(VerticalXgboost(trees=FEW), cancer)
+    theirs = simulate(VerticalXgboost(trees=FEW, socket=settings), cancer, runtime=Processes())
+    assert theirs.metrics == pytest.approx(ours.metrics, rel=1e-6)
+    assert theirs.predictions == ours.predictions
+    over = {part.step: part for part in theirs.wire if part.party == "shop" and part.phase == "fit"}
+    payload, framing = over["work_by_socket, payload"], over["work_by_socket, framing"]
+    assert min(payload.bytes_up, payload.bytes_down, framing.bytes_up, framing.bytes_down) > 1000
+    assert theirs.fit.bytes_up > payload.bytes_up
+    words = [release.words for release in theirs.releases if release.step == "work_by_socket"]
+    assert any("labels can be read" in text for text in words)
+    assert any("to all parties" in text for text in words)

@@ -2,66 +2,80 @@
 
 The label holder sends gradients, parties answer with histograms of their binned columns, the label holder picks each
 split, and only the party whose column it is learns the rule. Cheng, Fan, Jin, Liu, Chen, Papadopoulos, Yang:
-SecureBoost: A Lossless Federated Learning Framework (IEEE Intelligent Systems, 2021).
+SecureBoost: A Lossless Federated Learning Framework (IEEE Intelligent Systems, 2021). XGBoost's own federated mode does
+the same by sockets, and tells every rule to every party.
 """
 
+import os
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
-from laconic.core.method import Method, task_of
+from laconic.core.log import Crossing
+from laconic.core.method import task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
-from laconic.core.script import step
-from laconic.core.values import Array
+from laconic.core.script import declared, step
+from laconic.core.values import Array, Settings
 from laconic.learn.boosting import first_margins, gradients
-from laconic.learn.growth import (
-    State,
-    begin_growth,
-    begin_trees,
-    complete_pairs,
-    histograms_of,
-    move,
-    rows_of,
-    rule_sides,
-    sides,
-)
-from laconic.learn.histograms import Splits, best_splits
-from laconic.learn.joined_trees import no_trees, predict_joined
-from laconic.learn.trees import Boosted
-from laconic.methods.growing import GrowingTrees
+from laconic.learn.growth import rule_sides
+from laconic.learn.joined_trees import from_columns, no_trees, predict_joined, rules_within
+from laconic.learn.socket_relay import Relay
+from laconic.learn.trees import read_model
+from laconic.learn.xgboost_mode import Tls, federated_server, federated_worker
+from laconic.methods.growing import Growing
 from laconic.methods.rows import labelled
 
-_TAKES = "the gradient of every training row, from which labels can be read, and which rows are in which node"
-_GIVES = "for each node, sums of gradients by bins of its columns: they show the hub how its columns go with the label"
+
+class Socket(Settings, frozen=True):
+    """XGBoost's own federated mode: parties' workers joined by a server at the label holder.
+
+    Every party must be in a process of its own. Gradients and all rules reach every party.
+
+    Attributes:
+        tls: keys and certificates, for connections that nobody else can read; None for plain ones on this machine.
+    """
+
+    tls: Tls | None = None
 
 
-class VerticalXgboost(Method, frozen=True):
+class VerticalXgboost(Growing, frozen=True):
     """Boosting that loses nothing by columns being apart, at two exchanges for every level of every tree.
 
     Attributes:
         trees: how many trees, how deep, how fast they learn.
         sends: what a party sends of each node. `histograms`: all sums, as SecureBoost does. `best splits`: the gain of
             its best split and the sums on either side, far fewer bytes for the same trees.
+        cipher: SecureBoost's encryption of gradients, so that parties cannot read labels off them; None for none.
+        socket: grow the trees by XGBoost's own federated mode instead, outside the ordinary wire; None for the protocol
+            here. All trees come at once: there is nothing to look at, and no byte budget to stop at, before.
     """
 
-    trees: Boosted = Boosted()
-    sends: Literal["histograms", "best splits"] = "histograms"
+    socket: Socket | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what does not go together."""
+        if self.cipher is not None and self.sends != "histograms":
+            raise ValueError('parties cannot compare encrypted sums: use sends="histograms", or leave cipher out')
+        if self.socket is not None and (self.cipher is not None or self.sends != "histograms"):
+            raise ValueError(
+                "XGBoost's own mode always sends histograms in the clear: leave out socket, or sends and cipher"
+            )
 
     def fit(self, hub: Party, peers: Peers, /) -> Iterator[None]:
         """Add trees, one for each output at a time; after each round of trees the model can be used."""
+        if self.socket is not None:
+            self._fit_by_socket(hub, peers, self.socket)
+            yield
+            return
         task, y = task_of(hub), labelled(hub, "train")[1]
-        state = begin_growth(hub.data.part("train")[0], self.trees.bins)
-        hub.memory["growth"] = state
-        own = {hub.name: state["counts"]} if hub.data.columns else {}
-        hub.memory["holders"] = {name: {"counts": one} for name, one in (own | peers.ask(self.begin)).items()}
+        self.begin_all(hub, peers)
         margins = first_margins(task, y)
         hub.memory["model"] = no_trees(task, self.trees.depth, float(margins[0, 0]))
-        hub.memory["rules"] = dict.fromkeys(hub.memory["holders"], 0)
         for _ in range(self.trees.trees):
-            answers = self._grow(hub, peers, gradients(task, margins, y))
-            margins = margins + answers[state["at"]]
+            answers = self.grow_round(hub, peers, gradients(task, margins, y))
+            margins = margins + answers[hub.memory["growth"]["at"]]
             yield
 
     def predict(self, hub: Party, peers: Peers, rows: str, /) -> Array:
@@ -71,129 +85,83 @@ class VerticalXgboost(Method, frozen=True):
         packed = [given[name] for name in hub.memory["holders"]]
         return predict_joined(task_of(hub), hub.memory["model"], packed, len(hub.data.cut(rows)))
 
-    @step(takes=None, gives="how many bins each of its columns was cut into: its number of different values, at most")
-    def begin(self, party: Party) -> Array:
-        """Cut the columns of the training rows into bins."""
-        party.memory["growth"] = begin_growth(party.data.part("train")[0], self.trees.bins)
-        counts: Array = party.memory["growth"]["counts"]
-        return counts
-
-    @step(takes=_TAKES, gives=_GIVES)
-    def look_at(
-        self, party: Party, slopes: Array | None, split: Array, right: Array, built: Array, totals: Array | None
-    ) -> dict[str, Array]:
-        """Send the rows of split nodes to their children, and sum gradients over the rows of some nodes.
-
-        Args:
-            slopes: gradients and hessians, or gradients alone if all hessians are 1; None within a tree.
-            split: the nodes split last; none at the root. right: which of their rows go right, as bits.
-            built: nodes to sum over.
-            totals: sums of all open nodes, if the best splits are to be found here.
-        """
-        state = party.memory["growth"]
-        if slopes is not None:
-            self._start(state, slopes)
-        else:
-            move(state, split, right, self.trees.depth)
-        return self._offer(state, split, built, totals)
-
-    @step(
-        takes="which of its splits the label holder picked, by what they tell of labels",
-        gives="for every row of the nodes it splits, on which side of a value one of its columns is",
-    )
-    def part(self, party: Party, nodes: Array, columns: Array | None, cuts: Array | None) -> Array:
-        """Note the rules of the splits picked, and send the sides of their rows; None picks its own best splits."""
-        state = party.memory["growth"]
-        if columns is None or cuts is None:
-            at = [state["open"].tolist().index(node) for node in nodes.tolist()]
-            columns, cuts = state["columns"][at], state["cuts"][at]
-        return sides(state, nodes, columns, cuts)
-
     @step(takes=None, gives="for each row asked for, on which side of each of its rules it is")
     def give_sides(self, party: Party, rows: str) -> Array:
         """The rows of a cut by all rules of this party."""
         return rule_sides(party.memory["growth"], party.data.part(rows)[0])
 
-    def _grow(self, hub: Party, peers: Peers, slopes: Array) -> Array:
-        """Add one tree for each output to the model; what the rows of each node are told."""
-        state, depth = hub.memory["growth"], self.trees.depth
-        self._start(state, slopes)
-        roots = state["at"][:, 0].copy()
-        trees = GrowingTrees(len(slopes), depth, roots, _root_totals(state, roots))
-        question: dict[str, Any] = {"slopes": _sent(slopes), "right": np.empty(0, np.uint8)}
-        for _ in range(depth):
-            question |= {"split": trees.split, "built": trees.built}
-            question["totals"] = trees.totals if self.sends == "best splits" else None
-            offers = self._offers(hub, peers, question, trees)
-            rules = hub.memory["rules"]
-            picked = trees.pick(list(offers.values()), list(rules.values()))
-            if not picked:
-                break
-            names = list(offers)
-            right = self._parted(hub, peers, trees.split, {names[who]: what for who, what in picked.items()})
-            hub.memory["rules"] = {
-                n: count + len(picked.get(i, ((),))[0]) for i, (n, count) in enumerate(rules.items())
-            }
-            move(state, trees.split, right, depth)
-            question = {"slopes": None, "right": right}
-        answers = trees.answers(self.trees.lr, self.trees.penalty)
-        hub.memory["model"] = trees.add_to(hub.memory["model"], answers)
-        return answers
+    @step(takes=None, gives="the number of its process, and how many columns it has")
+    def say_where(self, party: Party) -> list[int]:
+        """So that nobody waits for a party that cannot work at the same time."""
+        return [os.getpid(), int(np.prod(party.data.shape))]
 
-    def _offers(self, hub: Party, peers: Peers, question: dict[str, Any], trees: GrowingTrees) -> dict[str, Splits]:
-        """Each holder's best splits of the open nodes."""
-        own = {}
-        if hub.data.columns:
-            own[hub.name] = self._offer(hub.memory["growth"], trees.split, trees.built, question["totals"])
-        found = own | peers.ask(self.look_at, **question)
-        return {name: self._read(hub.memory["holders"][name], found[name], trees) for name in found}
+    @step(
+        takes="by sockets: the gradient of every training row, from which labels can be read, which rows are in which "
+        "node, and the rules and leaves of all trees (of a numeric label, its mean too)",
+        gives="by sockets, to all parties: for each node its best split, by column and value, with the sums of "
+        "gradients on either side, and on which side of its splits rows are",
+    )
+    def work_by_socket(
+        self, party: Party, port: int, rank: int, world: int, first: int, wanted: dict[str, Any]
+    ) -> None:
+        """Train together with the other workers, and keep the rules of this party's columns, from `first` on."""
+        x, tls = party.data.part("train")[0], self.socket and self.socket.tls
+        with federated_worker(x, None, wanted, self.trees.trees, rank, world, port, tls) as worker:
+            model = read_model(worker.result(), self.trees.depth)
+        party.memory["growth"] = rules_within(model, first, int(np.prod(party.data.shape)))
 
-    def _read(self, holder: State, found: dict[str, Array], trees: GrowingTrees) -> Splits:
-        if self.sends == "best splits":
-            unknown = np.zeros(len(trees.open), np.int64)
-            return Splits(found["gain"], unknown, unknown, found["left"], found["right"])
-        sums = complete_pairs(holder, trees.split, trees.built, found["sums"], self.trees.depth)
-        return best_splits(sums, holder["counts"], trees.totals, self.trees.penalty)
+    def _fit_by_socket(self, hub: Party, peers: Peers, settings: Socket) -> None:
+        """Start the server and the label holder's worker, let parties join, and book what went over sockets."""
+        task, (x, y) = task_of(hub), labelled(hub, "train")
+        widths = {hub.name: int(np.prod(hub.data.shape))} | self._apart(hub, peers)
+        growth = self.trees.plan(task, sum(widths.values()))
+        base = float(np.mean(y)) if task.kind == "regression" else 0.5
+        wanted, world = growth.wanted | {"base_score": base}, len(widths)
+        first = dict(zip(widths, np.cumsum([0, *widths.values()]).tolist(), strict=False))
+        with federated_server(world, settings.tls) as port:
+            relays = {name: Relay(port, tls=settings.tls is not None) for name in peers.names}
+            at = {"world": world, "wanted": wanted}
+            with federated_worker(x, y, wanted, growth.rounds, 0, world, port, settings.tls) as worker:
+                questions = {
+                    name: {"port": relays[name].port, "rank": rank, "first": first[name]} | at
+                    for rank, name in enumerate(peers.names, start=1)
+                }
+                peers.ask_each(self.work_by_socket, questions)
+                trees = read_model(worker.result(), self.trees.depth)
+        self._book(peers, relays)
+        start = 0.0 if growth.link == "logit" else base
+        hub.memory["growth"] = rules_within(trees, 0, widths[hub.name])
+        hub.memory["holders"] = {name: {} for name in widths}
+        hub.memory["model"] = from_columns(task, trees, list(widths.values()), start)
 
-    def _offer(self, state: State, split: Array, built: Array, totals: Array | None) -> dict[str, Array]:
-        """What a holder says of the nodes of a level."""
-        sums = histograms_of(state, built)
-        if totals is None:
-            return {"sums": sums}
-        whole = complete_pairs(state, split, built, sums, self.trees.depth)
-        best = best_splits(whole, state["counts"], totals, self.trees.penalty)
-        state["columns"], state["cuts"] = best.column, best.cut
-        return {"gain": best.gain, "left": best.left, "right": best.right}
+    def _apart(self, hub: Party, peers: Peers) -> dict[str, int]:
+        """How many columns each peer has, if all can work at the same time as the label holder."""
+        told = peers.ask(self.say_where)
+        here = [name for name, (process, _) in told.items() if process == os.getpid()]
+        if here:
+            raise ValueError(
+                f"XGBoost's own mode needs every party in a process of its own, but {' and '.join(here)} "
+                "answered from the hub's; use the runtime Processes(), or socket=None"
+            )
+        if not hub.data.columns:
+            raise ValueError(f"{hub.name} has labels but no columns, which XGBoost's own mode needs; use socket=None")
+        return {name: columns for name, (_, columns) in told.items()}
 
-    def _parted(self, hub: Party, peers: Peers, split: Array, picked: dict[str, tuple[Array, Array, Array]]) -> Array:
-        """Which rows of the nodes just split go right, as bits."""
-        known = self.sends == "histograms"
-        questions = {
-            name: {"nodes": nodes, "columns": columns if known else None, "cuts": cuts if known else None}
-            for name, (nodes, columns, cuts) in picked.items()
-        }
-        own = questions.pop(hub.name, None)
-        packed = {hub.name: self.part(hub, **own)} if own is not None else {}
-        packed |= peers.ask_each(self.part, questions) if questions else {}
-        _, slots = rows_of(hub.memory["growth"], split)
-        right = np.zeros(len(slots), dtype=np.uint8)
-        for name, bits in packed.items():
-            mine = np.isin(split, picked[name][0])[slots]
-            right[mine] = np.unpackbits(bits, count=int(mine.sum()))
-        return np.packbits(right)
-
-    def _start(self, state: State, slopes: Array) -> None:
-        state["gradients"] = slopes if slopes.shape[2] == 2 else np.concatenate([slopes, np.ones_like(slopes)], axis=2)
-        begin_trees(state, len(slopes), self.trees.depth)
-
-
-def _root_totals(state: State, roots: Array) -> Array:
-    """Sums over all rows, added up as XGBoost does: by the bins of the first column where there is one."""
-    if len(state["counts"]):
-        return np.asarray(histograms_of(state, roots)[:, : state["counts"][0]].cumsum(axis=1)[:, -1])
-    return np.asarray(state["gradients"].sum(axis=1, dtype=np.float64))
-
-
-def _sent(slopes: Array) -> Array:
-    """Without hessians where they are all 1, as for squared error."""
-    return np.ascontiguousarray(slopes[:, :, :1]) if (slopes[:, :, 1] == 1).all() else slopes
+    def _book(self, peers: Peers, relays: dict[str, Relay]) -> None:
+        """Write what went over each party's socket into the log: payload and framing apart."""
+        words, number = declared(self.work_by_socket), peers.log.rounds_of(peers.log.phase)
+        for name, relay in relays.items():
+            relay.close()
+            for what, (up, down) in (("payload", relay.payload), ("framing", relay.framing)):
+                peers.log.write(
+                    Crossing(
+                        phase=peers.log.phase,
+                        round=number,
+                        step=f"work_by_socket, {what}",
+                        party=name,
+                        down=down,
+                        up=up,
+                        takes=words.takes,
+                        gives=words.gives,
+                    )
+                )
