@@ -59,7 +59,7 @@ def predict_trees(task: Task, weights: Weights, x: Array) -> Array:
     """Probabilities, or numbers, for rows."""
     from scipy.special import expit, softmax
 
-    flat = np.ascontiguousarray(x.reshape(len(x), -1), dtype=np.float32)
+    flat = np.ascontiguousarray(x.reshape(len(x), prod(x.shape[1:])), dtype=np.float32)
     parts = np.array_split(flat, len(flat) // _ROWS_AT_ONCE + 1)
     sums = np.concatenate([_sums(weights, part) for part in parts]) + weights["base"]
     if task.kind == "regression":

@@ -11,6 +11,7 @@ that a party may keep it in its memory:
     column, edge    the rule of each split that is its own, in the order in which they were made
 """
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ def nodes_in(depth: int) -> int:
 
 def begin_growth(x: Array, bins: int) -> State:
     """Cut training rows into bins; rows without columns have none."""
-    rows = x.reshape(len(x), -1)
+    rows = x.reshape(len(x), prod(x.shape[1:]))
     found = fit_bins(rows, bins) if rows.shape[1] else {"edges": np.empty(0, np.float32), "counts": np.empty(0, int)}
     none = np.empty(0, np.int64)
     return found | {"flat": to_bins(found, rows), "column": none, "edge": np.empty(0, np.float32)}
@@ -119,7 +120,7 @@ def sides(state: State, nodes: Array, columns: Array, cuts: Array) -> Array:
 
 def rule_sides(state: State, x: Array) -> Array:
     """For each rule of one's own, which of these rows go right: bits, shape (rules, rows / 8)."""
-    by_column = np.ascontiguousarray(x.reshape(len(x), -1).T, dtype=np.float32)
+    by_column = np.ascontiguousarray(x.reshape(len(x), prod(x.shape[1:])).T, dtype=np.float32)
     packed = np.empty((len(state["column"]), -(-len(x) // 8)), dtype=np.uint8)
     for start in range(0, len(packed), _RULES_AT_ONCE):
         some = slice(start, start + _RULES_AT_ONCE)
