@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from laconic.methods.vertical.rap import Rap
     from laconic.methods.vertical.splitnn import SplitNN
     from laconic.methods.vertical.vafl import Vafl
+    from laconic.methods.vertical.vertical_xgboost import VerticalXgboost
     from laconic.methods.vertical.vimadmm import VimAdmm
     from laconic.methods.vertical.vimadmm_joint import VimAdmmJoint
     from laconic.methods.vertical.vimsgd import VimSgd
@@ -145,6 +146,7 @@ _HOMES = {
     "laconic.methods.vertical.rap": ("Rap",),
     "laconic.methods.vertical.splitnn": ("SplitNN",),
     "laconic.methods.vertical.vafl": ("Vafl",),
+    "laconic.methods.vertical.vertical_xgboost": ("VerticalXgboost",),
     "laconic.methods.vertical.vimadmm": ("VimAdmm",),
     "laconic.methods.vertical.vimadmm_joint": ("VimAdmmJoint",),
     "laconic.methods.vertical.vimsgd": ("VimSgd",),
@@ -275,6 +277,7 @@ __all__ = [
     "Task",
     "Trained",
     "Vafl",
+    "VerticalXgboost",
     "VimAdmm",
     "VimAdmmJoint",
     "VimSgd",

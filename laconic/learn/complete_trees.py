@@ -14,7 +14,7 @@ import numpy as np
 from laconic.core.task import Task
 from laconic.core.values import Array, Weights
 
-_ALWAYS = np.finfo(np.float32).max
+ALWAYS = np.finfo(np.float32).max
 """The threshold of a padding node: every prepared number is below it, so all rows go left."""
 
 _MOST_NODES = 2**26
@@ -45,7 +45,7 @@ def complete(trees: Sequence[GrownTree], depth: int) -> Weights:
     for _ in range(depth):
         done = ends[at]
         columns.append(np.where(done, 0, column[at]))
-        thresholds.append(np.where(done, _ALWAYS, value[at]))
+        thresholds.append(np.where(done, ALWAYS, value[at]))
         both = np.stack([np.where(done, at, left[at]), np.where(done, at, right[at])], axis=2)
         at = both.reshape(len(trees), -1)
     return {
@@ -59,7 +59,7 @@ def predict_trees(task: Task, weights: Weights, x: Array) -> Array:
     """Probabilities, or numbers, for rows."""
     from scipy.special import expit, softmax
 
-    flat = np.ascontiguousarray(x.reshape(len(x), -1), dtype=np.float32)
+    flat = np.ascontiguousarray(x.reshape(len(x), prod(x.shape[1:])), dtype=np.float32)
     parts = np.array_split(flat, len(flat) // _ROWS_AT_ONCE + 1)
     sums = np.concatenate([_sums(weights, part) for part in parts]) + weights["base"]
     if task.kind == "regression":

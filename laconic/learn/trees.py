@@ -14,6 +14,7 @@ from laconic.learn.complete_trees import check_trees, complete, predict_trees
 
 _DEEPEST = 10
 _BINS = 64
+_MOST_BINS = 1024
 
 
 class Forest(Classifier, frozen=True):
@@ -59,7 +60,7 @@ class Forest(Classifier, frozen=True):
         share = columns**-0.5 if self.columns is None else self.columns
         wanted = {"num_parallel_tree": self.trees, "subsample": self.rows, "colsample_bynode": share, "eta": 1.0}
         wanted |= {"objective": "reg:squarederror", "lambda": 0.0, "max_depth": self.depth}
-        return _Growth(wanted, 1, flags=task.kind == "multiclass", link="share")
+        return _Growth(wanted, 1, _BINS, flags=task.kind == "multiclass", link="share")
 
 
 class Boosted(Classifier, frozen=True):
@@ -70,12 +71,14 @@ class Boosted(Classifier, frozen=True):
         depth: questions from root to leaf at most.
         lr: the share of each tree's answer that is taken.
         penalty: weight of the squared size of the leaves.
+        bins: into how many bins the rows of a column are put at most.
     """
 
     trees: int = 50
     depth: int = 6
     lr: float = 0.3
     penalty: float = 1.0
+    bins: int = _BINS
 
     def __post_init__(self) -> None:
         """Refuse trees that cannot grow."""
@@ -83,6 +86,8 @@ class Boosted(Classifier, frozen=True):
         _check_shares(lr=self.lr)
         if self.penalty < 0:
             raise ValueError(f"penalty must be 0 or more, not {self.penalty}")
+        if not 2 <= self.bins <= _MOST_BINS:
+            raise ValueError(f"bins must be 2 to {_MOST_BINS}, not {self.bins}")
 
     def fit(self, task: Task, x: Array, y: Array, rng: Rng) -> Weights:
         """Grow the trees."""
@@ -106,7 +111,8 @@ class Boosted(Classifier, frozen=True):
         wanted = {"objective": objectives[task.kind], "eta": self.lr, "lambda": self.penalty, "max_depth": self.depth}
         if task.kind == "multiclass":
             wanted["num_class"] = len(task.classes)
-        return _Growth(wanted, self.trees, flags=False, link="logit" if task.kind != "regression" else "share")
+        link = "logit" if task.kind != "regression" else "share"
+        return _Growth(wanted, self.trees, self.bins, flags=False, link=link)
 
 
 def fit_trees(task: Task, x: Array, y: Array, settings: Forest | Boosted, rng: Rng) -> Weights:
@@ -114,12 +120,18 @@ def fit_trees(task: Task, x: Array, y: Array, settings: Forest | Boosted, rng: R
     return _grow_all(task, [(x, y)], settings, rng)[0]
 
 
+def read_model(written: bytes, depth: int) -> Weights:
+    """The trees of a model that XGBoost wrote as JSON, and which output each is for."""
+    model = msgspec.json.decode(written, type=_Document).learner.gradient_booster.model
+    return complete(model.trees, depth) | {"output": np.array(model.tree_info, dtype=np.int16)}
+
+
 class _Growth:
     """What to ask XGBoost for, and how to read what it gives."""
 
-    def __init__(self, wanted: dict[str, Any], rounds: int, *, flags: bool, link: str) -> None:
+    def __init__(self, wanted: dict[str, Any], rounds: int, bins: int, *, flags: bool, link: str) -> None:
         self.rounds, self.flags, self.link = rounds, flags, link
-        self.wanted = wanted | {"tree_method": "hist", "max_bin": _BINS, "nthread": 1, "verbosity": 0}
+        self.wanted = wanted | {"tree_method": "hist", "max_bin": bins, "nthread": 1, "verbosity": 0}
 
 
 class _Tree(msgspec.Struct):
@@ -156,7 +168,8 @@ def _grow_all(task: Task, shards: Sequence[Shard], settings: Forest | Boosted, r
     for x, y in shards:
         if id(x) not in binned:
             flat = x.reshape(len(x), -1).astype(np.float32)
-            binned = {id(x): xgboost.QuantileDMatrix(flat, max_bin=_BINS, nthread=1)}
+            bins = settings.bins if isinstance(settings, Boosted) else _BINS
+            binned = {id(x): xgboost.QuantileDMatrix(flat, max_bin=bins, nthread=1)}
         models.append(_grow(task, binned[id(x)], y, settings, rng))
     return models
 
@@ -170,10 +183,8 @@ def _grow(task: Task, rows: Any, y: Array, settings: Forest | Boosted, rng: Rng)
     rows.set_label(labels)
     wanted = growth.wanted | {"base_score": base, "seed": int(rng.integers(2**31))}
     booster = xgboost.train(wanted, rows, growth.rounds)
-    model = msgspec.json.decode(bytes(booster.save_raw("json")), type=_Document).learner.gradient_booster.model
     is_logit = growth.link == "logit"
-    return complete(model.trees, settings.depth) | {
-        "output": np.array(model.tree_info, dtype=np.int16),
+    return read_model(bytes(booster.save_raw("json")), settings.depth) | {
         "base": np.full(task.outputs, 0.0 if is_logit else base, dtype=np.float32),
         "logit": np.array([is_logit], dtype=np.uint8),
     }

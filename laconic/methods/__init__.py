@@ -26,6 +26,7 @@ from laconic.methods.vertical.oneshot import OneShot
 from laconic.methods.vertical.rap import Rap
 from laconic.methods.vertical.splitnn import SplitNN
 from laconic.methods.vertical.vafl import Vafl
+from laconic.methods.vertical.vertical_xgboost import VerticalXgboost
 from laconic.methods.vertical.vimadmm import VimAdmm
 from laconic.methods.vertical.vimadmm_joint import VimAdmmJoint
 from laconic.methods.vertical.vimsgd import VimSgd
@@ -43,6 +44,7 @@ AnyMethod: TypeAlias = (
     | VimAdmmJoint
     | Vafl
     | Fdml
+    | VerticalXgboost
     | Solo
     | Linear
     | LocalDp
@@ -71,6 +73,7 @@ METHODS: tuple[type[Method], ...] = (
     VimAdmmJoint,
     Vafl,
     Fdml,
+    VerticalXgboost,
     Solo,
     Linear,
     LocalDp,

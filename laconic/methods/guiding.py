@@ -17,7 +17,7 @@ from laconic.learn.local_learners import AnyLocal, default_extractor, default_lo
 from laconic.learn.nets import Joint, Mlp, Net, initialise, load, to_tensor, weights_of
 from laconic.learn.semisupervised import begin, body_of
 from laconic.learn.sgd import Sgd, evaluate
-from laconic.learn.supervised import fit_supervised
+from laconic.learn.top_models import Trees, fit_top, is_trees, predict_top
 from laconic.methods.guides import AnyGuide, Gradients
 from laconic.methods.rows import labelled, own_rows
 from laconic.methods.splitting import Precision, Splitting
@@ -37,7 +37,7 @@ class Guided(Splitting, frozen=True):
         guide: how parties are told what to learn.
         labels: lies put on the labels before anything made from them is sent; None tells the truth.
         bins: for regression, how many classes labels are put into while parties learn, equally many rows in each.
-        head: the label holder's model of all parties' numbers.
+        head: the label holder's model of all parties' numbers: a net, or trees, which see its own columns as they are.
         trainer: how that model is trained; with patience, parties send numbers for validation rows too.
         more: go on by split learning over many exchanges, trained like this; None stops here.
         precision: how exactly numbers are sent.
@@ -51,7 +51,7 @@ class Guided(Splitting, frozen=True):
     guide: AnyGuide = Gradients()
     labels: RandomisedResponse | None = None
     bins: int = 8
-    head: Mlp = Mlp(hidden=())
+    head: Mlp | Trees = Mlp(hidden=())
     trainer: Sgd = Sgd(epochs=100, batch=64, lr=3e-3, decay="cosine", weight_decay=1e-3)
     more: Sgd | None = None
     precision: Precision = "float16"
@@ -60,6 +60,8 @@ class Guided(Splitting, frozen=True):
         """Refuse widths and bins that tell nothing apart, and lies undone by split learning."""
         if self.width < 1 or self.bins < 2:
             raise ValueError(f"width must be 1 or more and bins 2 or more, not {self.width} and {self.bins}")
+        if is_trees(self.head) and self.more is not None:
+            raise ValueError("trees have no gradients: leave out more, or use a net as head, such as Mlp()")
         if self.labels is not None and self.more is not None:
             raise ValueError(
                 "labels=RandomisedResponse(...) covers what guides parties, but more=Sgd(...) sends gradients made "
@@ -127,25 +129,27 @@ class Guided(Splitting, frozen=True):
 
     def shared_numbers(self, party: Party) -> dict[str, Array]:
         """What the label holder trains its head on: training rows, and validation rows if it looks at them."""
-        cuts = ("train",) if self.trainer.patience is None else ("train", "valid")
+        cuts = ("train",) if self.trainer.patience is None or is_trees(self.head) else ("train", "valid")
         return {rows: self.numbers(party, rows) for rows in cuts}
 
     def train_head(self, hub: Party, received: Mapping[str, Mapping[str, Array]]) -> None:
         """Fit the label holder's head to all parties' numbers and the true labels, which go nowhere."""
+        hub.memory["means"] = {name: block["train"].mean(axis=0) for name, block in received.items()}
+        if is_trees(self.head):
+            x = self._columns_beside(hub, [block["train"] for block in received.values()], "train")
+            hub.memory["model"] = self.head.fit(task_of(hub), x, labelled(hub, "train")[1], hub.rng)
+            return
         blocks = ({hub.name: self.shared_numbers(hub)} if hub.data.columns else {}) | dict(received)
         if not blocks:
             raise ValueError(f"{hub.name} has no columns of its own and no other party answered: nothing to learn from")
         joined = {rows: _beside([block[rows] for block in blocks.values()]) for rows in next(iter(blocks.values()))}
         valid = ([joined["valid"]], labelled(hub, "valid")[1]) if "valid" in joined else None
         y = labelled(hub, "train")[1]
-        fitted = fit_supervised(
-            self.head, task_of(hub), [joined["train"]], y, self.trainer, hub.rng, valid=valid, what="label holder"
-        )
+        fitted = fit_top(self.head, task_of(hub), [joined["train"]], y, self.trainer, hub.rng, valid=valid)
         hub.memory["scale"] = {name: values for name, values in fitted.items() if name in (heads.MEAN, heads.SD)}
         head = {f"head.{name}": values for name, values in fitted.items() if name not in hub.memory["scale"]}
         own = hub.memory["net"] if hub.data.columns else {}
         hub.memory["model"] = {f"own.{name}": values for name, values in own.items()} | head
-        hub.memory["means"] = {name: block["train"].mean(axis=0) for name, block in received.items()}
 
     def predict(self, hub: Party, peers: Peers, rows: str, /) -> Array:
         """Put the rows through every party's extractor, then through the head; who is lost counts as its mean row."""
@@ -156,12 +160,21 @@ class Guided(Splitting, frozen=True):
             hub, {name: found.get(name, np.tile(mean, (count, 1))) for name, mean in means.items()}, rows
         )
 
+    def predictions_from(self, hub: Party, outputs: Mapping[str, Array], rows: str) -> Array:
+        """Predictions from what parties sent for the rows of a cut."""
+        if not is_trees(self.head):
+            return super().predictions_from(hub, outputs, rows)
+        x = self._columns_beside(hub, list(outputs.values()), rows)
+        return predict_top(self.head, task_of(hub), hub.memory["model"], [x])
+
     def bottom(self, party: Party) -> nn.Module:
         """A party's extractor."""
         return self.extractor(party).build(party.data.shape, self.width)
 
     def top(self, hub: Party, width: int) -> nn.Module:
         """The label holder's own extractor, if it has columns, and its head."""
+        if is_trees(self.head):
+            raise ValueError("trees cannot be trained by gradients; use a net as head, such as Mlp()")
         own = self.extractor(hub) if hub.data.columns else None
         shapes: list[tuple[int, ...]] = [hub.data.shape, (width,)] if hub.data.columns else [(width,)]
         return Joint(own=own, width=self.width, head=self.head).model(shapes, task_of(hub).outputs)
@@ -169,6 +182,14 @@ class Guided(Splitting, frozen=True):
     def together(self) -> Sgd:
         """How split learning goes on afterwards."""
         return cast("Sgd", self.more)
+
+    def _columns_beside(self, hub: Party, received: list[Array], rows: str) -> Array:
+        """The label holder's own columns as they are, and all numbers received."""
+        x = hub.data.part(rows)[0]
+        blocks = [x.reshape(len(x), -1), *received] if hub.data.columns else received
+        if not blocks:
+            raise ValueError(f"{hub.name} has no columns of its own and no other party answered: nothing to learn from")
+        return _beside(blocks)
 
     def _begin(self, party: Party) -> None:
         party.memory["net"] = weights_of(initialise(self.bottom(party), party.rng))

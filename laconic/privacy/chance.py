@@ -24,6 +24,11 @@ class Chance(Protocol):
         ...
 
 
+def secure_words(count: int) -> Array:
+    """So many random 64-bit words from OpenSSL's secure generator."""
+    return np.frombuffer(bytearray(RAND_bytes(8 * count)), dtype=np.uint64)
+
+
 class SecureChance:
     """Chance from OpenSSL's secure generator, which the operating system seeds: nobody can repeat it, nor its owner.
 

@@ -23,7 +23,7 @@ from laconic.learn import heads
 from laconic.learn.encoders import AnyEncoder, Suited
 from laconic.learn.nets import Cnn, Joint, Mlp
 from laconic.learn.sgd import Sgd
-from laconic.learn.supervised import fit_supervised, predict_supervised
+from laconic.learn.top_models import Top, Trees, fit_top, is_trees, predict_top
 from laconic.methods.rows import labelled
 from laconic.methods.splitting import Splitting
 from laconic.privacy.budget import Budget
@@ -49,8 +49,9 @@ class FedOnce(Splitting, frozen=True):
 
     Attributes:
         encoder: how each guest puts a row into numbers.
-        head: the label holder's model; None takes one that suits its data.
-        trainer: how the label holder trains.
+        head: the label holder's model: a net, or trees on its columns and all numbers received; None takes a net that
+            suits its data.
+        trainer: how the label holder trains a net.
         precision: how exactly numbers are sent.
         noise: noise on every representation sent; None for none. `ClippedGaussian` has an epsilon, `Perturb` has none.
         more: go on from the one-shot model by split learning over many exchanges, trained like this; None stops
@@ -58,13 +59,15 @@ class FedOnce(Splitting, frozen=True):
     """
 
     encoder: AnyEncoder | PrivateEncoder = Suited()
-    head: Joint | None = None
+    head: Joint | Trees | None = None
     trainer: Sgd | DpSgd = Sgd(epochs=100, patience=10)
     noise: Perturb | ClippedGaussian | None = None
     more: Sgd | None = None
 
     def __post_init__(self) -> None:
-        """Refuse noise together with further exchanges."""
+        """Refuse noise together with further exchanges, and trees where gradients are needed."""
+        if is_trees(self.head) and (self.more is not None or isinstance(self.trainer, DpSgd)):
+            raise ValueError("trees have no gradients: leave out more and DpSgd, or use a net as head, such as Joint()")
         if self.noise is not None and self.more is not None:
             raise ValueError("noise covers the one exchange only; leave out either noise or more")
 
@@ -79,11 +82,10 @@ class FedOnce(Splitting, frozen=True):
         hub.memory["guests"] = {name: answer["train"].shape[1] for name, answer in received.items()}
         hub.memory["received"] = received
         y, valid_y = labelled(hub, "train")[1], labelled(hub, "valid")[1]
-        train, valid = (
-            self._inputs(hub, {name: received[name][rows] for name in received}, rows) for rows in ("train", "valid")
-        )
-        hub.memory["model"] = fit_supervised(
-            self._joint(hub), task_of(hub), train, y, self.trainer, hub.rng, valid=(valid, valid_y), what="label holder"
+        inputs = {cut: self._inputs(hub, {name: received[name][cut] for name in received}, cut) for cut in self._cuts}
+        valid = (inputs["valid"], valid_y) if "valid" in inputs else None
+        hub.memory["model"] = fit_top(
+            self._top(hub), task_of(hub), inputs["train"], y, self.trainer, hub.rng, valid=valid
         )
         write_model(
             hub, "fit", "the label holder's model, if it is published", hub.memory["model"], self._on_head(len(y))
@@ -96,18 +98,16 @@ class FedOnce(Splitting, frozen=True):
         """Algorithm 2: guests send their numbers, the host predicts."""
         received = peers.only(tuple(hub.memory["guests"])).tolerant.ask(self.represent, rows=rows)
         inputs = self._inputs(hub, received, rows)
-        return predict_supervised(
-            self._joint(hub), task_of(hub), hub.memory["model"] | hub.memory.get("scale", {}), inputs
-        )
+        return predict_top(self._top(hub), task_of(hub), hub.memory["model"] | hub.memory.get("scale", {}), inputs)
 
     @step(takes=None, gives=_GIVES)
     def learn_and_send(self, party: Party) -> dict[str, Any]:
-        """Learn an encoder from the training rows; send training and validation rows through it."""
+        """Learn an encoder from the training rows; send those, and validation rows if the head looks at them."""
         x = party.data.part("train")[0]
         party.memory["net"] = self.encoder.fit(x, party.rng)
         noises = self.encoder.noise(len(x))
         write_model(party, "learn_and_send", "its encoder, if it is published", party.memory["net"], noises)
-        return {rows: self.represent(party, rows) for rows in ("train", "valid")}
+        return {rows: self.represent(party, rows) for rows in self._cuts}
 
     @step(takes=None, gives=_GIVES)
     def represent(self, party: Party, rows: str) -> Any:
@@ -125,7 +125,10 @@ class FedOnce(Splitting, frozen=True):
     def top(self, hub: Party, width: int) -> nn.Module:
         """The host's model."""
         shapes = [hub.data.shape, (width,)] if hub.data.columns else [(width,)]
-        return self._joint(hub).model(shapes, task_of(hub).outputs)
+        top = self._top(hub)
+        if is_trees(top):
+            raise ValueError("trees cannot be trained by gradients; use a net as head, such as Joint()")
+        return top.model(shapes, task_of(hub).outputs)
 
     def together(self) -> Sgd:
         """How training goes on after the one exchange."""
@@ -145,10 +148,11 @@ class FedOnce(Splitting, frozen=True):
         # Of the sound guests this did best at equal epsilon: `studies/fedonce_privacy.py`.
         encoder = PublicProjection() if self.encoder == Suited() else self.encoder
         trainer = _PRIVATE if self.trainer == FedOnce().trainer else self.trainer
-        if not isinstance(encoder, PrivateEncoder) or not isinstance(trainer, DpSgd) or self.more is not None:
+        private = isinstance(encoder, PrivateEncoder) and isinstance(trainer, DpSgd)
+        if not private or self.more is not None or is_trees(self.head):
             raise PlanError(
                 "budget.epsilon needs noise wherever FedOnce learns: use trainer.type = DpSgd, an encoder of type "
-                "DpPca, Codebook, DpNat or PublicProjection, and leave out more"
+                "DpPca, Codebook, DpNat or PublicProjection, no trees as head, and leave out more"
             )
         demands = {name: encoder.demand(rows) for name in guests} | {hub: trainer.demand(rows)}
         if isinstance(self.noise, ClippedGaussian):
@@ -172,12 +176,12 @@ class FedOnce(Splitting, frozen=True):
     def predict_from(self, hub: Party, parts: Mapping[str, Array], places: Array) -> Array:
         """Predictions for these places from some guests' numbers; a guest left out counts as zeros."""
         inputs = self._beside(hub, parts, hub.data.part("train")[0][places])
-        return predict_supervised(
-            self._joint(hub), task_of(hub), hub.memory["model"] | hub.memory.get("scale", {}), inputs
-        )
+        return predict_top(self._top(hub), task_of(hub), hub.memory["model"] | hub.memory.get("scale", {}), inputs)
 
     def head_norms(self, hub: Party, ask: Callable[[Step], dict[str, Any]]) -> dict[str, float]:
         """The length of the weights by which each guest's numbers enter the host's model."""
+        if is_trees(self.head):
+            raise ValueError("trees have no weights whose length could be told; use another way to weigh parties")
         first, guests = hub.memory["model"]["head.1.weight"], hub.memory["guests"]
         edges = first.shape[1] - sum(guests.values()) + np.cumsum([0, *guests.values()])
         blocks = zip(guests, pairwise(edges), strict=True)
@@ -211,6 +215,10 @@ class FedOnce(Splitting, frozen=True):
         beside = np.concatenate([np.zeros((len(x), 0), np.float32), *blocks], axis=1)
         return [x, beside] if hub.data.columns else [beside]
 
-    def _joint(self, hub: Party) -> Joint:
+    @property
+    def _cuts(self) -> tuple[str, ...]:
+        return ("train",) if is_trees(self.head) else ("train", "valid")
+
+    def _top(self, hub: Party) -> Top:
         own = Cnn(hidden=(), final="relu") if len(hub.data.shape) == 3 else None
         return self.head or Joint(own=own, width=128, head=Mlp(hidden=(64,)))

@@ -21,7 +21,7 @@ from laconic.learn.choosing import AnyChoice, PerClass, chances
 from laconic.learn.nets import load, to_tensor
 from laconic.learn.semisupervised import Extractor
 from laconic.learn.sgd import evaluate
-from laconic.learn.supervised import fit_supervised, predict_supervised
+from laconic.learn.top_models import fit_top, predict_top
 from laconic.methods.guiding import Guided
 from laconic.methods.rows import own_rows
 
@@ -42,7 +42,7 @@ class FewShot(Guided, frozen=True):
         guide: how parties are told what to learn: by gradients, or by the labels themselves.
         labels: lies put on the labels before anything made from them is sent; None tells the truth.
         bins: for regression, how many classes labels are put into while parties learn, equally many rows in each.
-        head: the label holder's model of all parties' numbers.
+        head: the label holder's model of all parties' numbers: a net, or trees, which see its own columns as they are.
         trainer: how that model is trained; with patience, parties send numbers for validation rows too.
         more: go on by split learning over many exchanges, trained like this; None stops here.
         precision: how exactly numbers are sent.
@@ -112,7 +112,7 @@ class FewShot(Guided, frozen=True):
 
         def learn(x: Array) -> Weights:
             # From told labels alone, so that chances give away no more than what was told.
-            return fit_supervised(self.head, task, [x], codes, trainer, hub.rng)
+            return fit_top(self.head, task, [x], codes, trainer, hub.rng)
 
         joint = learn(np.concatenate(list(known.values()), axis=1))
         found = {}
@@ -122,8 +122,8 @@ class FewShot(Guided, frozen=True):
                 [own if other == name else self.attention.estimate(own, known[name], known[other]) for other in known],
                 axis=1,
             )
-            alone = predict_supervised(self.head, task, learn(known[name]), [own])
-            both = predict_supervised(self.head, task, joint, [whole])
+            alone = predict_top(self.head, task, learn(known[name]), [own])
+            both = predict_top(self.head, task, joint, [whole])
             found[name] = np.rint(_FULL * chances(alone, both, self.choice, prior)).astype(np.uint8)
         return found
 

@@ -26,7 +26,7 @@ class OneShot(Guided, frozen=True):
         guide: how parties are told what to learn: by gradients, or by the labels themselves.
         labels: lies put on the labels before anything made from them is sent; None tells the truth.
         bins: for regression, how many classes labels are put into while parties learn, equally many rows in each.
-        head: the label holder's model of all parties' numbers.
+        head: the label holder's model of all parties' numbers: a net, or trees, which see its own columns as they are.
         trainer: how that model is trained; with patience, parties send numbers for validation rows too.
         more: go on by split learning over many exchanges, trained like this; None stops here.
         precision: how exactly numbers are sent.
