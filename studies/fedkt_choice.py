@@ -1,0 +1,140 @@
+"""How the trees and nets of the FedKT study are set: chosen on validation rows, never on the rows of its tables.
+
+A tenth of the parties' rows is kept by the server with its labels (`deal_rows(..., reserve=Apart(valid=0.1))`), and
+every candidate is scored on it; test rows are not looked at. FedKT's own model is chosen by FedKT's score. What
+averaging methods do locally is chosen by each method's own score, so that none of them is held back.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from laconic.core.method import Method
+from laconic.learn.classifiers import AnyClassifier, Network
+from laconic.learn.nets import Mlp
+from laconic.learn.sgd import Sgd
+from laconic.learn.trees import Boosted, Forest
+from laconic.methods.horizontal.fedavg import FedAvg
+from laconic.methods.horizontal.feddf import FedDf
+from laconic.methods.horizontal.fedkt import FedKt
+from laconic.methods.horizontal.pfnm import Pfnm
+from laconic.methods.horizontal.scaffold import Scaffold
+from laconic.privacy.levels import L2
+from laconic.privacy.votes import LaplaceVotes
+from laconic.simulation import simulate
+from studies.fedkt_runs import on_cores
+from studies.fedkt_settings import CNN, SETTINGS, TREE, Setting
+from studies.harness import Job, Record, arguments, markdown, mean_spread, only_on, read_records, run_jobs, write_whole
+
+VALID = 0.1
+PERCEPTRON = Mlp(hidden=(100, 100))
+
+
+def main() -> None:
+    """Score every candidate on validation rows and write the table."""
+    chosen = arguments(__doc__ or "", "studies/results/fedkt_choice")
+    small = replace(SETTINGS["Adult"], parties=10, model=Forest(trees=20))
+    jobs = list(_on("Adult", _trees(small), range(1), small)) if chosen.quick else list(_all())
+    results = chosen.out / "results.jsonl"
+    try:
+        run_jobs(only_on(jobs, chosen.only), results)
+    finally:
+        write_whole(chosen.out / "table.md", _table(read_records(results)))
+
+
+def _all() -> Iterator[Job]:
+    yield from _on("Adult", _trees(SETTINGS["Adult"]), range(1))
+    yield from _on("cod-rna", _boosted(SETTINGS["cod-rna"]), range(1))
+    yield from _on("MNIST", _nets(), range(1))
+    for name, gamma in (("Adult", 0.04), ("cod-rna", 0.05)):
+        yield from _on(name, _shards(SETTINGS[name], gamma), range(1))
+    yield from _on("Fashion-MNIST", _convolutional(), range(1))
+
+
+def _trees(setting: Setting) -> dict[str, Method]:
+    """How many columns a forest's splits may choose from, and whether teachers are trees or forests."""
+    forest = setting.model if isinstance(setting.model, Forest) else Forest()
+    shares = {"square root of": None, "30 % of": 0.3, "60 % of": 0.6}
+    students = {
+        f"splits see {words} the columns": Forest(trees=forest.trees, columns=share) for words, share in shares.items()
+    }
+    return {f"students: {words}": FedKt(model=model, teacher=TREE) for words, model in students.items()} | {
+        "teachers: forests, 30 %": FedKt(model=Forest(trees=forest.trees, columns=0.3))
+    }
+
+
+def _boosted(setting: Setting) -> dict[str, Method]:
+    slow = Boosted(trees=100, lr=0.1)
+    return {
+        "50 trees at 0.3, teachers: trees": setting.fedkt(),
+        "100 trees at 0.1, teachers: trees": FedKt(model=slow, teacher=TREE),
+        "50 trees at 0.3, teachers: the same": FedKt(model=Boosted()),
+    }
+
+
+def _nets() -> dict[str, Method]:
+    """How nets are trained, by FedKT, and what each averaging method likes best."""
+
+    def fedkt(trainer: Sgd) -> FedKt:
+        return FedKt(model=Network(net=PERCEPTRON, trainer=trainer))
+
+    methods: dict[str, Method] = {
+        f"{epochs} epochs at {lr:g}": fedkt(Sgd(epochs=epochs, batch=64, lr=lr))
+        for epochs, lr in ((10, 1e-3), (20, 1e-3), (10, 3e-3))
+    }
+    for epochs in (3, 10):
+        local = Sgd(epochs=epochs, batch=64)
+        methods[f"FedAvg, {epochs} epochs"] = FedAvg(net=PERCEPTRON, trainer=local)
+        methods[f"FedDf, {epochs} epochs"] = FedDf(net=PERCEPTRON, trainer=local)
+        methods[f"Pfnm, {epochs} epochs"] = Pfnm(net=PERCEPTRON, trainer=local)
+    for lr in (0.05, 0.2):
+        plain = Sgd(epochs=10, batch=64, lr=lr, optimizer="sgd", weight_decay=0.0)
+        methods[f"Scaffold, 10 epochs at {lr:g}"] = Scaffold(net=PERCEPTRON, trainer=plain)
+    return methods
+
+
+def _convolutional() -> dict[str, Method]:
+    def trained(epochs: int, lr: float) -> AnyClassifier:
+        return Network(net=CNN.net, trainer=Sgd(epochs=epochs, batch=64, lr=lr))
+
+    return {f"{epochs} epochs at {lr:g}": FedKt(model=trained(epochs, lr)) for epochs, lr in ((5, 2e-3), (10, 2e-3))}
+
+
+def _shards(setting: Setting, gamma: float) -> dict[str, Method]:
+    """At L2 noise is put on the votes of one partition's teachers: many small shards against few large ones."""
+    level = L2(noise=LaplaceVotes(gamma=gamma))
+    return {
+        f"L2, {partitions} x {teachers} teachers": FedKt(
+            model=setting.model, teacher=TREE, partitions=partitions, teachers=teachers, level=level, queries=0.02
+        )
+        for partitions, teachers in ((2, 5), (1, 5), (1, 25), (1, 50))
+    }
+
+
+def _on(name: str, methods: dict[str, Method], seeds: range, setting: Setting | None = None) -> Iterator[Job]:
+    for seed in seeds:
+        for words, method in methods.items():
+            work = _work(setting or SETTINGS[name], method, seed)
+            yield Job({"data": name, "method": type(method).__name__, "choice": words, "seed": seed}, work)
+
+
+def _work(setting: Setting, method: Method, seed: int) -> Callable[[], Record]:
+    def measure() -> Record:
+        federation = setting.deal(seed, valid=VALID)
+        result = simulate(method, federation, seed=seed, runtime=on_cores(), rows="valid")
+        return {"accuracy": result.metrics["accuracy"]}
+
+    return measure
+
+
+def _table(records: list[Record]) -> str:
+    keys = dict.fromkeys((one["key"]["data"], one["key"]["method"], one["key"]["choice"]) for one in records)
+    rows = []
+    for name, method, choice in keys:
+        key = {"data": name, "method": method, "choice": choice}
+        found = [100 * one["accuracy"] for one in records if key.items() <= one["key"].items()]
+        rows.append((name, method, choice, f"{mean_spread(found, 1)} ({len(found)})"))
+    return markdown(("data", "method", "candidate", "accuracy on validation rows, percent (seeds)"), rows)
+
+
+if __name__ == "__main__":
+    main()
