@@ -46,7 +46,7 @@ def _table_1(records: list[Record]) -> str:
 
 def _table_2(records: list[Record]) -> str:
     rows = [row for name, lines in NOISES.items() for line in lines for row in _rows_2(records, name, line)]
-    head = ("data", "level", "partitions x teachers", "noise", "gamma", "share", "labels asked for", "paper epsilon")
+    head = ("data", "level", "share", "gamma", "partitions x teachers", "noise", "labels asked for", "paper epsilon")
     return markdown((*head, "paper accuracy", "data-dependent epsilon", "independent epsilon", "accuracy"), rows)
 
 
@@ -60,12 +60,12 @@ def _rows_2(records: list[Record], name: str, line: Private) -> list[tuple[objec
             there = _those(records, **key, **shards, noise=noise)
             if there:
                 prices = [mean_spread([one[kind] for one in there], 2) for kind in ("dependent", "independent")]
-                start = (name, line.level, f"{partitions} x {teachers}", noise, line.gamma, f"{line.share:.1%}")
+                start = (name, line.level, f"{line.share:.1%}", line.gamma, f"{partitions} x {teachers}", noise)
                 paper = claimed if noise == "LaplaceVotes" else ("", "")
                 rows.append((*start, there[0]["asked"], *paper, *prices, _percent(there)))
     known = _those(records, **key, noise="none, true labels")
     if known:
-        start = (name, line.level, "", "none, true labels", "", f"{line.share:.1%}")
+        start = (name, line.level, f"{line.share:.1%}", "", "", "none, true labels")
         rows.append((*start, known[0]["asked"], "", "", "", "", _percent(known)))
     return rows
 

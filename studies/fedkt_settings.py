@@ -32,7 +32,7 @@ from laconic.methods.horizontal.solo_rows import SoloRows
 from laconic.privacy.levels import L0, Level
 
 TREE = Forest(trees=1, rows=1.0, columns=1.0)
-FOREST = Forest(columns=0.3)
+FOREST = Forest(columns=0.6)
 BOOSTED = Boosted()
 LOCAL = Sgd(epochs=10, batch=64)
 PLAIN = Sgd(epochs=10, batch=64, lr=0.05, optimizer="sgd", weight_decay=0.0)

@@ -27,7 +27,7 @@ def main() -> None:
 
 def _quick() -> Iterator[Job]:
     """A tenth of the work on Adult: ten parties and small forests."""
-    small = replace(SETTINGS["Adult"], parties=10, model=Forest(trees=20, columns=0.3))
+    small = replace(SETTINGS["Adult"], parties=10, model=Forest(trees=20, columns=0.6))
     yield from one_round("Adult", 0, small)
     for level in ("L1", "L2"):
         yield from private("Adult", 0, small, level)
