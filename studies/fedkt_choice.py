@@ -3,11 +3,13 @@
 A tenth of the parties' rows is kept by the server with its labels (`deal_rows(..., reserve=Apart(valid=0.1))`), and
 every candidate is scored on it; test rows are not looked at. FedKT's own model is chosen by FedKT's score. What
 averaging methods do locally is chosen by each method's own score, so that none of them is held back. To keep it
-short, trees are chosen with ten parties instead of fifty, and nets on a part of the rows; `L2` is as in the tables.
+short, teachers are chosen with ten parties instead of fifty, and nets on a part of the rows.
 """
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+
+from msgspec.structs import replace as replace_settings
 
 from laconic.core.method import Method
 from laconic.learn.classifiers import AnyClassifier, Network
@@ -19,10 +21,10 @@ from laconic.methods.horizontal.feddf import FedDf
 from laconic.methods.horizontal.fedkt import FedKt
 from laconic.methods.horizontal.pfnm import Pfnm
 from laconic.methods.horizontal.scaffold import Scaffold
-from laconic.privacy.levels import L2
+from laconic.privacy.levels import L1, L2
 from laconic.privacy.votes import LaplaceVotes
 from laconic.simulation import simulate
-from studies.fedkt_runs import on_cores
+from studies.fedkt_runs import Remembering
 from studies.fedkt_settings import CNN, SETTINGS, TREE, Setting
 from studies.harness import Job, Record, arguments, markdown, mean_spread, only_on, read_records, run_jobs, write_whole
 
@@ -47,9 +49,9 @@ def _quick() -> Iterator[Job]:
 
 
 def _all() -> Iterator[Job]:
-    adult, codrna = (replace(SETTINGS[name], parties=10) for name in ("Adult", "cod-rna"))
-    yield from _on("Adult", _trees(100), range(2), adult)
-    yield from _on("cod-rna", _boosted(), range(2), codrna)
+    yield from _on("Adult", _trees(100), range(1), SETTINGS["Adult"])
+    yield from _on("Adult", _teachers(), range(2), replace(SETTINGS["Adult"], parties=10))
+    yield from _on("cod-rna", _boosted(), range(2), replace(SETTINGS["cod-rna"], parties=10))
     for name, gamma in (("Adult", 0.04), ("cod-rna", 0.05)):
         yield from _on(name, _shards(SETTINGS[name], gamma), range(1), SETTINGS[name])
     yield from _on("MNIST", _nets(), range(1), replace(SETTINGS["MNIST"], every=3))
@@ -57,13 +59,21 @@ def _all() -> Iterator[Job]:
 
 
 def _trees(trees: int) -> dict[str, Method]:
-    """How many columns a forest's splits may choose from, and whether teachers are trees or forests."""
+    """How many columns a forest's splits may choose from, without noise and with."""
     shares = {"the square root of": None, "30 % of": 0.3, "60 % of": 0.6}
-    methods: dict[str, Method] = {
-        f"splits see {words} the columns": FedKt(model=Forest(trees=trees, columns=share), teacher=TREE)
-        for words, share in shares.items()
-    }
-    return methods | {"30 %, and teachers are such forests": FedKt(model=Forest(trees=trees, columns=0.3))}
+    methods: dict[str, Method] = {}
+    for words, share in shares.items():
+        plain = FedKt(model=Forest(trees=trees, columns=share), teacher=TREE)
+        methods[f"splits see {words} the columns"] = plain
+        level = L1(noise=LaplaceVotes(gamma=0.04))
+        methods[f"splits see {words} the columns, L1"] = replace_settings(plain, level=level, queries=0.02)
+    return methods
+
+
+def _teachers() -> dict[str, Method]:
+    """Whether teachers are single trees or forests."""
+    forest = Forest(columns=0.6)
+    return {"teachers are trees": FedKt(model=forest, teacher=TREE), "teachers are forests": FedKt(model=forest)}
 
 
 def _boosted() -> dict[str, Method]:
@@ -124,7 +134,7 @@ def _on(name: str, methods: dict[str, Method], seeds: range, setting: Setting) -
 def _work(setting: Setting, method: Method, seed: int) -> Callable[[], Record]:
     def measure() -> Record:
         federation = setting.deal(seed, valid=VALID)
-        result = simulate(method, federation, seed=seed, runtime=on_cores(), rows="valid")
+        result = simulate(method, federation, seed=seed, runtime=Remembering((setting, seed, "valid")), rows="valid")
         return {"accuracy": result.metrics["accuracy"]}
 
     return measure

@@ -35,7 +35,7 @@ TREE = Forest(trees=1, rows=1.0, columns=1.0)
 FOREST = Forest(columns=0.6)
 BOOSTED = Boosted()
 LOCAL = Sgd(epochs=10, batch=64)
-PLAIN = Sgd(epochs=10, batch=64, lr=0.05, optimizer="sgd", weight_decay=0.0)
+PLAIN = Sgd(epochs=10, batch=64, lr=0.2, optimizer="sgd", weight_decay=0.0)
 MLP = Network(net=Mlp(hidden=(100, 100)), trainer=Sgd(epochs=20, batch=64))
 CNN = Network(
     net=Cnn(channels=(6, 16), hidden=(120, 84), kernel=5, pad=False), trainer=Sgd(epochs=10, batch=64, lr=2e-3)
