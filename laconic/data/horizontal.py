@@ -104,11 +104,13 @@ class Apart(Settings, frozen=True):
         test: share of the rows to score on.
         public: share of the rows that everybody has, without labels.
         keep: which share of the public rows is handed out; the rest is used by nobody.
+        valid: share of the parties' rows that the server keeps instead, with labels, to choose settings by.
     """
 
     test: float = 0.125
     public: float = 0.125
     keep: float = 1.0
+    valid: float = 0.0
 
     def __post_init__(self) -> None:
         """Refuse shares that leave a part without rows."""
@@ -116,7 +118,7 @@ class Apart(Settings, frozen=True):
             raise ValueError(
                 f"test={self.test} and public={self.public} must be above 0 and leave rows for the parties"
             )
-        _check_keep(self.keep)
+        _check_shares(self.keep, self.valid)
 
     def part(self, dataset: Dataset, rng: Rng) -> "Parts":
         """The rows for the parties, for everybody, and to score on."""
@@ -124,7 +126,7 @@ class Apart(Settings, frozen=True):
         rows = rng.permutation(np.setdiff1d(np.arange(dataset.rows), official))
         ends = np.cumsum([round(len(rows) * self.test), round(len(rows) * self.public)])
         tested, opened, trained = np.split(rows, ends)
-        return Parts(np.sort(trained), np.sort(_some(opened, self.keep)), np.sort(tested))
+        return _parts(trained, opened, tested, self.keep, self.valid)
 
 
 class HalfTest(Settings, frozen=True):
@@ -132,41 +134,45 @@ class HalfTest(Settings, frozen=True):
 
     Attributes:
         keep: which share of the public rows is handed out; the rest is used by nobody.
+        valid: share of the parties' rows that the server keeps instead, with labels, to choose settings by.
     """
 
     keep: float = 1.0
+    valid: float = 0.0
 
     def __post_init__(self) -> None:
-        """Refuse a share that leaves no public rows."""
-        _check_keep(self.keep)
+        """Refuse shares that leave a part without rows."""
+        _check_shares(self.keep, self.valid)
 
     def part(self, dataset: Dataset, rng: Rng) -> "Parts":
         """The rows for the parties, for everybody, and to score on."""
         if dataset.test is None:
             raise ValueError(f"{dataset.name} has no official test set to halve; use reserve=Apart()")
         tested, opened = np.array_split(rng.permutation(dataset.test), 2)
-        trained = np.setdiff1d(np.arange(dataset.rows), dataset.test)
-        return Parts(trained, np.sort(_some(opened, self.keep)), np.sort(tested))
+        trained = rng.permutation(np.setdiff1d(np.arange(dataset.rows), dataset.test))
+        return _parts(trained, opened, tested, self.keep, self.valid)
 
 
 Reserve: TypeAlias = Apart | HalfTest
 
 
 class Parts(NamedTuple):
-    """Row positions of a data set, in rising order: for the parties, for everybody, and to score on."""
+    """Row positions of a data set, in rising order: for the parties, for everybody, to score on, to choose by."""
 
     trained: Array
     opened: Array
     tested: Array
+    validated: Array
 
 
 def deal_rows(dataset: Dataset, cut: RowCut, *, reserve: Reserve | None = None, seed: int = 0) -> Federation:
     """Deal a data set's rows among parties with labels of their own, and keep some for everybody and for scoring.
 
     Every party has two cuts: "train", its own rows with labels, which may be none at all, and "public", the same rows
-    for everybody, in the same order, without labels. The hub is a party of its own, "server", with the cuts "public"
-    and "test"; its test labels are for the score only. Columns must mean the same everywhere, so one recipe, fitted on
-    the public rows, prepares all tables: it gives away nothing of anyone's own rows.
+    for everybody, in the same order, without labels. The hub is a party of its own, "server", with the cuts "public",
+    "test", and "valid" if the reserve keeps such rows; their labels are for scores only. Columns must mean the same
+    everywhere, so one recipe, fitted on the public rows, prepares all tables: it gives away nothing of anyone's own
+    rows.
 
     Args:
         dataset: what to deal.
@@ -182,23 +188,25 @@ def deal_rows(dataset: Dataset, cut: RowCut, *, reserve: Reserve | None = None, 
     parts = chosen.part(dataset, for_rows)
     recipe = fit_recipe(dataset.raw, dataset.columns, parts.opened, party="server")
     shares = cut.shares(dataset.y[parts.trained], for_shares)
-    tables = {"server": _table(dataset, parts.opened, "test", parts.tested, "server", recipe)}
+    held = {"test": parts.tested} | ({"valid": parts.validated} if len(parts.validated) else {})
+    tables = {"server": _table(dataset, parts.opened, held, "server", recipe)}
     for i, share in enumerate(shares):
         name = f"party{i + 1}"
-        tables[name] = _table(dataset, parts.opened, "train", parts.trained[share], name, recipe)
+        tables[name] = _table(dataset, parts.opened, {"train": parts.trained[share]}, name, recipe)
     facts: dict[str, object] = {
         "source": dataset.name,
         "note": dataset.note,
         "seed": seed,
-        "rows": {"train": len(parts.trained), "public": len(parts.opened), "test": len(parts.tested)},
+        "rows": {"train": len(parts.trained), "public": len(parts.opened)} | {cut: len(at) for cut, at in held.items()},
         "own": {f"party{i + 1}": len(share) for i, share in enumerate(shares)},
     }
     return Federation(name=dataset.name, tables=tables, hub="server", aligned=True, kind="horizontal", facts=facts)
 
 
-def _table(dataset: Dataset, opened: Array, cut: str, rows: Array, party: str, recipe: Recipe) -> Table:
-    """A table of the public rows, without labels, and of a party's own, with labels."""
-    everything = np.concatenate([opened, rows])
+def _table(dataset: Dataset, opened: Array, own: dict[str, Array], party: str, recipe: Recipe) -> Table:
+    """A table of the public rows, without labels, and of a party's own by cut, with labels."""
+    everything = np.concatenate([opened, *own.values()])
+    places = np.split(np.arange(len(everything)), np.cumsum([len(opened), *map(len, own.values())])[:-1])
     y = dataset.y[everything]
     y[: len(opened)] = np.nan if dataset.task.kind == "regression" else -1
     return Table(
@@ -207,19 +215,24 @@ def _table(dataset: Dataset, opened: Array, cut: str, rows: Array, party: str, r
         ids=dataset.keys()[everything],
         y=y,
         task=dataset.task,
-        cuts={"public": np.arange(len(opened)), cut: len(opened) + np.arange(len(rows))},
+        cuts=dict(zip(("public", *own), places, strict=True)),
         party=party,
         recipe=recipe,
     )
 
 
-def _some(rows: Array, share: float) -> Array:
-    return rows[: max(1, round(len(rows) * share))]
+def _parts(trained: Array, opened: Array, tested: Array, keep: float, valid: float) -> Parts:
+    """The parts, shuffled still, less the public rows that are not kept, and with rows to choose by."""
+    validated, trained = np.split(trained, [round(len(trained) * valid)])
+    opened = opened[: max(1, round(len(opened) * keep))]
+    return Parts(np.sort(trained), np.sort(opened), np.sort(tested), np.sort(validated))
 
 
-def _check_keep(keep: float) -> None:
+def _check_shares(keep: float, valid: float) -> None:
     if not 0 < keep <= 1:
         raise ValueError(f"keep is a share of the public rows above 0 and up to 1, not {keep}")
+    if not 0 <= valid < 1:
+        raise ValueError(f"valid is a share of the parties' rows from 0 and below 1, not {valid}")
 
 
 def _by_weight(rows: Array, parties: int, beta: float, rng: Rng, full: Array | None = None) -> list[Array]:

@@ -12,13 +12,14 @@ from math import prod
 from typing import NamedTuple
 
 import numpy as np
+import torch
 
 from laconic.core.task import Task
 from laconic.core.values import Array, Rng, Weights
 from laconic.learn.classifier import Shard
 from laconic.learn.nets import Mlp, Net, make, weights_of
 from laconic.learn.progress import track
-from laconic.learn.sgd import Sgd
+from laconic.learn.sgd import Sgd, move
 from laconic.learn.supervised import fit_supervised
 
 
@@ -40,12 +41,12 @@ def fit_nets(net: Net, task: Task, shards: Sequence[Shard], trainer: Sgd, rng: R
     shape = tuple(shards[0][0].shape[1:])
     first = [weights_of(make(net, shape, task.outputs, chance)) for chance in own]
     nets = _Nets((prod(shape), *net.hidden, task.outputs), first)
-    moves = _Moves(nets.weights, trainer)
+    moves = _Moves(nets, trainer)
     rows = _Rows(shards, own)
     for epoch in track(trainer.epochs, f"{len(shards)} nets"):
         for batch in rows.epoch(trainer.batch):
-            gradient = nets.gradient(batch)
-            moves.step(gradient, batch.mask[:, :1], trainer.lr_at((epoch + batch.share) / trainer.epochs))
+            nets.find_gradients(batch)
+            moves.step(batch.mask[:, 0], trainer.lr_at((epoch + batch.share) / trainer.epochs))
     return nets.apart(list(first[0]))
 
 
@@ -90,6 +91,7 @@ class _Nets:
 
     Attributes:
         weights: shape (nets, weights), the weights and biases of each layer in turn.
+        grads: the gradients of the last batch, likewise.
     """
 
     def __init__(self, widths: tuple[int, ...], first: Sequence[Weights]) -> None:
@@ -98,8 +100,8 @@ class _Nets:
         self.grads = np.zeros_like(self.weights)
         self.layers, self.layer_grads = (self._views(flat) for flat in (self.weights, self.grads))
 
-    def gradient(self, batch: _Batch) -> Array:
-        """How the mean loss of each net's rows changes with its weights."""
+    def find_gradients(self, batch: _Batch) -> None:
+        """Write into `grads` how the mean loss of each net's rows changes with its weights."""
         inputs = [batch.x]
         for weight, bias in self.layers[:-1]:
             inputs.append(np.maximum(_linear(inputs[-1], weight, bias), 0))
@@ -112,7 +114,6 @@ class _Nets:
             if index:
                 flow = np.matmul(flow, self.layers[index][0])
                 flow *= inputs[index] > 0
-        return self.grads
 
     def apart(self, names: list[str]) -> list[Weights]:
         """Each net's weights under the names that `nets` gives them."""
@@ -133,38 +134,22 @@ class _Nets:
 
 
 class _Moves:
-    """Adam, or plain descent with momentum, for all nets; each counts its own steps, for some take fewer."""
+    """The optimiser of all nets; each counts its own steps, for some take fewer."""
 
-    def __init__(self, weights: Array, trainer: Sgd) -> None:
-        self.weights, self.trainer = weights, trainer
-        self.mean, self.square = np.zeros_like(weights), np.zeros_like(weights)
-        self.steps = np.zeros((len(weights), 1))
+    def __init__(self, nets: _Nets, trainer: Sgd) -> None:
+        self.trainer = trainer
+        self.weights, self.grads = (list(torch.from_numpy(flat)) for flat in (nets.weights, nets.grads))
+        self.moments = [list(torch.zeros(nets.weights.shape)) for _ in ("mean", "square")]
+        self.steps = list(torch.zeros(len(self.weights)))
 
-    def step(self, gradient: Array, active: Array, lr: float) -> None:
+    def step(self, active: Array, lr: float) -> None:
         """Move the nets that are active by their gradients."""
-        self.steps += active
-        gradient += np.float32(self.trainer.weight_decay) * self.weights
-        if self.trainer.optimizer == "adam":
-            self._adam(gradient, active, lr)
-        else:
-            self.mean *= 1 - active * np.float32(1 - self.trainer.momentum)
-            self.mean += active * gradient
-            self.weights -= np.float32(lr) * active * self.mean
 
-    def _adam(self, gradient: Array, active: Array, lr: float) -> None:
-        count = np.maximum(self.steps, 1)
-        scale = np.sqrt(1 - 0.999**count)
-        self.mean += (active * np.float32(0.1)) * (gradient - self.mean)
-        np.multiply(gradient, gradient, out=gradient)
-        gradient -= self.square
-        gradient *= active * np.float32(0.001)
-        self.square += gradient
-        # Both bias corrections folded into numbers, to spare two passes over the matrix.
-        np.sqrt(self.square, out=gradient)
-        gradient += (1e-8 * scale).astype(np.float32)
-        np.divide(self.mean, gradient, out=gradient)
-        gradient *= (lr * active * scale / (1 - 0.9**count)).astype(np.float32)
-        self.weights -= gradient
+        def chosen(values: list[torch.Tensor]) -> list[torch.Tensor]:
+            return [value for value, is_active in zip(values, active, strict=True) if is_active]
+
+        moments = [chosen(values) for values in self.moments]
+        move(self.trainer, chosen(self.weights), chosen(self.grads), moments, chosen(self.steps), lr)
 
 
 def _linear(x: Array, weight: Array, bias: Array) -> Array:

@@ -101,9 +101,8 @@ def _sums(weights: Weights, x: Array) -> Array:
         goes_right = cells.take(column.take(node) + rows) >= threshold.take(node)
         at += at + 1 + goes_right
     leaf = np.take_along_axis(weights["leaf"], at - (leaves - 1), axis=1)
-    sums = np.zeros((len(weights["base"]), len(x)))
-    np.add.at(sums, weights["output"], leaf)
-    return sums.T
+    outputs = range(len(weights["base"]))
+    return np.stack([leaf[weights["output"] == output].sum(axis=0, dtype=np.float64) for output in outputs], axis=1)
 
 
 def _check_range(what: str, values: Array, count: int) -> None:

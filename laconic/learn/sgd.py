@@ -153,19 +153,10 @@ class Optimiser:
         self.steps = list(self.flat["steps"].unbind())
         self.moments = [_like(self.params, self.flat[name]) for name in sorted(self.flat.keys() - {"steps"})]
 
-    @torch.no_grad()
     def step(self, lr: float) -> None:
         """Change the weights by their gradients; a weight without one counts as having gradient zero."""
-        decay = self.settings.weight_decay
         grads = [torch.zeros_like(values) if values.grad is None else values.grad for values in self.params]
-        if self.settings.optimizer == "adam":
-            means, squares = self.moments
-            adam(self.params, grads, means, squares, [], self.steps, lr=lr, weight_decay=decay, fused=True,
-                 beta1=0.9, beta2=0.999, eps=1e-8, amsgrad=False, maximize=False)  # fmt: skip
-        else:
-            momenta: list[Tensor | None] = [*self.moments[0]]
-            sgd(self.params, grads, momenta, lr=lr, weight_decay=decay, fused=True,
-                momentum=self.settings.momentum, dampening=0.0, nesterov=False, maximize=False)  # fmt: skip
+        move(self.settings, self.params, grads, self.moments, self.steps, lr)
 
     def state(self) -> Weights:
         """Where the optimiser is, as plain arrays."""
@@ -192,6 +183,36 @@ class _Best:
         """Go back to the best weights, if any were noted."""
         for values, kept in zip(self.module.parameters(), self.weights, strict=False):
             values.data.copy_(kept)
+
+
+@torch.no_grad()
+def move(
+    settings: Sgd,
+    params: list[Tensor],
+    grads: list[Tensor],
+    moments: Sequence[list[Tensor]],
+    steps: list[Tensor],
+    lr: float,
+) -> None:
+    """One step of the optimiser for these weights, in place, in one fused call.
+
+    Args:
+        settings: which optimiser, its momentum and weight decay.
+        params: the weights.
+        grads: a gradient for each of them.
+        moments: for Adam, running means of each gradient and of its square; else its momentum.
+        steps: how many steps each of them has taken before; used by Adam only.
+        lr: the learning rate of this step.
+    """
+    decay = settings.weight_decay
+    if settings.optimizer == "adam":
+        means, squares = moments
+        adam(params, grads, means, squares, [], steps, lr=lr, weight_decay=decay, fused=True,
+             beta1=0.9, beta2=0.999, eps=1e-8, amsgrad=False, maximize=False)  # fmt: skip
+    else:
+        momenta: list[Tensor | None] = [*moments[0]]
+        sgd(params, grads, momenta, lr=lr, weight_decay=decay, fused=True,
+            momentum=settings.momentum, dampening=0.0, nesterov=False, maximize=False)  # fmt: skip
 
 
 def evaluate(module: nn.Module, inputs: Sequence[Tensor]) -> Tensor:

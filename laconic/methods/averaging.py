@@ -32,7 +32,7 @@ class Local(msgspec.Struct, frozen=True):
 
 
 class Averaging(Method, frozen=True):
-    """Abstract: a method that averages parties' nets; the average is in `hub.memory["model"]`."""
+    """Abstract: a method that averages parties' nets, once a round; the average is in `hub.memory["model"]`."""
 
     kind: ClassVar[Literal["vertical", "horizontal"]] = "horizontal"
     tasks: ClassVar[tuple[str, ...]] = ("binary", "multiclass")
@@ -40,6 +40,11 @@ class Averaging(Method, frozen=True):
     @abstractmethod
     def local(self) -> Local:
         """What parties train, and how."""
+
+    def fit(self, hub: Party, peers: Peers, /) -> Iterator[None]:
+        """Average again and again, from weights drawn by chance."""
+        hub.memory["model"] = self.first(hub)
+        yield from self.average(hub, peers, self.rounds or 1)
 
     def predict(self, hub: Party, peers: Peers, rows: str, /) -> Array:
         """Put the server's rows through the average."""
@@ -60,8 +65,12 @@ class Averaging(Method, frozen=True):
         """So many times: send out the average, take back what parties made of it, average again."""
         for _ in range(exchanges):
             models, shares = self.collect(hub, peers)
-            hub.memory["model"] = mean_of(models, shares)
+            hub.memory["model"] = self.merge(hub, models, shares)
             yield
+
+    def merge(self, hub: Party, models: list[Weights], shares: list[float]) -> Weights:
+        """One model from all parties': their mean, weighted by rows."""
+        return mean_of(models, shares)
 
     def collect(self, hub: Party, peers: Peers) -> tuple[list[Weights], list[float]]:
         """All parties' models after one more training, and how many rows each has."""

@@ -5,8 +5,12 @@ back with their answers. Numbers are the same as in one process.
 """
 
 import os
+import selectors
+import signal
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from time import monotonic
+from typing import IO, Any, NamedTuple
 
 import msgspec
 
@@ -16,6 +20,7 @@ from laconic.core.party import Party
 from laconic.core.script import Script, answer
 from laconic.core.values import Settings
 from laconic.core.wire import Limits, decode, encode
+from laconic.runtime.serve import read_frame, write_frame
 
 _OWN = Limits(bytes=2**40, items=10_000_000, depth=64)
 """Limits for what this machine itself wrote."""
@@ -41,6 +46,19 @@ class Forked(Settings, frozen=True):
         yield _Workers(parties, self.workers)
 
 
+class _Worker(NamedTuple):
+    """A forked process and the stream of its answers."""
+
+    process: int
+    answers: IO[bytes]
+
+    def end(self) -> None:
+        """Stop it, if it has not ended yet, and leave nothing of it behind."""
+        self.answers.close()
+        os.kill(self.process, signal.SIGKILL)
+        os.waitpid(self.process, 0)
+
+
 class _Workers:
     def __init__(self, parties: tuple[Party, ...], workers: int) -> None:
         self._parties = {party.name: party for party in parties}
@@ -59,28 +77,30 @@ class _Workers:
         names = sorted(blobs, key=lambda name: -self._parties[name].data.rows)
         # Dealt out by size, so that every worker has large parties and small ones.
         shares = [names[i :: self._workers] for i in range(self._workers)]
-        pipes = [self._start(script, {name: blobs[name] for name in share}) for share in shares if share]
-        replies: dict[str, bytes] = {}
-        for child, pipe in pipes:
-            with os.fdopen(pipe, "rb") as stream:
-                written = stream.read()
-            os.waitpid(child, 0)
-            replies |= self._take(written)
-        yield from ((name, replies[name]) for name in blobs)
+        ends = None if deadline is None else monotonic() + deadline
+        workers = [self._start(script, {name: blobs[name] for name in share}) for share in shares if share]
+        try:
+            states = _collect(workers, len(blobs), ends)
+        finally:
+            for worker in workers:
+                worker.end()
+        replies = {name: self._take(name, state) for name, state in states.items()}
+        yield from ((name, replies[name]) for name in blobs if name in replies)
 
     def ledgers(self) -> dict[str, Ledger]:
         return {name: party.ledger for name, party in self._parties.items()}
 
-    def _start(self, script: Script, blobs: dict[str, bytes]) -> tuple[int, int]:
-        """A worker that answers these questions in turn, and where to read its answers."""
+    def _start(self, script: Script, blobs: dict[str, bytes]) -> _Worker:
+        """A worker that answers these questions in turn, each as soon as it can."""
         reading, writing = os.pipe()
         child = os.fork()
         if child:
             os.close(writing)
-            return child, reading
+            return _Worker(child, os.fdopen(reading, "rb", buffering=0))
         os.close(reading)
-        with os.fdopen(writing, "wb") as stream:
-            stream.write(encode({name: self._answer(script, name, blob) for name, blob in blobs.items()}))
+        with os.fdopen(writing, "wb", buffering=0) as stream:
+            for name, blob in blobs.items():
+                write_frame(stream, encode([name, self._answer(script, name, blob)]))
         os._exit(0)
 
     def _answer(self, script: Script, name: str, blob: bytes) -> dict[str, object]:
@@ -96,17 +116,37 @@ class _Workers:
         entries = list(msgspec.to_builtins(party.ledger.entries))
         return {"reply": reply, "memory": party.memory, "ledger": entries, "data": rows}
 
-    def _take(self, written: bytes) -> dict[str, bytes]:
-        if not written:
-            raise StepError("a worker ended before it had answered; it may have run out of memory: use fewer workers")
-        replies = {}
-        for name, state in decode(written, _OWN).items():
-            if "error" in state:
-                raise StepError(f"a step failed at {name}: {state['error']}")
-            party = self._parties[name]
-            party.memory = state["memory"]
-            party.ledger = Ledger(tuple(msgspec.convert(state["ledger"], list[Entry])))
-            if state["data"] is not None:
-                party.data = type(party.data).from_plain(state["data"])
-            replies[name] = state["reply"]
-        return replies
+    def _take(self, name: str, state: dict[str, Any]) -> bytes:
+        """A party's answer; what it remembers now is kept."""
+        if "error" in state:
+            raise StepError(f"a step failed at {name}: {state['error']}")
+        party = self._parties[name]
+        party.memory = state["memory"]
+        party.ledger = Ledger(tuple(msgspec.convert(state["ledger"], list[Entry])))
+        if state["data"] is not None:
+            party.data = type(party.data).from_plain(state["data"])
+        reply: bytes = state["reply"]
+        return reply
+
+
+def _collect(workers: list[_Worker], wanted: int, ends: float | None) -> dict[str, dict[str, Any]]:
+    """What parties answered, by name, until all have or the time is up."""
+    states: dict[str, dict[str, Any]] = {}
+    with selectors.DefaultSelector() as selector:
+        for worker in workers:
+            selector.register(worker.answers, selectors.EVENT_READ, worker.answers)
+        while len(states) < wanted:
+            ready = selector.select(None if ends is None else max(0.0, ends - monotonic()))
+            if not ready:
+                break
+            for key, _ in ready:
+                written = read_frame(key.data)
+                if written is not None:
+                    name, states[name] = decode(written, _OWN)
+                    continue
+                selector.unregister(key.data)
+                if not selector.get_map() and len(states) < wanted:
+                    raise StepError(
+                        "a worker ended before it had answered; it may have run out of memory: use fewer workers"
+                    )
+    return states

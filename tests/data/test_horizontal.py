@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -78,6 +79,23 @@ def test_an_official_test_set_is_left_out_when_rows_are_drawn():
     assert max(table.ids.max() for table in federation.tables.values()) < 1000
 
 
+@pytest.mark.parametrize("reserve", [Apart(valid=0.2), HalfTest(valid=0.2)])
+def test_rows_to_choose_settings_by_come_from_the_parties_and_leave_test_and_public_rows_alone(reserve):
+    dataset = replace(load("digits"), test=np.arange(1000, 1797))
+    plain = deal_rows(dataset, Iid(parties=2), reserve=msgspec.structs.replace(reserve, valid=0.0), seed=4)
+    kept = deal_rows(dataset, Iid(parties=2), reserve=reserve, seed=4)
+    before, server = plain.tables["server"], kept.tables["server"]
+    assert "valid" not in before.cuts
+    for cut in ("public", "test"):
+        assert (server.ids[server.cut(cut)] == before.ids[before.cut(cut)]).all()
+    chosen = set(server.ids[server.cut("valid")].tolist())
+    assert len(chosen) == round(0.2 * plain.facts["rows"]["train"])
+    own = [kept.tables[name].ids[kept.tables[name].cut("train")] for name in kept.peers]
+    assert not chosen & set(np.concatenate(own).tolist())
+    assert server.part("valid")[1] is not None
+    assert kept.facts["rows"]["valid"] == len(chosen)
+
+
 def test_all_tables_are_prepared_alike_from_public_rows():
     federation = deal_rows(load("breast_cancer"), Iid(parties=3))
     assert len({table.recipe for table in federation.tables.values()}) == 1
@@ -98,6 +116,8 @@ def test_senseless_settings_are_refused():
         Dirichlet(beta=0)
     with pytest.raises(ValueError, match="leave rows"):
         Apart(test=0.6, public=0.5)
+    with pytest.raises(ValueError, match="valid is a share"):
+        HalfTest(valid=1.0)
     with pytest.raises(ValueError, match="no official test set"):
         deal_rows(load("digits"), Iid(), reserve=HalfTest())
     with pytest.raises(ValueError, match="use fewer parties"):

@@ -1,9 +1,17 @@
 """Forked workers give what one process gives."""
 
+import os
+import time
+from pathlib import Path
+
 import pytest
 
 from laconic.check import small_federation, small_horizontal
 from laconic.core.errors import StepError
+from laconic.core.log import WireLog
+from laconic.core.party import Party
+from laconic.core.peers import Peers
+from laconic.core.script import Script, step
 from laconic.learn.classifiers import Logistic
 from laconic.learn.sgd import Sgd
 from laconic.methods.horizontal.fedkt import FedKt
@@ -34,6 +42,43 @@ def test_an_error_in_a_worker_names_the_party():
     del federation.tables["party2"].cuts["train"]
     with pytest.raises(StepError, match="party2"):
         simulate(FedKt(model=Logistic()), federation, runtime=Forked())
+
+
+class Slow(Script, frozen=True):
+    """A question that one party takes long to answer, or never."""
+
+    seconds: float
+    ends: bool = False
+    note: str = os.devnull
+
+    @step(takes=None, gives="its name")
+    def name(self, party: Party) -> str:
+        if party.name == "party2":
+            if self.ends:
+                os._exit(1)
+            Path(self.note).write_text(str(os.getpid()))
+            time.sleep(self.seconds)
+        return party.name
+
+
+def ask(script, workers, deadline=None):
+    parties = tuple(Party(name, table, 0) for name, table in small_horizontal("binary").tables.items())
+    with Forked(workers=workers).open(parties[1:]) as carrier:
+        peers = Peers(script, parties[0], carrier, WireLog(), carrier.names).tolerant
+        return tuple((peers if deadline is None else peers.within(deadline)).ask(script.name))
+
+
+def test_a_party_that_misses_the_deadline_is_absent_and_its_worker_is_gone(tmp_path):
+    note = tmp_path / "worker"
+    assert ask(Slow(seconds=600, note=str(note)), workers=3, deadline=2.0) == ("party1", "party3")
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(note.read_text()), 0)
+    assert ask(Slow(seconds=0), workers=2, deadline=60.0) == ("party1", "party2", "party3")
+
+
+def test_a_worker_that_dies_is_an_error_and_not_a_wait():
+    with pytest.raises(StepError, match="ended before it had answered"):
+        ask(Slow(seconds=0, ends=True), workers=2)
 
 
 def test_no_workers_are_refused():

@@ -4,10 +4,6 @@ McMahan, Moore, Ramage, Hampson, Aguera y Arcas: Communication-Efficient Learnin
 Data (2017).
 """
 
-from collections.abc import Iterator
-
-from laconic.core.party import Party
-from laconic.core.peers import Peers
 from laconic.learn.nets import Net
 from laconic.learn.sgd import Sgd
 from laconic.methods.averaging import Averaging, Local, check_exchanges
@@ -34,11 +30,6 @@ class FedAvg(Averaging, frozen=True):
     def rounds(self) -> int:
         """Models go out with the question and come back with the answer."""
         return self.exchanges
-
-    def fit(self, hub: Party, peers: Peers, /) -> Iterator[None]:
-        """Average again and again, from weights drawn by chance."""
-        hub.memory["model"] = self.first(hub)
-        yield from self.average(hub, peers, self.exchanges)
 
     def local(self) -> Local:
         """Nothing but the loss of a party's own rows."""

@@ -3,14 +3,12 @@
 Lin, Kong, Stich, Jaggi: Ensemble Distillation for Robust Model Fusion in Federated Learning (2020).
 """
 
-from collections.abc import Iterator
 from typing import ClassVar
 
 import numpy as np
 
 from laconic.core.method import task_of
 from laconic.core.party import Party
-from laconic.core.peers import Peers
 from laconic.core.values import Array, Weights
 from laconic.learn.heads import to_predictions
 from laconic.learn.local import fit_to_shares, mean_of
@@ -45,18 +43,14 @@ class FedDf(Averaging, frozen=True):
         """Models go out with the question and come back with the answer."""
         return self.exchanges
 
-    def fit(self, hub: Party, peers: Peers, /) -> Iterator[None]:
-        """Average, distil, and so on."""
-        hub.memory["model"] = self.first(hub)
-        for _ in range(self.exchanges):
-            models, shares = self.collect(hub, peers)
-            start = mean_of(models, shares)
-            # A party without rows sent back the last average, which knows nothing of its own.
-            teachers = [model for model, rows in zip(models, shares, strict=True) if rows > 0]
-            public = hub.data.part("public")[0]
-            rows = public, self._taught(hub, teachers, public)
-            hub.memory["model"] = fit_to_shares(self.net_for(hub), task_of(hub), start, rows, self.distiller, hub.rng)
-            yield
+    def merge(self, hub: Party, models: list[Weights], shares: list[float]) -> Weights:
+        """The mean of all models, taught by all of them on the public rows."""
+        # A party without rows sent back the last average, which knows nothing of its own.
+        teachers = [model for model, rows in zip(models, shares, strict=True) if rows > 0]
+        x = hub.data.part("public")[0]
+        rows = x, self._taught(hub, teachers, x)
+        start = mean_of(models, shares)
+        return fit_to_shares(self.net_for(hub), task_of(hub), start, rows, self.distiller, hub.rng)
 
     def local(self) -> Local:
         """Nothing but the loss of a party's own rows."""

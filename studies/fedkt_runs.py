@@ -1,0 +1,163 @@
+"""What the FedKT study runs: methods after one exchange, private levels with their prices, and many exchanges."""
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import ClassVar
+
+import numpy as np
+from msgspec.structs import replace as replace_settings
+
+from laconic.core.ledger import Ledger
+from laconic.core.log import WireLog
+from laconic.core.method import Method
+from laconic.core.party import Party
+from laconic.core.peers import Carrier, Peers
+from laconic.core.run import run
+from laconic.core.script import Script
+from laconic.learn.classifier import classes_of, fit_models
+from laconic.learn.classifiers import Network
+from laconic.methods.horizontal.fedkt import FedKt, Prox
+from laconic.privacy.levels import L1, L2, Level
+from laconic.privacy.votes import GaussianVotes, LaplaceVotes
+from laconic.runtime.forked import Forked
+from laconic.simulation import on_threads, simulate
+from studies.fedkt_paper import CURVE, NOISES
+from studies.fedkt_settings import LOCAL, Setting, averaged
+from studies.harness import Job, Record
+
+
+def on_cores() -> Forked:
+    """Forked workers, one for each core that this process may use."""
+    return Forked(workers=len(os.sched_getaffinity(0)))
+
+
+def one_round(name: str, seed: int, setting: Setting) -> Iterator[Job]:
+    """Every method after one exchange; FedKT last, for its students are at hand for the private levels that follow."""
+    for method in (*setting.others(), setting.fedkt()):
+        yield Job(
+            {"table": 1, "data": name, "method": type(method).__name__, "seed": seed}, _work(setting, method, seed)
+        )
+
+
+def portion(name: str, seed: int, keep: float, setting: Setting) -> Job:
+    """FedKT with a share of the public rows."""
+    return Job({"table": 3, "data": name, "public": keep, "seed": seed}, _work(setting, setting.fedkt(), seed, keep))
+
+
+def private(name: str, seed: int, setting: Setting, level: str) -> Iterator[Job]:
+    """FedKT under both kinds of noise at the paper's settings of one level, and what true labels would give."""
+    for one in (one for one in NOISES.get(name, []) if one.level == level):
+        key = {"table": 2, "data": name, "level": level, "share": one.share, "seed": seed}
+        if level == "L1":
+            yield Job(key | {"noise": "none, true labels"}, _true_labels(setting, one.queries, seed))
+        # The same spread as Laplace noise of scale 1 / gamma.
+        for noise in (LaplaceVotes(gamma=one.gamma), GaussianVotes(sigma=round(2**0.5 / one.gamma, 2))):
+            chosen: Level = L1(noise=noise) if level == "L1" else L2(noise=noise)
+            for partitions, teachers in one.shards:
+                method = replace_settings(setting.fedkt(chosen, one.queries), partitions=partitions, teachers=teachers)
+                shards = {"gamma": one.gamma, "partitions": partitions, "teachers": teachers}
+                yield Job(key | shards | {"noise": type(noise).__name__}, _priced(setting, method, seed))
+
+
+def curves(seed: int, setting: Setting) -> Iterator[Job]:
+    """FedKT-Prox and the methods that average, over many exchanges."""
+    net = setting.model.net if isinstance(setting.model, Network) else None
+    methods: dict[str, Method] = {"FedKT-Prox": setting.fedkt(more=Prox(exchanges=CURVE - 1, trainer=LOCAL))}
+    methods |= {type(method).__name__: method for method in averaged(net, CURVE)}
+    for name, method in methods.items():
+        yield Job({"table": "curve", "data": "MNIST", "method": name, "seed": seed}, _curve(setting, method, seed))
+
+
+class Remembering:
+    """Forked workers whose answers to the same question about the same rows are used again.
+
+    Noise at the server changes nothing at the parties, so all settings of it share one training of the students.
+    """
+
+    answers: ClassVar[dict[object, bytes]] = {}
+
+    def __init__(self, federation: object) -> None:
+        self.federation = federation
+
+    @contextmanager
+    def open(self, parties: tuple[Party, ...]) -> Iterator[Carrier]:
+        """Reach these parties for as long as the block lasts."""
+        with on_cores().open(parties) as carrier:
+            yield _Remembered(carrier, self.federation)
+
+
+class _Remembered:
+    def __init__(self, carrier: Carrier, federation: object) -> None:
+        self._carrier, self._federation = carrier, federation
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self._carrier.names
+
+    def ledgers(self) -> dict[str, Ledger]:
+        return self._carrier.ledgers()
+
+    def carry(self, script: Script, blobs: Mapping[str, bytes], deadline: float | None) -> Iterator[tuple[str, bytes]]:
+        if not isinstance(script, FedKt) or script.level.at_parties() is not None:
+            yield from self._carrier.carry(script, blobs, deadline)
+            return
+        known = Remembering.answers
+        same = (self._federation, script.model, script.teacher, script.partitions, script.teachers)
+        keys = {name: (same, name, blob) for name, blob in blobs.items()}
+        if any(key not in known for key in keys.values()):
+            # Only the latest federation is worth its memory.
+            known.clear()
+            known |= {keys[name]: reply for name, reply in self._carrier.carry(script, blobs, deadline)}
+        yield from ((name, known[key]) for name, key in keys.items())
+
+
+def _work(setting: Setting, method: Method, seed: int, keep: float = 1.0) -> Callable[[], Record]:
+    def measure() -> Record:
+        federation = setting.deal(seed, keep=keep)
+        result = simulate(method, federation, seed=seed, runtime=Remembering((setting, seed, keep)))
+        return {"accuracy": result.metrics["accuracy"], "bytes": result.fit.bytes}
+
+    return measure
+
+
+def _true_labels(setting: Setting, queries: float, seed: int) -> Callable[[], Record]:
+    """What the same model makes of as many public rows with their true labels: voting can hardly do better."""
+
+    def measure() -> Record:
+        server, dataset = setting.deal(seed).tables["server"], setting.load()
+        (x, y), public = server.part("test"), server.part("public")[0]
+        truth = dataset.y[server.keys[server.cut("public")].astype(int)]
+        rng = np.random.default_rng(seed)
+        asked = round(queries * len(truth))
+        rows = [rng.permutation(len(truth))[:asked] for _ in range(10)]
+        models = fit_models(setting.model, dataset.task, [(public[some], truth[some]) for some in rows], rng)
+        right = classes_of(setting.model, dataset.task, models, x) == y
+        return {"accuracy": float(right.mean()), "asked": asked}
+
+    return measure
+
+
+def _priced(setting: Setting, method: FedKt, seed: int) -> Callable[[], Record]:
+    """A run whose parties are looked into afterwards: data-dependent prices never leave them by themselves."""
+
+    def measure() -> Record:
+        federation = setting.deal(seed)
+        parties = {name: Party(name, table, seed) for name, table in federation.tables.items()}
+        hub = parties.pop(federation.hub)
+        with on_threads(1), Remembering((setting, seed, 1.0)).open(tuple(parties.values())) as carrier:
+            result = run(method, hub, Peers(method, hub, carrier, WireLog(), carrier.names))
+        prices = [party.memory["price"] for party in (hub, *parties.values()) if "price" in party.memory]
+        worst = {kind: max(price[kind] for price in prices) for kind in ("independent", "dependent")}
+        asked = round(method.queries * len(hub.data.cut("public")))
+        return {"accuracy": result.metrics["accuracy"], "asked": asked, **worst}
+
+    return measure
+
+
+def _curve(setting: Setting, method: Method, seed: int) -> Callable[[], Record]:
+    def measure() -> Record:
+        result = simulate(method, setting.deal(seed), seed=seed, runtime=on_cores(), look_every=1)
+        return {"accuracy": result.metrics["accuracy"], "curve": [look.metrics["accuracy"] for look in result.curve]}
+
+    return measure
