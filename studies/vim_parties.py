@@ -62,8 +62,8 @@ def _runs(rows: int, epochs: int) -> Iterator[tuple[str, Method, "partial[Federa
 
 def _important(method: Method, federation: Callable[[], Federation], quick: bool, picture: Path) -> Record:
     trained = train(method, federation())
-    # 2^14 subsets of parties: a thousand rows are enough to tell values a percent apart.
-    found = importance(trained, rows=10 if quick else 1000)
+    # 2^14 subsets of parties: 500 rows are enough to tell values a percent apart.
+    found = importance(trained, rows=10 if quick else 500)
     bars(picture, f"{trained.federation.name}, {type(method).__name__}", _panels(found))
     return {
         "metric": trained.result.score.metric,

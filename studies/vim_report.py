@@ -15,12 +15,36 @@ def write_report(results: Path, out: Path) -> None:
     records = read_records(results)
     parts = {part: [one for one in records if one["key"]["part"] == part] for part in _TABLES}
     write_whole(out / "tables.md", "\n".join(_TABLES[part](found) for part, found in parts.items() if found))
-    curves = {one["key"]["method"]: one for one in parts["noisy"]}
+    _draw_noisy({one["key"]["method"]: one for one in parts["noisy"]}, out)
+    _draw_private(parts["privacy"], out)
+
+
+def _draw_noisy(curves: dict[str, Record], out: Path) -> None:
     if curves:
         by_epoch = {name: [(at + 1.0, score) for at, score in enumerate(one["scores"])] for name, one in curves.items()}
         by_bytes = {name: _by_megabytes(one) for name, one in curves.items()}
         lines(out / "accuracy_by_epoch.svg", "MNIST, one noisy party: accuracy by epoch", "epochs", by_epoch)
         lines(out / "accuracy_by_bytes.svg", "MNIST, one noisy party: accuracy by MB sent", "MB", by_bytes)
+
+
+def _draw_private(records: list[Record], out: Path) -> None:
+    """Where each row is noised once, what epsilon buys; next to it, what its noise alone scores."""
+    once = [one for one in records if one["key"]["case"].startswith("rows once") and one["epsilon"]]
+    open_rows = sorted(
+        (one["epsilon"], one["accuracy"])
+        for one in once
+        if one["key"]["case"].endswith("test rows open") and "DP-PCA" not in one["key"]["case"]
+    )
+    alone = {one["key"]["case"]: one["accuracy"] for one in records if one["key"]["null"] == "yes"}
+    if once and once[0]["alone"] in alone:
+        nothing = [(epsilon, alone[once[0]["alone"]]) for epsilon, _ in open_rows]
+        series = {"rows noised once": open_rows, "the noise alone": nothing}
+        lines(
+            out / "accuracy_by_epsilon.svg",
+            "MNIST: accuracy by proven epsilon, one row at one party",
+            "epsilon",
+            series,
+        )
 
 
 def _by_megabytes(one: Record) -> list[tuple[float, float]]:
@@ -138,7 +162,8 @@ def _privacy(records: list[Record]) -> str:
         "unit",
         "rounds",
     )
-    return f"## Privacy, {records[0]['key']['rows']} rows, delta 1e-5, one party\n\n" + markdown(head, rows)
+    words = f"## Privacy, {records[0]['key']['rows']} rows, delta 1e-5, one party\n\n"
+    return words + markdown(head, rows) + "\n[Accuracy by epsilon](accuracy_by_epsilon.svg).\n"
 
 
 def _labels(records: list[Record]) -> str:
