@@ -130,13 +130,13 @@ def _denoise(records: list[Record]) -> str:
         for one in records
     ]
     head = ("noisy party", "its head, in units of before", "accuracy clean", "accuracy noisy", "t-SNE neighbours alike")
-    return "## A noisy party's [head](denoise_heads.svg)\n\n" + markdown(head, rows)
+    return "## A noisy party's head\n\n" + markdown(head, rows) + "\n[All heads](denoise_heads.svg).\n"
 
 
 def _summarise(records: list[Record]) -> str:
     rows = [(kind, f"{100 * one[kind]:.2f}", paper) for one in records for kind, paper in _TABLE_1.items()]
-    words = f"## [Fewer parties](summarise.svg), {records[0]['key']['rows']} rows\n\n"
-    return words + markdown(("parties", "accuracy", "paper, 54000 rows"), rows)
+    words = f"## Fewer parties, {records[0]['key']['rows']} rows\n\n"
+    return words + markdown(("parties", "accuracy", "paper, 54000 rows"), rows) + "\n[As bars](summarise.svg).\n"
 
 
 def _privacy(records: list[Record]) -> str:
