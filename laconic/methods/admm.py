@@ -1,15 +1,48 @@
 """Sums over parties trained by ADMM: the hub finds better logits for each row, and all parties move their sum there."""
 
 from math import inf
+from typing import NamedTuple
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from laconic.core.method import task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.values import Array
 from laconic.learn.admm import nearest_logits
+from laconic.learn.alike import Alike, each_alone, find_alike
+from laconic.learn.descent import Descent
+from laconic.learn.nets import to_tensor
+from laconic.learn.resnet import ResNet
 from laconic.methods.summing import Summing
+
+_LANES = 16
+"""Matrix products with fewer columns than this are slow, so that heads get columns of zeros up to it."""
+
+
+class Pull(NamedTuple):
+    """A party's net at work on a batch, which should bring its part of the logits to a goal for each row.
+
+    Attributes:
+        descent: the net; rows that are alike are in it once.
+        goals: what it should come to, (rows, lanes).
+        weights: how much each row counts, (rows, 1): rho over the batch's rows, times how many rows are alike.
+    """
+
+    descent: Descent
+    goals: Tensor
+    weights: Tensor
+
+    def beyond(self, values: Tensor, head: Tensor) -> Tensor:
+        """How the objective changes with each row's part of the logits, given the net's outputs."""
+        return torch.addmm(self.goals, values, head, beta=-1).mul_(self.weights)
+
+
+def widen(values: Array) -> Tensor:
+    """A matrix with columns of zeros up to the next full number of lanes."""
+    return to_tensor(np.pad(values, ((0, 0), (0, -values.shape[1] % _LANES))))
 
 
 class Admm(Summing, frozen=True):
@@ -49,3 +82,18 @@ class Admm(Summing, frozen=True):
         hub.memory["duals"][rows] = after
         signal: Array = ((before - 2.0 * after) / self.rho).astype(self.precision)
         return signal
+
+    def pull(self, party: Party, goals: Array) -> Pull:
+        """The party's net on its way to these goals for the batch it answered last."""
+        x = self.last_batch(party)
+        alike = self._alike(party, x)
+        descent = self.descent(party, x[alike.first], self.local_steps)
+        weights = alike.counts[:, None] * (self.rho / len(x))
+        return Pull(descent, widen(alike.means(goals)), to_tensor(weights.astype(np.float32)))
+
+    def _alike(self, party: Party, x: Array) -> Alike:
+        """Rows that can go as one: not under dropout, which treats each in its own way, nor where each is clipped."""
+        net = self.net_of(party)
+        if self.guard_of(party) is not None or not (isinstance(net, ResNet) or net.dropout == 0):
+            return each_alone(len(x))
+        return find_alike(x)

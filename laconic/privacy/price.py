@@ -35,14 +35,15 @@ def price(
     entries = [(party, entry) for party, ledger in ledgers.items() for entry in ledger.entries]
     noises = tuple(dict.fromkeys(noise for _, entry in entries if (noise := _priced(entry)) is not None))
     unproven = tuple(dict.fromkeys(noise.caveat for noise in noises if not noise.proven))
-    alone = {party: _loss({party: ledger}, delta, accountant) for party, ledger in ledgers.items()}
+    alone = _each_alone(ledgers, delta, accountant)
+    claimed = set() if trust_claims else {party for party, entry in entries if _unproven(entry)}
     whole = _loss(ledgers, delta, accountant) if people == "shared" else max(alone.values(), default=0.0)
     return Price(
         epsilon=None if whole == inf or (unproven and not trust_claims) else whole,
         delta=delta,
         people=people,
         accountant=type(accountant).__name__,
-        by_party={party: loss for party, loss in alone.items() if 0 < loss < inf},
+        by_party={party: loss for party, loss in alone.items() if 0 < loss < inf and party not in claimed},
         units=tuple(dict.fromkeys(noise.unit for noise in noises)),
         caveats=tuple(dict.fromkeys(noise.caveat for noise in noises)),
         unproven=unproven,
@@ -76,6 +77,23 @@ def _priced(entry: Entry) -> Noise | None:
     return entry.noise if entry.noise is not None and entry.noise.multiplier is not None else None
 
 
+def _unproven(entry: Entry) -> bool:
+    noise = _priced(entry)
+    return noise is not None and not noise.proven
+
+
+def _each_alone(ledgers: Mapping[str, Ledger], delta: float, accountant: AnyAccountant) -> dict[str, float]:
+    """The loss of someone known to one party; parties that gave away alike, as they mostly do, are worked out once."""
+    known: dict[frozenset[tuple[Noise, int]], float] = {}
+    found = {}
+    for party, ledger in ledgers.items():
+        spent = frozenset(_times(ledger).items())
+        if spent not in known:
+            known[spent] = _loss({party: ledger}, delta, accountant)
+        found[party] = known[spent]
+    return found
+
+
 def _loss(ledgers: Mapping[str, Ledger], delta: float, accountant: AnyAccountant) -> float:
     """The loss of someone known to all these parties: the greatest over cuts of rows, which are of different people."""
     cuts = {noise.people for ledger in ledgers.values() for entry in ledger.entries if (noise := _priced(entry))}
@@ -97,11 +115,17 @@ def _only(events: Events, mechanism: str, *, but: bool = False) -> Events:
 
 def _events(ledger: Ledger, cut: str) -> Events:
     total: Counter[Event] = Counter()
+    for noise, count in _times(ledger).items():
+        if noise.people == cut:
+            total.update(events_of(noise, 1 if noise.once else count))
+    return total
+
+
+def _times(ledger: Ledger) -> Counter[Noise]:
+    """How often each noise with a price was released."""
     times: Counter[Noise] = Counter()
     for entry in ledger.entries:
         noise = _priced(entry)
-        if noise is not None and noise.people == cut:
+        if noise is not None:
             times[noise] += entry.times
-    for noise, count in times.items():
-        total.update(events_of(noise, 1 if noise.once else count))
-    return total
+    return times

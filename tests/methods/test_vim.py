@@ -1,5 +1,7 @@
 """VimSgd, VimAdmm, VimAdmmJoint, Vafl and Fdml: sums over parties' nets and heads."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -16,8 +18,8 @@ from laconic.learn.nets import Mlp
 from laconic.learn.nets import load as load_weights
 from laconic.learn.sgd import Sgd
 from laconic.methods.baselines.late_fusion import LateFusion
+from laconic.methods.party_nets import first_head
 from laconic.methods.rows import batch_rows
-from laconic.methods.summing import first_head
 from laconic.methods.vertical.fdml import Fdml
 from laconic.methods.vertical.vafl import Vafl
 from laconic.methods.vertical.vimadmm import VimAdmm
@@ -113,9 +115,16 @@ def _papers_iterates(method, federation, seed):
     return heads, nets, duals
 
 
-def test_one_array_gives_the_same_iterates_as_the_papers_messages():
+def _few_kinds_of_rows():
+    """Digits in black and white by rows of pixels: most rows of most parties are alike."""
+    digits = load("digits")
+    return deal(replace(digits, raw=(digits.raw > 12).astype(float)), Equal(parties=8), hub=None, seed=3, test=0.3)
+
+
+@pytest.mark.parametrize("dealt", [_labels_only, _few_kinds_of_rows], ids=["rows that differ", "rows alike"])
+def test_one_array_gives_the_same_iterates_as_the_papers_messages(dealt):
     method = VimAdmm(epochs=2, batch=256, local_steps=3, width=8)
-    federation = _labels_only()
+    federation = dealt()
     hub, parties = _trained(method, federation, seed=5)
     heads, nets, duals = _papers_iterates(method, federation, seed=5)
     np.testing.assert_allclose(hub.memory["duals"], duals, atol=2e-3)

@@ -56,3 +56,9 @@ def test_seeded_noise_is_said_to_be_so():
 def test_a_delta_that_is_no_chance_is_refused():
     with pytest.raises(ValueError, match="delta"):
         price({}, 0.0)
+
+
+def test_a_party_whose_noise_is_not_proven_has_no_figure_of_its_own():
+    ledgers = {"a": ledger(noise()), "b": ledger(noise(proven=False))}
+    assert set(price(ledgers, 1e-5, accountant=Rdp()).by_party) == {"a"}
+    assert set(price(ledgers, 1e-5, accountant=Rdp(), trust_claims=True).by_party) == {"a", "b"}

@@ -34,7 +34,7 @@ class Fdml(Summing, frozen=True):
         """One step of head and net together."""
         by_logits = to_tensor(signal)
         head, speed = to_tensor(party.memory["head"]), to_tensor(party.memory["head velocity"])
-        descent = self.descent(party)
+        descent = self.descent(party, self.last_batch(party))
         by_head = torch.mm(descent.outputs().T, by_logits)
         descent.descend(torch.mm(by_logits, head.T), self.rule)
         speed.mul_(self.momentum).add_(by_head).add_(head, alpha=self.weight_decay)

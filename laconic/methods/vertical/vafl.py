@@ -15,7 +15,8 @@ from laconic.core.peers import Peers
 from laconic.core.values import Array
 from laconic.learn.admm import loss_gradient
 from laconic.learn.nets import to_tensor
-from laconic.methods.summing import Summing, first_head
+from laconic.methods.party_nets import first_head
+from laconic.methods.summing import Summing
 
 
 class Vafl(Summing, frozen=True):
@@ -89,7 +90,7 @@ class Vafl(Summing, frozen=True):
     def improve(self, party: Party, signal: Array) -> None:
         """One step of the net, and of this party's weight in the average, as the hub takes it too."""
         share = party.memory.get("share", 1.0 / party.memory["parties"])
-        descent = self.descent(party)
+        descent = self.descent(party, self.last_batch(party))
         descent.outputs()
         descent.descend(to_tensor(signal).mul_(share), self.rule)
         self.keep(party, descent)

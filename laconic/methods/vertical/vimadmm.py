@@ -12,8 +12,7 @@ import torch
 
 from laconic.core.party import Party
 from laconic.core.values import Array
-from laconic.learn.nets import to_tensor
-from laconic.methods.admm import Admm
+from laconic.methods.admm import Admm, widen
 
 
 class VimAdmm(Admm, frozen=True):
@@ -30,11 +29,10 @@ class VimAdmm(Admm, frozen=True):
     def improve(self, party: Party, signal: Array) -> None:
         """Eq. (10): steps of the net towards its own part of the logits, moved by the signal."""
         head, sent = party.memory["head"], party.memory["sent"].astype(np.float32)
-        goal, weight = to_tensor(sent @ head + signal), self.rho / len(sent)
-        party.memory["head"] = self.next_head(head, sent, signal * np.float32(-weight))
-        head_now = to_tensor(party.memory["head"])
-        descent = self.descent(party, self.local_steps)
+        pull = self.pull(party, sent @ head + signal.astype(np.float32))
+        party.memory["head"] = self.next_head(head, sent, signal * np.float32(-self.rho / len(sent)))
+        head_now = widen(party.memory["head"])
         for _ in range(self.local_steps):
-            beyond = torch.addmm(goal, descent.outputs(), head_now, beta=-1).mul_(weight)
-            descent.descend(torch.mm(beyond, head_now.T), self.rule)
-        self.keep(party, descent)
+            beyond = pull.beyond(pull.descent.outputs(), head_now)
+            pull.descent.descend(torch.mm(beyond, head_now.T), self.rule)
+        self.keep(party, pull.descent)

@@ -12,8 +12,7 @@ import torch
 
 from laconic.core.party import Party
 from laconic.core.values import Array
-from laconic.learn.nets import to_tensor
-from laconic.methods.admm import Admm
+from laconic.methods.admm import Admm, widen
 
 
 class VimAdmmJoint(Admm, frozen=True):
@@ -30,16 +29,15 @@ class VimAdmmJoint(Admm, frozen=True):
 
     def improve(self, party: Party, signal: Array) -> None:
         """Eqs. (20) and (21): at each step the head first, then the net."""
-        goal = to_tensor(party.memory["sent"].astype(np.float32) + signal)
-        weight = self.rho / len(goal)
-        head, speed = to_tensor(party.memory["head"]), to_tensor(party.memory["head velocity"])
-        descent = self.descent(party, self.local_steps)
+        pull = self.pull(party, party.memory["sent"].astype(np.float32) + signal.astype(np.float32))
+        classes = party.memory["head"].shape[1]
+        head, speed = widen(party.memory["head"]), widen(party.memory["head velocity"])
         for _ in range(self.local_steps):
-            values = descent.outputs()
-            beyond = torch.addmm(goal, values, head, beta=-1).mul_(weight)
-            speed.mul_(self.momentum).add_(torch.mm(values.T, beyond)).add_(head, alpha=self.weight_decay)
+            values = pull.descent.outputs()
+            by_head = torch.mm(values.T, pull.beyond(values, head))
+            speed.mul_(self.momentum).add_(by_head).add_(head, alpha=self.weight_decay)
             head.add_(speed, alpha=-self.lr)
-            beyond = torch.addmm(goal, values, head, beta=-1).mul_(weight)
-            descent.descend(torch.mm(beyond, head.T), self.rule)
-        self.keep(party, descent)
-        party.memory["head"], party.memory["head velocity"] = head.numpy(), speed.numpy()
+            pull.descent.descend(torch.mm(pull.beyond(values, head), head.T), self.rule)
+        self.keep(party, pull.descent)
+        party.memory["head"] = head[:, :classes].numpy().copy()
+        party.memory["head velocity"] = speed[:, :classes].numpy().copy()

@@ -34,7 +34,7 @@ class VimSgd(Summing, frozen=True):
     def improve(self, party: Party, signal: Array) -> None:
         """Eq. (15): back through the head, as it was when the batch was sent, into the net; then a step of the head."""
         head, sent = party.memory["head"], party.memory["sent"]
-        descent = self.descent(party)
+        descent = self.descent(party, self.last_batch(party))
         descent.outputs()
         descent.descend(torch.mm(to_tensor(signal), to_tensor(head).T), self.rule)
         self.keep(party, descent)

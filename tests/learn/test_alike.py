@@ -1,0 +1,30 @@
+"""Rows that are exactly alike."""
+
+import numpy as np
+
+from laconic.learn.alike import each_alone, find_alike
+
+
+def _images():
+    blank, dot, line = np.zeros((1, 2, 3), np.float32), np.eye(2, 3, dtype=np.float32)[None], np.ones((1, 2, 3), "f4")
+    return np.stack([blank, dot, blank, line, dot, blank])
+
+
+def test_rows_are_sorted_into_kinds():
+    found = find_alike(_images())
+    assert found.kind.tolist() == [0, 1, 0, 2, 1, 0]
+    assert found.first.tolist() == [0, 1, 3]
+    assert found.counts.tolist() == [3, 2, 1]
+    assert (_images()[found.first][found.kind] == _images()).all()
+
+
+def test_means_are_taken_within_a_kind():
+    values = np.array([[1.0], [10.0], [2.0], [7.0], [20.0], [6.0]], np.float32)
+    assert find_alike(_images()).means(values).tolist() == [[3.0], [15.0], [7.0]]
+
+
+def test_rows_left_alone_are_a_kind_each():
+    found = each_alone(3)
+    values = np.arange(6, dtype=np.float32).reshape(3, 2)
+    assert (found.means(values) == values).all()
+    assert found.counts.tolist() == [1, 1, 1]
