@@ -2,11 +2,14 @@
 
 import click
 
+from laconic.cli.add import add
 from laconic.cli.audit import audit
 from laconic.cli.demo import demo
+from laconic.cli.forget import forget
 from laconic.cli.group import Commands, debug_option
 from laconic.cli.lists import data, methods
 from laconic.cli.plan import plan
+from laconic.cli.predict import predict
 from laconic.cli.privacy import privacy
 from laconic.cli.run import run
 
@@ -24,5 +27,5 @@ def main() -> None:
     """  # noqa: D301 (click keeps the lines below a backspace as they are)
 
 
-for _command in (demo, run, plan, methods, data, privacy, audit):
+for _command in (demo, run, predict, add, forget, plan, methods, data, privacy, audit):
     main.add_command(_command)

@@ -6,7 +6,7 @@ it is code, and nothing in it is looked up by a name that it chooses.
 
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -32,13 +32,19 @@ def folder_name(party: str) -> str:
     return quote(party, safe=" ").replace(".", "%2E") or "%"
 
 
-def write_folder(path: Path, values: Mapping[str, Any], texts: Mapping[str, str]) -> None:
+def write_folder(
+    path: Path,
+    values: Mapping[str, Any],
+    texts: Mapping[str, str],
+    record: Callable[[dict[str, str]], dict[str, str]] | None = None,
+) -> None:
     """Write the folder, in place of one that is there already if that is a model too.
 
     Args:
         path: where; its parent must be there.
         values: plain values with arrays, by name: each becomes NAME.json and, if it has arrays, NAME.safetensors.
         texts: whole files by their name.
+        record: more of these, made from the digests of all others; None for none.
     """
     from safetensors.numpy import save_file
 
@@ -56,7 +62,10 @@ def write_folder(path: Path, values: Mapping[str, Any], texts: Mapping[str, str]
                 save_file(arrays, part / f"{name}.safetensors")
         for name, text in texts.items():
             (part / name).write_text(text, encoding="utf-8")
-        digests = {file.name: digest(file) for file in sorted(part.iterdir())}
+        if record is not None:
+            for name, text in record(_digests(part)).items():
+                (part / name).write_text(text, encoding="utf-8")
+        digests = _digests(part)
         head = {"kind": _KIND, "format": FORMAT, "versions": _versions(), "digests": digests}
         (part / HEAD).write_text(json.dumps(head, indent=2), encoding="utf-8")
         if (path / USES).is_file():
@@ -126,6 +135,10 @@ def count_use(path: Path) -> None:
     part = path / f"{USES}.part"
     part.write_text(json.dumps({"uses": read_uses(path) + 1}))
     part.replace(path / USES)
+
+
+def _digests(folder: Path) -> dict[str, str]:
+    return {file.name: digest(file) for file in sorted(folder.iterdir())}
 
 
 def _head(path: Path) -> dict[str, Any]:

@@ -17,29 +17,11 @@ from laconic.core.values import Array, Weights
 from laconic.model.absent import Abstain, AnyAbsent, Zeros
 from laconic.model.asking import collect, cut_name, find
 from laconic.model.part import Part, load_part
+from laconic.model.scores import Scores
 from laconic.model.store import FromStore, Store
 from laconic.simulation import on_threads
 
 _UNKNOWN = "unknown to the hub"
-
-
-@dataclass(frozen=True)
-class Scores:
-    """Predictions, and how each came about.
-
-    Attributes:
-        ids: whom they are about.
-        predictions: in the shape of `Task.shape`; NaN where there is none.
-        present: which parties, beside the hub, had a say in each.
-        how: what predicted each: `all`, the word for what was done about absent parties, or why there is no answer.
-        task: what is predicted.
-    """
-
-    ids: tuple[str, ...]
-    predictions: Array
-    present: tuple[tuple[str, ...], ...]
-    how: tuple[str, ...]
-    task: Task
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """A party's part of a model: what it needs to answer questions about new rows, and nothing of another party's."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -99,8 +100,14 @@ class Part:
             count_use(self.path)
 
 
-def save_part(folder: Path, part: Part) -> Path:
-    """Write one party's part to a folder named after it, on that party's own side."""
+def save_part(folder: Path, part: Part, record: Callable[[dict[str, str]], dict[str, str]] | None = None) -> Path:
+    """Write one party's part to where it was, or to a folder named after it, on that party's own side.
+
+    Args:
+        folder: where that folder is to be.
+        part: what to write.
+        record: as for `write_folder`.
+    """
     values: dict[str, Any] = {
         _ABOUT: msgspec.to_builtins(part.about),
         _MEMORY: part.memory,
@@ -115,7 +122,7 @@ def save_part(folder: Path, part: Part) -> Path:
         values[_HEADS] = part.heads
         values["card"] = msgspec.to_builtins(part.card)
     path = part.path or folder / folder_name(part.about.party)
-    write_folder(path, values, part.texts)
+    write_folder(path, values, part.texts, record)
     return path
 
 

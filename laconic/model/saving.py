@@ -125,9 +125,9 @@ def _expect(model: Model, present: tuple[str, ...], way: AnyAbsent | None) -> Ex
     ids, y = [one for one, there in zip(people, known, strict=True) if there], y[np.array(known, dtype=bool)]
     if not ids:
         return None
-    # Zero rows of an absent party, so that its form is known.
-    seen = {name: one if name in present else one.take(()) for name, one in store.answers.items()}
-    scores = model.predict_from(Store(store.own, store.y, seen), ids, absent=way or WAYS[-1])
+    for name in set(store.answers) - set(present):
+        store = store.as_if_absent(name)
+    scores = model.predict_from(store, ids, absent=way or WAYS[-1])
     answered = np.isfinite(scores.predictions).all()
     values = metrics(model.task, y, scores.predictions) if answered else {}
     best = headline(model.task, values) if values else None

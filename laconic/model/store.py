@@ -113,6 +113,10 @@ class Store:
             raise DataError(f"{self.own.party} has no columns of its own, so it cannot predict without any other party")
         return np.concatenate(blocks, axis=1)
 
+    def as_if_absent(self, party: str) -> "Store":
+        """The same as if a party had answered about nobody; the form of its answers stays known."""
+        return Store(self.own, self.y, self.answers | {party: self.answers[party].take(())})
+
     def without(self, party: str) -> "Store":
         """The same without a party's answers."""
         return Store(self.own, self.y, {name: one for name, one in self.answers.items() if name != party})

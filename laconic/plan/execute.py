@@ -1,5 +1,6 @@
 """Run a plan: get its rows, keep its limits, and hand back the result."""
 
+from dataclasses import replace
 from math import inf
 from pathlib import Path
 
@@ -22,7 +23,9 @@ from laconic.plan.keys import closest
 from laconic.plan.promises import keep_budget, refuse_unkept
 from laconic.plan.shape import DataPlan, Plan
 from laconic.privacy.price import People, ledgers_of, price
+from laconic.runtime.inprocess import InProcess
 from laconic.simulation import simulate
+from laconic.trained import Trained, train
 
 
 def execute(plan: Plan, *, listener: Listener | None = None) -> Result:
@@ -48,9 +51,39 @@ def execute(plan: Plan, *, listener: Listener | None = None) -> Result:
         look_every=plan.look_every,
         listener=listener,
     )
-    # What was asked for goes beside what was found, so that a result alone is enough to run it again.
-    result = msgspec.structs.replace(result, data=result.data | {"plan": msgspec.to_builtins(plan.data)})
-    return _priced(result, plan)
+    return _recorded(result, plan)
+
+
+def execute_and_keep(plan: Plan, *, listener: Listener | None = None) -> Trained:
+    """As `execute`, but keep what the parties learnt, which needs all of them in this process.
+
+    Raises:
+        PlanError: as `execute`, or the plan puts parties elsewhere.
+        DataError: the rows cannot be used.
+    """
+    if not isinstance(plan.runtime, InProcess):
+        raise PlanError(
+            f"a model is saved from parties in this process, but runtime.type = {type(plan.runtime).__name__!r}; "
+            "leave the runtime out: the numbers are the same"
+        )
+    refuse_unkept(plan)
+    federation = federation_of(_with_cut(plan), plan.seed)
+    trained = train(
+        keep_budget(plan, federation),
+        federation,
+        seed=plan.seed,
+        runtime=plan.runtime,
+        align=ExactMatch(test=plan.data.test, valid=plan.data.valid),
+        max_bytes=inf if plan.budget.max_bytes is None else plan.budget.max_bytes,
+        look_every=plan.look_every,
+        listener=listener,
+    )
+    return replace(trained, result=_recorded(trained.result, plan))
+
+
+def _recorded(result: Result, plan: Plan) -> Result:
+    """The result with what was asked for beside what was found, so that it alone is enough to run it again."""
+    return _priced(msgspec.structs.replace(result, data=result.data | {"plan": msgspec.to_builtins(plan.data)}), plan)
 
 
 def _with_cut(plan: Plan) -> DataPlan:
