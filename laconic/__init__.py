@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from laconic.data.horizontal import Apart, Dirichlet, HalfTest, Iid, Sizes, deal_rows
     from laconic.data.sources import load
     from laconic.data.vertical import Biased, Equal, Groups, Patches, Quadrants, Rows
+    from laconic.estimators import FederatedClassifier, FederatedRegressor
     from laconic.learn.classifiers import Logistic, Network
     from laconic.learn.fixmatch import FixMatch
     from laconic.learn.fixmatch_tab import FixMatchTab
@@ -60,6 +61,12 @@ if TYPE_CHECKING:
     from laconic.methods.vertical.vimadmm import VimAdmm
     from laconic.methods.vertical.vimadmm_joint import VimAdmmJoint
     from laconic.methods.vertical.vimsgd import VimSgd
+    from laconic.model.absent import Abstain, Refit, SoloModel, Zeros
+    from laconic.model.growing import add_party, add_rows
+    from laconic.model.leaving import forget
+    from laconic.model.model import Model, load_model
+    from laconic.model.saving import save_model
+    from laconic.model.scores import Scores
     from laconic.party_importance import Importance, denoise, importance, summarise
     from laconic.plan import Budget, DataPlan, Plan, execute, read_plan, write_plan
     from laconic.privacy.accountants import Moments, Pld, Rdp, SimpleDivision
@@ -139,6 +146,13 @@ _HOMES = {
     "laconic.methods.vertical.vimadmm": ("VimAdmm",),
     "laconic.methods.vertical.vimadmm_joint": ("VimAdmmJoint",),
     "laconic.methods.vertical.vimsgd": ("VimSgd",),
+    "laconic.estimators": ("FederatedClassifier", "FederatedRegressor"),
+    "laconic.model.absent": ("Abstain", "Refit", "SoloModel", "Zeros"),
+    "laconic.model.growing": ("add_party", "add_rows"),
+    "laconic.model.leaving": ("forget",),
+    "laconic.model.model": ("Model", "load_model"),
+    "laconic.model.saving": ("save_model",),
+    "laconic.model.scores": ("Scores",),
     "laconic.party_importance": ("Importance", "denoise", "importance", "summarise"),
     "laconic.plan": ("Budget", "DataPlan", "Plan", "execute", "read_plan", "write_plan"),
     "laconic.privacy.accountants": ("Moments", "Pld", "Rdp", "SimpleDivision"),
@@ -166,6 +180,7 @@ __all__ = [
     "L0",
     "L1",
     "L2",
+    "Abstain",
     "Apart",
     "AsPublished",
     "BatchClip",
@@ -193,6 +208,8 @@ __all__ = [
     "FedKt",
     "FedOnce",
     "FedProx",
+    "FederatedClassifier",
+    "FederatedRegressor",
     "Federation",
     "FewShot",
     "FixMatch",
@@ -216,6 +233,7 @@ __all__ = [
     "Logistic",
     "Method",
     "Mlp",
+    "Model",
     "Moments",
     "Network",
     "OneShot",
@@ -241,16 +259,19 @@ __all__ = [
     "RandomisedResponse",
     "Rap",
     "Rdp",
+    "Refit",
     "ResNet",
     "Result",
     "Rows",
     "RowsOnce",
     "Scaffold",
+    "Scores",
     "SendLabels",
     "Sgd",
     "SimpleDivision",
     "Sizes",
     "Solo",
+    "SoloModel",
     "SoloRows",
     "SplitNN",
     "Task",
@@ -260,19 +281,25 @@ __all__ = [
     "VimAdmmJoint",
     "VimSgd",
     "WhitenedPca",
+    "Zeros",
+    "add_party",
+    "add_rows",
     "check_method",
     "deal",
     "deal_rows",
     "denoise",
     "disturb",
     "execute",
+    "forget",
     "from_files",
     "from_frames",
     "importance",
     "ledgers_of",
     "load",
+    "load_model",
     "price",
     "read_plan",
+    "save_model",
     "simulate",
     "step",
     "summarise",

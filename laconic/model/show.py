@@ -16,9 +16,7 @@ def show_card(card: Card) -> RenderableType:
     if card.kept:
         cost = "had from training" if card.bytes == 0 else f"asked for now, {in_bytes(card.bytes)}"
         parts.append(
-            Text(
-                f"It keeps answers about {card.rows:,} people ({cost}): these it predicts, and refits for, unasked."
-            )
+            Text(f"It keeps answers about {card.rows:,} people ({cost}): these it predicts, and refits for, unasked.")
         )
     elif card.asked:
         parts.append(Text("It keeps no answers: whoever must be there must be there for every prediction.", "yellow"))
