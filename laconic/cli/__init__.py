@@ -12,6 +12,7 @@ from laconic.cli.plan import plan
 from laconic.cli.predict import predict
 from laconic.cli.privacy import privacy
 from laconic.cli.run import run
+from laconic.cli.serve import serve
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -27,5 +28,5 @@ def main() -> None:
     """  # noqa: D301 (click keeps the lines below a backspace as they are)
 
 
-for _command in (demo, run, predict, add, forget, plan, methods, data, privacy, audit):
+for _command in (demo, run, predict, serve, add, forget, plan, methods, data, privacy, audit):
     main.add_command(_command)

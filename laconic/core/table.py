@@ -145,12 +145,18 @@ class Table:
             raise ValueError(f"party {self.party!r} has no cut {rows!r}; it has {there}")
         return self.cuts[rows]
 
-    def with_cut(self, rows: str, places: Array) -> "Table":
-        """The same table with one more cut, or another one of that name; rows and their preparation are shared."""
+    def with_cut(self, rows: str, places: Array, *, dropping: Sequence[str] = ()) -> "Table":
+        """The same table with one more cut, or another one of that name; rows and their preparation are shared.
+
+        Args:
+            rows: what the cut is called.
+            places: its row positions.
+            dropping: cuts that are not needed any more.
+        """
         added = {rows: np.asarray(places, dtype=np.int64)}
         check_cuts(added, self.rows, self.party)
         same = copy(self)
-        same.cuts = self.cuts | added
+        same.cuts = {name: cut for name, cut in self.cuts.items() if name not in dropping} | added
         return same
 
     def as_new(self, rows: str) -> "Table":

@@ -15,6 +15,10 @@ from laconic.core.script import Script, step
 from laconic.core.values import Array
 from laconic.model.store import Answers, as_kept
 
+_ASKED = "asked "
+_AT_ONCE = 16
+"""How many questions about different people a party keeps in mind: several may be under way."""
+
 _MOST = 20_000
 """Ids in one question; the wire takes no more than a hundred thousand values."""
 
@@ -27,7 +31,9 @@ class FindRows(Script, frozen=True):
         """Put the rows of these people, as far as there are any, into the cut `rows`, in this order."""
         known = np.array([one in party.data.places for one in ids], dtype=bool)
         places = [party.data.places[one] for one in ids if one in party.data.places]
-        party.data = party.data.with_cut(rows, np.array(places, dtype=np.int64))
+        asked = [name for name in party.data.cuts if name.startswith(_ASKED)]
+        old = asked[: max(0, len(asked) - _AT_ONCE)]
+        party.data = party.data.with_cut(rows, np.array(places, dtype=np.int64), dropping=old)
         return known
 
 
@@ -36,7 +42,7 @@ def cut_name(ids: Sequence[str]) -> str:
     found = blake2b(digest_size=8)
     for one in ids:
         found.update(one.encode() + b"\0")
-    return f"asked {found.hexdigest()}"
+    return f"{_ASKED}{found.hexdigest()}"
 
 
 def collect(

@@ -156,7 +156,7 @@ def _new_part(about: About, party: Party) -> Part:
         columns=party.data.columns,
         recipe=party.data.recipe,
         task=None,
-        steps=None,
+        steps=("find_rows", *(about.steps or ())),
         head=None,
     )
     return Part(own, party.memory, Ledger(party.ledger.entries))

@@ -67,11 +67,14 @@ class Model:
             absent: what to do where a party has not answered for a person.
             rows: what the method is told that the cut is called; None for a name of these people's own.
         """
+        asked, ids = ids, list(dict.fromkeys(ids))
         peers = self.part.about.peers
-        known = [not store.own.columns or one in store.own.places for one in ids]
         patterns = [
-            tuple(name for name in peers if name in have) if there else None
-            for there, have in zip(known, store.knowing(ids), strict=True)
+            # A hub without columns knows whomever any party knows.
+            tuple(name for name in peers if name in have)
+            if one in store.own.places or (have and not store.own.columns)
+            else None
+            for one, have in zip(ids, store.knowing(ids), strict=True)
         ]
         found: dict[tuple[str, ...], tuple[list[int], Array]] = {}
         with on_threads(1):
@@ -82,7 +85,7 @@ class Model:
                 found[pattern] = at, self._part(store, some, pattern, absent) if whole is None else whole
         how = [_UNKNOWN if one is None else "all" if one == peers else absent.word for one in patterns]
         present = tuple(one or () for one in patterns)
-        return Scores(tuple(ids), self._together(len(ids), found), present, tuple(how), self.task)
+        return Scores(tuple(ids), self._together(len(ids), found), present, tuple(how), self.task).take(asked)
 
     def head_for(self, absent: AnyAbsent, present: tuple[str, ...], store: Store | None = None) -> Weights:
         """What `absent` predicts with when only these parties are there; fitted when first needed."""
@@ -114,9 +117,10 @@ class Model:
             name: what to call the cut of these people; None for a name of their own.
             deadline: seconds to wait for each answer.
         """
+        asked, ids = ids, list(dict.fromkeys(ids))
         hub = self.part.party(rows)
         if self.part.about.steps is None:
-            return self._direct(rows, carrier, ids, log or WireLog(), name, deadline)
+            return self._direct(rows, carrier, ids, log or WireLog(), name, deadline).take(asked)
         hub.turn("final", 0)
         steps = self.part.about.steps
         with on_threads(1):
@@ -124,7 +128,7 @@ class Model:
         kept = {} if self.part.store is None else self.part.store.answers
         forms = {one: kept[one].take(()) for one in self.part.about.peers if one in kept}
         store = Store(rows, np.empty(0), forms | answers)
-        return self.predict_from(store, ids, absent=absent, rows=name)
+        return self.predict_from(store, ids, absent=absent, rows=name).take(asked)
 
     def _direct(
         self, rows: Table, carrier: Carrier, ids: Sequence[str], log: WireLog, name: str | None, deadline: float | None

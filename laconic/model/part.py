@@ -36,7 +36,8 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
         id: the column that says who a row is about.
         columns, recipe: how raw rows are read and prepared; None if the party has no rows.
         task: what is predicted; None at a party that does not hold the label.
-        steps: at the hub, the questions whose answers can be kept; None if the method has to ask anew each time.
+        steps: at the hub, the questions whose answers can be kept; None if the method has to ask anew each time. At
+            another party, the questions that it answers.
         head: at the hub, what predicts instead of the method, after parties or rows came or went; None for the method.
     """
 

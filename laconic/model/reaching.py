@@ -36,10 +36,13 @@ def reach_parts(
     Every part reached counts as used, the hub's too: the next use has other chance.
     """
     there = [parts[name] for name in _in_order(hub, parts) if name in tables]
-    with runtime.open(tuple(part.party(tables[part.about.party]) for part in there)) as carrier:
-        yield carrier
-    for part in (hub, *there):
+    reached = tuple(part.party(tables[part.about.party]) for part in there)
+    # Counted at once: a use that is broken off has shown its chance too.
+    for part in there:
         part.note_use()
+    with runtime.open(reached) as carrier:
+        yield carrier
+    hub.note_use()
 
 
 def _in_order(hub: Part, parts: Mapping[str, Part]) -> list[str]:

@@ -162,7 +162,7 @@ def _part(
         columns=table.columns,
         recipe=table.recipe if table.rows else None,
         task=trained.federation.task if is_hub else table.task,
-        steps=steps if is_hub else None,
+        steps=steps if is_hub else tuple(one.step for one in asked if one.party == party.name),
     )
     texts = {} if plan is None else {"plan.toml": plan}
     return Part(about, party.memory, Ledger(party.ledger.entries), texts=texts)

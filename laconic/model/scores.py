@@ -1,5 +1,6 @@
 """Predictions, and how each came about."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -37,6 +38,20 @@ class Scores:
             raise ValueError(f"{self.task.label} is a number, which has no probabilities; use the predictions")
         found = self.predictions.astype(np.float64)
         return found if self.task.kind == "multiclass" else np.stack([1.0 - found, found], axis=1)
+
+    def take(self, ids: Sequence[str]) -> "Scores":
+        """The scores of these people, in this order, each as often as named."""
+        if tuple(ids) == self.ids:
+            return self
+        places = {one: at for at, one in enumerate(self.ids)}
+        at = [places[one] for one in ids]
+        return Scores(
+            tuple(ids),
+            self.predictions[at],
+            tuple(self.present[place] for place in at),
+            tuple(self.how[place] for place in at),
+            self.task,
+        )
 
     @property
     def answered(self) -> Array:
