@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from laconic.data.horizontal import Apart, Dirichlet, HalfTest, Iid, Sizes, deal_rows
     from laconic.data.sources import load
     from laconic.data.vertical import Biased, Equal, Groups, Patches, Quadrants, Rows
+    from laconic.estimators import FederatedClassifier, FederatedRegressor
     from laconic.learn.classifiers import Logistic, Network
     from laconic.learn.fixmatch import FixMatch
     from laconic.learn.fixmatch_tab import FixMatchTab
@@ -63,6 +64,12 @@ if TYPE_CHECKING:
     from laconic.methods.vertical.vimadmm import VimAdmm
     from laconic.methods.vertical.vimadmm_joint import VimAdmmJoint
     from laconic.methods.vertical.vimsgd import VimSgd
+    from laconic.model.absent import Abstain, Refit, SoloModel, Zeros
+    from laconic.model.growing import add_party, add_rows
+    from laconic.model.leaving import forget
+    from laconic.model.model import Model, load_model
+    from laconic.model.saving import save_model
+    from laconic.model.scores import Scores
     from laconic.party_importance import Importance, denoise, importance, summarise
     from laconic.plan import Budget, DataPlan, Plan, execute, read_plan, write_plan
     from laconic.plan.own_federation import from_party_files
@@ -150,6 +157,13 @@ _HOMES = {
     "laconic.methods.vertical.vimadmm": ("VimAdmm",),
     "laconic.methods.vertical.vimadmm_joint": ("VimAdmmJoint",),
     "laconic.methods.vertical.vimsgd": ("VimSgd",),
+    "laconic.estimators": ("FederatedClassifier", "FederatedRegressor"),
+    "laconic.model.absent": ("Abstain", "Refit", "SoloModel", "Zeros"),
+    "laconic.model.growing": ("add_party", "add_rows"),
+    "laconic.model.leaving": ("forget",),
+    "laconic.model.model": ("Model", "load_model"),
+    "laconic.model.saving": ("save_model",),
+    "laconic.model.scores": ("Scores",),
     "laconic.party_importance": ("Importance", "denoise", "importance", "summarise"),
     "laconic.plan": ("Budget", "DataPlan", "Plan", "execute", "read_plan", "write_plan"),
     "laconic.plan.own_federation": ("from_party_files",),
@@ -186,6 +200,7 @@ __all__ = [
     "L0",
     "L1",
     "L2",
+    "Abstain",
     "Apart",
     "AsPublished",
     "BatchClip",
@@ -213,6 +228,8 @@ __all__ = [
     "FedKt",
     "FedOnce",
     "FedProx",
+    "FederatedClassifier",
+    "FederatedRegressor",
     "Federation",
     "FewShot",
     "FixMatch",
@@ -236,6 +253,7 @@ __all__ = [
     "Logistic",
     "Method",
     "Mlp",
+    "Model",
     "Moments",
     "Network",
     "OneShot",
@@ -262,16 +280,19 @@ __all__ = [
     "RandomisedResponse",
     "Rap",
     "Rdp",
+    "Refit",
     "ResNet",
     "Result",
     "Rows",
     "RowsOnce",
     "Scaffold",
+    "Scores",
     "SendLabels",
     "Sgd",
     "SimpleDivision",
     "Sizes",
     "Solo",
+    "SoloModel",
     "SoloRows",
     "SplitNN",
     "Task",
@@ -282,6 +303,9 @@ __all__ = [
     "VimAdmmJoint",
     "VimSgd",
     "WhitenedPca",
+    "Zeros",
+    "add_party",
+    "add_rows",
     "check_method",
     "compare",
     "deal",
@@ -290,12 +314,14 @@ __all__ = [
     "disclose",
     "disturb",
     "execute",
+    "forget",
     "from_files",
     "from_frames",
     "from_party_files",
     "importance",
     "ledgers_of",
     "load",
+    "load_model",
     "plot_bytes",
     "plot_importance",
     "plot_rounds",
@@ -305,6 +331,7 @@ __all__ = [
     "read_plan",
     "read_results",
     "render_page",
+    "save_model",
     "simulate",
     "step",
     "summarise",

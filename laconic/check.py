@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import msgspec
@@ -13,12 +15,17 @@ from laconic.core.method import Method
 from laconic.core.party import Party
 from laconic.core.peers import Carrier
 from laconic.core.result import Result
+from laconic.core.run import digest_of
 from laconic.core.script import Script, steps_of
 from laconic.core.wire import Blob, encode
 from laconic.data.federation import Federation
+from laconic.model.model import load_model
+from laconic.model.reaching import parts_of, reach_parts
+from laconic.model.saving import save_model
 from laconic.runtime.inprocess import InProcess
 from laconic.runtime.processes import Processes
 from laconic.simulation import simulate
+from laconic.trained import Trained, train
 
 
 def check_method(method: Method, federation: Federation | None = None, *, seed: int = 7) -> Result:
@@ -27,7 +34,8 @@ def check_method(method: Method, federation: Federation | None = None, *, seed: 
     The clauses: its steps say what they take and give; it gives the same numbers and bytes with parties truly apart and
     all in one process; the same seed gives the same run; looking does not change learning; promised rounds are kept;
     settings stay as they were; a party remembers plain values only; raw columns and labels cross only in steps that say
-    so; every row gets one prediction; and it does better than chance on each kind of task it names.
+    so; every row gets one prediction; saved, loaded and given the rows anew it predicts the same to the bit; and it
+    does better than chance on each kind of task it names.
 
     Args:
         federation: what to try it on; None tries small data sets that ship with scikit-learn, one for each kind
@@ -75,14 +83,20 @@ def _check_on(method: Method, federation: Federation, seed: int) -> Result:
     recorder = Recorder()
     together = _attempt(method, lambda: simulate(method, federation, seed=seed, runtime=recorder))
     _same("with parties apart and together", method, apart, together)
-    again = _attempt(method, lambda: simulate(method, federation, seed=seed))
-    _same("twice with the same seed", method, together, again)
+    kept: list[Trained] = []
+
+    def keep() -> Result:
+        kept.append(train(method, federation, seed=seed))
+        return kept[0].result
+
+    _same("twice with the same seed", method, together, _attempt(method, keep))
     looked = _attempt(method, lambda: simulate(method, federation, seed=seed, look_every=1))
     _same("with and without looking", method, together, looked)
     if method.rounds is not None and together.fit.rounds != method.rounds:
         raise ContractBroken(f"{type(method).__name__} promised {method.rounds} rounds and took {together.fit.rounds}")
     _check_leaks(method, federation, recorder)
     _check_chance(method, federation, together)
+    _check_saved(method, kept[0])
     return together
 
 
@@ -128,6 +142,25 @@ def _check_leaks(method: Method, federation: Federation, recorder: "Recorder") -
             raise ContractBroken(
                 f"step `{step}` carries {leak.kind} ({leak.name}) of {owner.party} but does not say so: {said!r}"
             )
+
+
+def _check_saved(method: Method, trained: Trained) -> None:
+    tables = trained.federation.tables
+    new = {name: table.as_new("test") if "test" in table.cuts else table for name, table in tables.items()}
+    ids = new[trained.federation.hub].keys.tolist()
+    with TemporaryDirectory(prefix="laconic-") as folder:
+        save_model(trained, folder, ways=())
+        model = load_model(folder, method=type(method))
+        rows = new.get(trained.hub.name, trained.hub.data)
+        try:
+            with reach_parts(model.part, parts_of(Path(folder)), new) as carrier:
+                found = digest_of(model.ask(rows, carrier, ids, name="test").predictions)
+        except (LaconicError, ValueError, KeyError) as problem:
+            raise ContractBroken(f"saved and loaded, it cannot predict rows that come later: {problem!r}") from problem
+    if found != trained.result.predictions:
+        raise ContractBroken(
+            f"{type(method).__name__} predicts otherwise once saved and loaded; keep what predictions need in memory"
+        )
 
 
 def _check_chance(method: Method, federation: Federation, result: Result) -> None:

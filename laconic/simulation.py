@@ -54,11 +54,7 @@ def simulate(
         >>> from laconic import Equal, FedOnce, deal, load, simulate
         >>> simulate(FedOnce(), deal(load("breast_cancer"), Equal(parties=3))).score
     """
-    if method.kind != federation.kind:
-        raise ValueError(
-            f"{type(method).__name__} is a {method.kind} method, but {federation.name} is dealt as a {federation.kind} "
-            "federation; use deal(...) for parties with other columns, deal_rows(...) for parties with other rows"
-        )
+    refuse_other_kind(method, federation)
     parties = {name: Party(name, table, seed) for name, table in federation.tables.items()}
     judge = parties[federation.hub]
     hub = Party("server", Table.without_rows("server"), seed) if method.server else judge
@@ -78,6 +74,15 @@ def simulate(
             rows=rows,
             data={"name": federation.name} | federation.facts,
             listener=listener,
+        )
+
+
+def refuse_other_kind(method: Method, federation: Federation) -> None:
+    """Refuse a vertical method on parties with other rows, and the other way round."""
+    if method.kind != federation.kind:
+        raise ValueError(
+            f"{type(method).__name__} is a {method.kind} method, but {federation.name} is dealt as a {federation.kind} "
+            "federation; use deal(...) for parties with other columns, deal_rows(...) for parties with other rows"
         )
 
 

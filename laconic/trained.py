@@ -1,20 +1,23 @@
 """A run whose parties are still at hand, so that what they learnt can be used and looked into."""
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import Any
 
+from laconic.align.exact import ExactMatch
 from laconic.core.log import WireLog
-from laconic.core.method import Method, task_of
+from laconic.core.method import Method
 from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.result import Result
-from laconic.core.run import run
+from laconic.core.run import Align, run
 from laconic.core.score import headline, metrics
 from laconic.core.script import Step
+from laconic.core.table import Table
 from laconic.core.values import Array, Listener
 from laconic.data.federation import Federation
 from laconic.runtime.inprocess import InProcess
-from laconic.simulation import on_threads
+from laconic.simulation import on_threads, refuse_other_kind
 
 
 @dataclass(frozen=True)
@@ -24,7 +27,7 @@ class Trained:
     A `Result` is a record that can be stored, and so holds nothing of what was learnt; this holds it, in this process.
 
     Attributes:
-        method, federation: what was run, on what.
+        method, federation: what was run, on what; the federation's rows correspond.
         hub, others: the parties with their memories.
         result: the record.
     """
@@ -37,7 +40,7 @@ class Trained:
 
     def predict(self, rows: str = "test", federation: Federation | None = None) -> Array:
         """Predictions for the rows of a cut, of these parties or of the same parties with other cells."""
-        tables = (federation or self.federation).tables
+        tables = {self.hub.name: self.hub.data} | (federation or self.federation).tables
         hub, *others = (
             Party(party.name, tables[party.name], party.seed, dict(party.memory)) for party in (self.hub, *self.others)
         )
@@ -49,7 +52,7 @@ class Trained:
 
     def score(self, rows: str = "test", federation: Federation | None = None) -> dict[str, float]:
         """Every metric of those predictions."""
-        return metrics(task_of(self.hub), self.federation.labels(rows), self.predict(rows, federation))
+        return metrics(self.federation.task, self.federation.labels(rows), self.predict(rows, federation))
 
     def ask(self, question: Step) -> dict[str, Any]:
         """Ask every party but the hub a step that needs nothing."""
@@ -58,7 +61,7 @@ class Trained:
 
     def headline(self, federation: Federation | None = None) -> float:
         """The headline figure on test rows."""
-        return headline(task_of(self.hub), self.score("test", federation)).value
+        return headline(self.federation.task, self.score("test", federation)).value
 
 
 def train(
@@ -67,24 +70,38 @@ def train(
     *,
     seed: int = 0,
     workers: int = 1,
+    runtime: InProcess | None = None,
+    align: Align = ExactMatch(),  # noqa: B008 (frozen)
+    max_bytes: float = math.inf,
     look_every: int | None = None,
+    rows: str = "test",
     listener: Listener | None = None,
 ) -> Trained:
     """As `simulate` in one process, but keep the parties.
 
     Args:
-        method: one whose hub is the label holder.
-        federation: whose rows correspond already.
         workers: how many parties work at the same time.
-        look_every, listener: as for `simulate`.
+        runtime: for late and lost parties; None for none, with so many workers.
+        align, max_bytes, look_every, rows, listener: as for `simulate`.
     """
-    if method.server or not federation.aligned:
-        raise ValueError("train() is for methods whose hub holds the labels, on a federation whose rows correspond")
+    refuse_other_kind(method, federation)
     parties = {name: Party(name, table, seed) for name, table in federation.tables.items()}
-    hub = parties.pop(federation.hub)
-    others = tuple(parties.values())
-    with on_threads(1), InProcess(workers=workers).open(others) as carrier:
+    judge = parties[federation.hub]
+    hub = Party("server", Table.without_rows("server"), seed) if method.server else judge
+    others = tuple(party for party in parties.values() if party is not hub)
+    with on_threads(1), (runtime or InProcess(workers=workers)).open(others) as carrier:
         peers = Peers(method, hub, carrier, WireLog(), carrier.names)
-        facts = {"name": federation.name} | federation.facts
-        result = run(method, hub, peers, look_every=look_every, data=facts, listener=listener)
-    return Trained(method, federation, hub, others, result)
+        result = run(
+            method,
+            hub,
+            peers,
+            judge=judge,
+            align=None if federation.aligned else align,
+            max_bytes=max_bytes,
+            look_every=look_every,
+            rows=rows,
+            data={"name": federation.name} | federation.facts,
+            listener=listener,
+        )
+    matched = {name: party.data for name, party in parties.items()}
+    return Trained(method, replace(federation, tables=matched, aligned=True), hub, others, result)

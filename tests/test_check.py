@@ -28,6 +28,7 @@ def test_a_sound_method_passes_on_every_kind_of_task():
         (methods.SendsLabels(), "carries labels"),
         (methods.Guesses(), "no better than chance"),
         (methods.ForgetsRows(), "predictions have shape"),
+        (methods.NeedsOldRows(), "cannot predict rows that come later"),
     ],
     ids=lambda value: type(value).__name__ if not isinstance(value, str) else "",
 )

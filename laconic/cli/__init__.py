@@ -2,17 +2,21 @@
 
 import click
 
+from laconic.cli.add import add
 from laconic.cli.audit import audit
 from laconic.cli.compare import compare
 from laconic.cli.demo import demo
 from laconic.cli.disclose import disclose
 from laconic.cli.doctor import doctor
+from laconic.cli.forget import forget
 from laconic.cli.group import Commands, debug_option
 from laconic.cli.lists import data, methods
 from laconic.cli.plan import plan
+from laconic.cli.predict import predict
 from laconic.cli.privacy import privacy
 from laconic.cli.report import report
 from laconic.cli.run import run
+from laconic.cli.serve import serve
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -28,5 +32,7 @@ def main() -> None:
     """  # noqa: D301 (click keeps the lines below a backspace as they are)
 
 
-for _command in (demo, run, compare, report, disclose, plan, methods, data, privacy, audit, doctor):
+for _command in (
+    demo, run, compare, report, disclose, predict, serve, add, forget, plan, methods, data, privacy, audit, doctor
+):  # fmt: skip
     main.add_command(_command)

@@ -17,9 +17,15 @@ from laconic.core.errors import PlanError
 @click.option(
     "--save", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Save the result as JSON."
 )
+@click.option(
+    "--model",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="FOLDER",
+    help="Save the trained model, a folder for each party in it; see `laconic predict`.",
+)
 @debug_option
 @click.pass_context
-def run(context: click.Context, source: str, as_json: bool, save: Path | None) -> None:
+def run(context: click.Context, source: str, as_json: bool, save: Path | None, model: Path | None) -> None:
     """Run a method, or a plan from a file, and show what it scored, what crossed and what was given away.
 
     \b
@@ -28,15 +34,25 @@ def run(context: click.Context, source: str, as_json: bool, save: Path | None) -
       laconic run FedOnce --data breast_cancer --set method.encoder.dim=8 --set 'method.precision="float16"'
       laconic run SplitNN --data digits --parties 4 --json --save splitnn.json
       laconic run FedOnce --files bank.csv shop.csv --id customer --label churned
+      laconic run FedOnce --files bank.csv shop.csv --id customer --label churned --model churn
       laconic run my-plan.toml --seed 1
     """  # noqa: D301 (click keeps the lines below a backspace as they are)
-    from laconic.plan import execute
+    from laconic.plan import execute, execute_and_keep
 
     plan = plan_from(source, context)
     if save is not None and not save.absolute().parent.is_dir():
         raise PlanError(f"cannot save {save}: there is no folder {save.parent}; make it first")
+    card = None
     with showing_progress() as listener:
-        result = execute(plan, listener=listener)
+        if model is None:
+            result = execute(plan, listener=listener)
+        else:
+            from laconic.model.saving import save_model
+            from laconic.plan import write_plan
+
+            trained = execute_and_keep(plan, listener=listener)
+            card = save_model(trained, model, id=plan.data.id or "id", plan=write_plan(plan))
+            result = trained.result
     if save is not None:
         result.save(save)
     if as_json:
@@ -47,3 +63,7 @@ def run(context: click.Context, source: str, as_json: bool, save: Path | None) -
     from laconic.report.tables import show_result
 
     Console().print(show_result(result))
+    if card is not None:
+        from laconic.model.show import show_card
+
+        Console().print(show_card(card), f"\nSaved in {model}, a folder for each party.")

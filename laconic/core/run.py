@@ -95,10 +95,15 @@ def run(
             for crossing in log.crossings
             if crossing.up is None
         ),
-        predictions=blake2b(np.ascontiguousarray(predictions).tobytes(), digest_size=16).hexdigest(),
+        predictions=digest_of(predictions),
         stopped=stopped,
         versions=_versions(),
     )
+
+
+def digest_of(predictions: Array) -> str:
+    """A digest of predictions, to the bit."""
+    return blake2b(np.ascontiguousarray(predictions).tobytes(), digest_size=16).hexdigest()
 
 
 def _budgeted(method: Method, hub: Party, peers: Peers, max_bytes: float) -> Iterator[int]:

@@ -1,6 +1,7 @@
 """The rows of one party, which never leave it: raw cells, ids, labels, named cuts, and the rows as models see them."""
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from functools import cached_property
 from typing import Any
 
@@ -33,7 +34,7 @@ class Table:
         ids: whole numbers or text, one a row, no two alike; None when rows are known by position.
         y: class codes or numbers; None for a party without labels. -1 or NaN marks an unlabelled row of cut "own"
             or "public".
-        task: what `y` is; None for a party without labels.
+        task: what `y` is; None for a party without labels. Rows to be predicted have a task and no `y`.
         cuts: row positions by name.
         party: whose table it is.
     """
@@ -69,7 +70,7 @@ class Table:
         self.party = party
         self.raw = _as_cells(np.asarray(raw))
         self.columns = tuple(columns)
-        check_raw(self.raw, self.columns, party, labelled=y is not None)
+        check_raw(self.raw, self.columns, party, labelled=task is not None)
         self.cuts = {name: np.asarray(cut, dtype=np.int64) for name, cut in (cuts or {}).items()}
         check_cuts(self.cuts, self.rows, party)
         self.ids = None if ids is None else clean_ids(ids, party)
@@ -120,6 +121,11 @@ class Table:
         """Ids as text, the form in which two parties' ids are compared; row positions when there are no ids."""
         return (np.arange(self.rows) if self.ids is None else self.ids).astype(str)
 
+    @cached_property
+    def places(self) -> dict[str, int]:
+        """Where the row of each key is."""
+        return {key: at for at, key in enumerate(self.keys.tolist())}
+
     def part(self, rows: str) -> tuple[Array, Array | None]:
         """The prepared rows of a cut, and their labels if every one of them has one.
 
@@ -139,6 +145,27 @@ class Table:
             there = ", ".join(self.cuts) or "none yet: match the parties' ids first"
             raise ValueError(f"party {self.party!r} has no cut {rows!r}; it has {there}")
         return self.cuts[rows]
+
+    def with_cut(self, rows: str, places: Array, *, dropping: Sequence[str] = ()) -> "Table":
+        """The same table with one more cut, or another one of that name; rows and their preparation are shared.
+
+        Args:
+            rows: what the cut is called.
+            places: its row positions.
+            dropping: cuts that are not needed any more.
+        """
+        added = {rows: np.asarray(places, dtype=np.int64)}
+        check_cuts(added, self.rows, self.party)
+        same = copy(self)
+        same.cuts = {name: cut for name, cut in self.cuts.items() if name not in dropping} | added
+        return same
+
+    def as_new(self, rows: str) -> "Table":
+        """The rows of a cut alone, without labels and prepared alike: as if they had come after training."""
+        at = self.cut(rows)
+        return Table(
+            self.raw[at], self.columns, ids=self.keys[at], task=self.task, party=self.party, recipe=self.recipe
+        )
 
     def take(self, order: Array, cuts: Mapping[str, Array]) -> "Table":
         """The given rows in the given order, newly cut; how to prepare them is learnt anew.

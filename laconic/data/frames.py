@@ -61,6 +61,12 @@ def from_frames(
     return Federation(name=name, tables=tables, hub=hub, aligned=False, facts=facts)
 
 
+def read_table(party: str, frame: "DataFrame", id: str, kinds: Kinds | None = None) -> Table:  # noqa: A002
+    """The table of one party that holds no labels, as `from_frames` would make it."""
+    named = frame.set_axis([str(name) for name in frame.columns], axis=1)
+    return _table(party, named, id, "", kinds or {}, task=None)
+
+
 def _find_hub(frames: Mapping[str, "DataFrame"], label: str) -> str:
     holders = [party for party, frame in frames.items() if label in frame.columns]
     if not holders:

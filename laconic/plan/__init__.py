@@ -1,6 +1,6 @@
 """A run as data: plans, their text, and running them."""
 
-from laconic.plan.execute import execute, federation_of
+from laconic.plan.execute import execute, execute_and_keep, federation_of
 from laconic.plan.promises import open_releases, refuse_unkept
 from laconic.plan.shape import AnyRuntime, Budget, DataPlan, Plan
 from laconic.plan.text import change_plan, draft, read_plan, read_value, to_plain, write_plan
@@ -13,6 +13,7 @@ __all__ = [
     "change_plan",
     "draft",
     "execute",
+    "execute_and_keep",
     "federation_of",
     "open_releases",
     "read_plan",

@@ -1,5 +1,6 @@
 """Run a plan: get its rows, keep its limits, and hand back the result."""
 
+from dataclasses import replace
 from math import inf
 from pathlib import Path
 
@@ -27,7 +28,7 @@ from laconic.plan.shape import DataPlan, Plan
 from laconic.privacy.price import People, ledgers_of, price
 from laconic.runtime.inprocess import InProcess
 from laconic.simulation import simulate
-from laconic.trained import train
+from laconic.trained import Trained, train
 
 _MOST_WEIGHED = 8
 """Parties whose importance is worked out beside a run: Shapley values take twice as long with each."""
@@ -45,9 +46,7 @@ def execute(plan: Plan, *, listener: Listener | None = None, weigh: bool = False
         PlanError: the plan promises what its method cannot keep, or names what is not there.
         DataError: the rows cannot be used.
     """
-    refuse_unkept(plan)
-    federation = federation_of(deal_of(plan), plan.seed)
-    method = keep_budget(plan, federation)
+    method, federation = _prepared(plan)
     if weigh and _can_weigh(plan, method, federation):
         trained = train(method, federation, seed=plan.seed, look_every=plan.look_every, listener=listener)
         found = msgspec.to_builtins(importance(trained, seed=plan.seed))
@@ -65,10 +64,42 @@ def execute(plan: Plan, *, listener: Listener | None = None, weigh: bool = False
     return _finished(result, plan)
 
 
+def execute_and_keep(plan: Plan, *, listener: Listener | None = None) -> Trained:
+    """As `execute`, but keep what the parties learnt, which needs all of them in this process.
+
+    Raises:
+        PlanError: as `execute`, or the plan puts parties elsewhere.
+        DataError: the rows cannot be used.
+    """
+    if not isinstance(plan.runtime, InProcess):
+        raise PlanError(
+            f"a model is saved from parties in this process, but runtime.type = {type(plan.runtime).__name__!r}; "
+            "leave the runtime out: the numbers are the same"
+        )
+    method, federation = _prepared(plan)
+    trained = train(
+        method,
+        federation,
+        seed=plan.seed,
+        runtime=plan.runtime,
+        align=align_of(plan),
+        max_bytes=inf if plan.budget.max_bytes is None else plan.budget.max_bytes,
+        look_every=plan.look_every,
+        listener=listener,
+    )
+    return replace(trained, result=_finished(trained.result, plan))
+
+
+def _prepared(plan: Plan) -> tuple[Method, Federation]:
+    """The method with the noise that the budget asks for, and the parties."""
+    refuse_unkept(plan)
+    federation = federation_of(deal_of(plan), plan.seed)
+    return keep_budget(plan, federation), federation
+
+
 def _finished(result: Result, plan: Plan) -> Result:
-    # What was asked for goes beside what was found, so that a result alone is enough to run it again.
-    result = msgspec.structs.replace(result, data=result.data | {"plan": msgspec.to_builtins(plan.data)})
-    return priced(result, plan)
+    """The result with what was asked for beside what was found, so that it alone is enough to run it again."""
+    return priced(msgspec.structs.replace(result, data=result.data | {"plan": msgspec.to_builtins(plan.data)}), plan)
 
 
 def align_of(plan: Plan) -> Align:

@@ -105,6 +105,7 @@ class FedOnce(Splitting, frozen=True):
         """Learn an encoder from the training rows; send those, and validation rows if the head looks at them."""
         x = party.data.part("train")[0]
         party.memory["net"] = self.encoder.fit(x, party.rng)
+        party.memory["learnt from"] = len(x)
         noises = self.encoder.noise(len(x))
         write_model(party, "learn_and_send", "its encoder, if it is published", party.memory["net"], noises)
         return {rows: self.represent(party, rows) for rows in self._cuts}
@@ -116,7 +117,7 @@ class FedOnce(Splitting, frozen=True):
         sent = numbers.astype(self.precision)
         if self.noise is None:
             return sent
-        return self.noise.put_on_rows(sent, party, rows, self.encoder.noise(len(party.data.cut("train"))))
+        return self.noise.put_on_rows(sent, party, rows, self.encoder.noise(party.memory["learnt from"]))
 
     def bottom(self, party: Party) -> nn.Module:
         """A guest's encoder, as a net that can be trained further."""
@@ -168,6 +169,14 @@ class FedOnce(Splitting, frozen=True):
             trainer=trainer.with_sigma(sigma[hub]),
             noise=self.noise.with_sigma(sending) if isinstance(self.noise, ClippedGaussian) else self.noise,
         )
+
+    def answers_at_hand(self, hub: Party) -> dict[str, dict[str, dict[str, Array]]]:
+        """What guests sent while fitting, as answers to `represent`: by guest, step and cut."""
+        return {name: {"represent": dict(sent)} for name, sent in hub.memory["received"].items()}
+
+    def take_in(self, peers: Peers) -> dict[str, dict[str, dict[str, Array]]]:
+        """One exchange with guests that join later, in the form of `answers_at_hand`; nobody else is asked."""
+        return {name: {"represent": sent} for name, sent in peers.ask(self.learn_and_send).items()}
 
     def stored_parts(self, hub: Party, places: Array) -> dict[str, Array]:
         """What each guest sent for these places in cut "train"."""

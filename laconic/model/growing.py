@@ -1,0 +1,182 @@
+"""Growing: new rows and new parties are added to a saved model by sending only the difference."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from laconic.core.errors import DataError
+from laconic.core.ledger import Ledger
+from laconic.core.log import WireLog
+from laconic.core.method import Method
+from laconic.core.party import Party
+from laconic.core.peers import Carrier, Peers
+from laconic.core.script import steps_of
+from laconic.core.table import Table
+from laconic.core.values import Array
+from laconic.core.wire import encode
+from laconic.model.absent import WAYS, Refit
+from laconic.model.asking import collect, find
+from laconic.model.card import Asked, Card
+from laconic.model.leaving import refitted
+from laconic.model.model import Model
+from laconic.model.part import About, Part, save_part
+from laconic.model.saving import KEPT, TakesIn, make_card
+from laconic.model.store import Answers, Store, as_kept
+from laconic.runtime.inprocess import InProcess
+
+
+class Difference(msgspec.Struct, frozen=True, kw_only=True):
+    """What was added, and what crossed for it.
+
+    Attributes:
+        people: about how many people new answers came, by party.
+        bytes: what crossed, both ways, by party.
+        whole: what would have crossed if all that the hub now keeps had been sent again, by party.
+    """
+
+    people: dict[str, int]
+    bytes: dict[str, int]
+    whole: dict[str, int]
+
+
+def add_rows(model: Model, rows: Table, labels: Array | None, carrier: Carrier) -> tuple[Model, Difference]:
+    """Ask parties about people whom they have not answered for yet, and keep the answers.
+
+    Args:
+        model: the hub's model, which is left as it is; save what comes back.
+        rows: the hub's own new rows.
+        labels: their labels; they become training rows and the head is refitted. None: they can be predicted, only.
+        carrier: the other parties, with their new rows.
+    """
+    part, steps = model.part, model.part.about.steps
+    if part.store is None or steps is None:
+        raise DataError(f"the model of {type(model.method).__name__} keeps no answers, so rows cannot be added to it")
+    ids, log = rows.keys.tolist(), WireLog()
+    unknown = np.full(rows.rows, np.nan if model.task.kind == "regression" else -1)
+    store = part.store.with_rows(rows, unknown if labels is None else labels, None if labels is None else "train")
+    added: dict[str, Answers] = {}
+    for name in carrier.names:
+        # Each party is asked only about people whom it has not answered for.
+        asked = [one for one in ids if name not in store.answers or one not in store.answers[name].places]
+        hub = part.party(rows)
+        added |= collect(model.method, steps, hub, _Only(carrier, name), asked, log=log) if asked else {}
+    store = store.with_answers(added)
+    grown = replace(part, store=store)
+    if labels is not None:
+        grown = replace(grown, about=msgspec.structs.replace(part.about, head=Refit()))
+        model = Model(grown, model.method, refitted(grown))
+    else:
+        model = Model(grown, model.method, model.heads)
+    return model, _difference(log, added, store)
+
+
+def add_party(
+    model: Model, name: str, table: Table, *, seed: int = 0, folder: Path | None = None
+) -> tuple[Model, Difference]:
+    """Let one more party learn and send, and refit the head; nobody else is asked.
+
+    Args:
+        model: the hub's model, which is left as it is; save what comes back.
+        name: what the new party is called.
+        table: its rows, with ids.
+        seed: for its chance.
+        folder: where to save the new party's part; None to keep it nowhere.
+    """
+    method, part = model.method, model.part
+    if not isinstance(method, TakesIn) or part.store is None:
+        raise DataError(
+            f"{type(method).__name__} trains all parties together, so that none can join later without the others; "
+            "train again with everybody, or use FedOnce"
+        )
+    if name in (part.about.hub, *part.about.peers):
+        raise DataError(f"there is a party {name!r} already; to add rows of it, name its file without --party")
+    party, log = Party(name, table, seed), WireLog()
+    with InProcess().open((party,)) as carrier:
+        peers = Peers(method, part.party(part.store.own), carrier, log, carrier.names)
+        known = {cut: find(peers, part.store.ids_of(cut), cut)[name] for cut in KEPT}
+        if not known["train"].any():
+            raise DataError(f"{name} knows none of the people that the model was trained on; compare the ids")
+        answers = _by_id(part.store, method.take_in(peers)[name], known)
+    store = part.store.with_answers({name: answers})
+    about = msgspec.structs.replace(part.about, peers=(*part.about.peers, name), head=Refit())
+    asked = (*(part.card.asked if part.card else ()), *_asked(method, name, answers))
+    grown = replace(part, about=about, store=store, card=part.card and msgspec.structs.replace(part.card, asked=asked))
+    if folder is not None:
+        save_part(folder, _new_part(about, party))
+    return Model(grown, method, refitted(grown)), _difference(log, {name: answers}, store)
+
+
+def save_grown(model: Model) -> Card:
+    """Write a model back to its folder, measured anew."""
+    card = make_card(model, model.part.card.asked if model.part.card else (), WAYS)
+    save_part(model.part.path or Path(), replace(model.part, heads=model.heads, card=card))
+    return card
+
+
+def _by_id(store: Store, sent: Mapping[str, Mapping[str, Array]], known: Mapping[str, Array]) -> Answers:
+    found = None
+    for cut in KEPT:
+        ids = np.array(store.ids_of(cut))[known[cut]].tolist()
+        answers = Answers(tuple(ids), {step: as_kept(cuts[cut], cut, len(ids)) for step, cuts in sent.items()})
+        found = answers if found is None else found.with_more(answers)
+    if found is None or any(value is None for value in found.steps.values()):
+        raise DataError("the new party did not answer with one row for each person")
+    return found
+
+
+def _asked(method: Method, name: str, answers: Answers) -> list[Asked]:
+    words, found = steps_of(method), []
+    few, many = answers.take(answers.ids[:1]), answers.take(answers.ids[:2])
+    for step in answers.steps:
+        less, more = (len(encode(one.for_cut(step, "rows"))) for one in (few, many))
+        row = float(more - less)
+        found.append(
+            Asked(
+                party=name,
+                step=step,
+                gives=words[step].gives,
+                takes=words[step].takes,
+                bytes_up=row,
+                bytes_down=0.0,
+                bytes_fixed=less - row,
+                needed=False,
+            )
+        )
+    return found
+
+
+def _new_part(about: About, party: Party) -> Part:
+    own = msgspec.structs.replace(
+        about,
+        party=party.name,
+        seed=party.seed,
+        columns=party.data.columns,
+        recipe=party.data.recipe,
+        task=None,
+        steps=("find_rows", *(about.steps or ())),
+        head=None,
+    )
+    return Part(own, party.memory, Ledger(party.ledger.entries))
+
+
+def _difference(log: WireLog, added: Mapping[str, Answers], store: Store) -> Difference:
+    crossed: dict[str, int] = {}
+    for one in log.crossings:
+        crossed[one.party] = crossed.get(one.party, 0) + one.down + (one.up or 0)
+    whole = {
+        name: sum(len(encode(answers.for_cut(step, "rows"))) for step in answers.steps) + len(encode(list(answers.ids)))
+        for name, answers in store.answers.items()
+    }
+    return Difference(people={name: len(one.ids) for name, one in added.items()}, bytes=crossed, whole=whole)
+
+
+class _Only:
+    """A carrier that reaches one party."""
+
+    def __init__(self, within: Carrier, name: str) -> None:
+        self._within = within
+        self.names = (name,)
+        self.carry, self.ledgers = within.carry, within.ledgers

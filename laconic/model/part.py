@@ -1,0 +1,156 @@
+"""A party's part of a model: what it needs to answer questions about new rows, and nothing of another party's."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from laconic.core.columns import Column, Recipe
+from laconic.core.errors import DataError
+from laconic.core.ledger import Entry, Ledger
+from laconic.core.method import Method
+from laconic.core.party import Party
+from laconic.core.table import Table
+from laconic.core.task import Task
+from laconic.core.values import Weights
+from laconic.model.absent import AnyAbsent
+from laconic.model.card import Card
+from laconic.model.folder import count_use, folder_name, read_folder, read_uses, write_folder
+from laconic.model.store import Answers, Store
+
+_HEADS, _MEMORY, _ABOUT, _LEDGER, _OWN = "heads", "memory", "about", "ledger", "own"
+_FROM = "from "
+_FREE = 62  # bits of a seed
+
+
+class About(msgspec.Struct, frozen=True, kw_only=True):
+    """What a part says of itself.
+
+    Attributes:
+        party: whose part it is. hub: who predicts. peers: who is asked, in order.
+        method: the settings that the model was trained with.
+        seed: chance for its answers, mixed with how often it was used.
+        id: the column that says who a row is about.
+        columns, recipe: how raw rows are read and prepared; None if the party has no rows.
+        task: what is predicted; None at a party that does not hold the label.
+        steps: at the hub, the questions whose answers can be kept; None if the method has to ask anew each time. At
+            another party, the questions that it answers.
+        head: at the hub, what predicts instead of the method, after parties or rows came or went; None for the method.
+    """
+
+    party: str
+    hub: str
+    peers: tuple[str, ...]
+    method: dict[str, Any]
+    seed: int
+    id: str
+    columns: tuple[Column, ...]
+    recipe: Recipe | None
+    task: Task | None
+    steps: tuple[str, ...] | None = None
+    head: AnyAbsent | None = None
+
+
+@dataclass(frozen=True)
+class Part:
+    """One party's part of a model.
+
+    Attributes:
+        memory: what the party remembers. ledger: what it gave away.
+        store: at the hub, what it keeps of others' answers; None elsewhere, or if it keeps nothing.
+        heads: at the hub, models fitted for parties being absent, by name.
+        card: at the hub, who can predict what.
+        texts: further files, such as the plan.
+        path: where it was loaded from; None if it was not.
+    """
+
+    about: About
+    memory: dict[str, Any]
+    ledger: Ledger
+    store: Store | None = None
+    heads: dict[str, Weights] = field(default_factory=dict)
+    card: Card | None = None
+    texts: dict[str, str] = field(default_factory=dict)
+    path: Path | None = None
+
+    def method(self, kind: type[Method] | None = None) -> Method:
+        """The method with its settings; `kind` is its class, for one that is not part of this package."""
+        from laconic.methods import METHODS, AnyMethod
+
+        name = self.about.method["type"]
+        if kind is None and name not in [one.__name__ for one in METHODS]:
+            raise DataError(f"the model was trained by {name}, which is not part of this package; give method={name}")
+        settings: Method = msgspec.convert(self.about.method, AnyMethod if kind is None else kind)
+        return settings
+
+    def party(self, rows: Table) -> Party:
+        """The party as it was when it was saved, with these rows; its chance is fresh for each counted use."""
+        uses = 0 if self.path is None else read_uses(self.path)
+        seed = self.about.seed
+        # The same noise on other rows would show their difference; the first use is as before saving.
+        if uses:
+            seed = int(np.random.default_rng([seed, uses]).integers(2**_FREE))
+        return Party(self.about.party, rows, seed, dict(self.memory), Ledger(self.ledger.entries))
+
+    def note_use(self) -> None:
+        """Take note that the part was used to predict."""
+        if self.path is not None:
+            count_use(self.path)
+
+
+def save_part(folder: Path, part: Part, record: Callable[[dict[str, str]], dict[str, str]] | None = None) -> Path:
+    """Write one party's part to where it was, or to a folder named after it, on that party's own side.
+
+    Args:
+        folder: where that folder is to be.
+        part: what to write.
+        record: as for `write_folder`.
+    """
+    values: dict[str, Any] = {
+        _ABOUT: msgspec.to_builtins(part.about),
+        _MEMORY: part.memory,
+        _LEDGER: list(msgspec.to_builtins(part.ledger.entries)),
+    }
+    if part.store is not None:
+        values[_OWN] = part.store.to_plain()
+        for name, answers in part.store.answers.items():
+            kept = {"party": name, "ids": list(answers.ids), "steps": answers.steps}
+            values[f"{_FROM}{folder_name(name)}"] = kept
+    if part.about.party == part.about.hub:
+        values[_HEADS] = part.heads
+        values["card"] = msgspec.to_builtins(part.card)
+    path = part.path or folder / folder_name(part.about.party)
+    write_folder(path, values, part.texts, record)
+    return path
+
+
+def load_part(path: Path) -> Part:
+    """Read back what `save_part` wrote.
+
+    Raises:
+        DataError: it cannot be read; says which file, and what to do.
+    """
+    values = read_folder(path)
+    try:
+        about = msgspec.convert(values[_ABOUT], About)
+        ledger = Ledger(tuple(msgspec.convert(values[_LEDGER], list[Entry])))
+        card = msgspec.convert(values.get("card"), Card | None)
+        store = _store(values)
+    except (msgspec.ValidationError, KeyError, TypeError) as problem:
+        raise DataError(f"{path} does not hold what a part of a model holds: {problem}; save it again") from problem
+    further = [file for kind in ("*.toml", "*.jsonl") for file in path.glob(kind)]
+    texts = {file.name: file.read_text(encoding="utf-8") for file in further}
+    return Part(about, values[_MEMORY], ledger, store, values.get(_HEADS, {}), card, texts, path)
+
+
+def _store(values: dict[str, Any]) -> Store | None:
+    if _OWN not in values:
+        return None
+    kept = [value for name, value in values.items() if name.startswith(_FROM)]
+    answers = {one["party"]: Answers(tuple(one["ids"]), one["steps"]) for one in kept}
+    order = values[_ABOUT]["peers"]
+    table = Table.from_plain(values[_OWN]["table"])
+    return Store(table, values[_OWN]["y"], {name: answers[name] for name in order if name in answers})

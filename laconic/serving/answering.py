@@ -1,0 +1,94 @@
+"""What the hub's server does with a request: predict from what is stored, or ask the parties."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from threading import Lock
+
+import numpy as np
+
+from laconic.core.errors import DataError
+from laconic.core.log import WireLog
+from laconic.core.peers import Carrier
+from laconic.core.table import Table
+from laconic.model.absent import AnyAbsent
+from laconic.model.model import Model
+from laconic.model.scores import Scores
+from laconic.serving.counts import Counts
+
+
+@dataclass(frozen=True)
+class Live:
+    """Parties that can be asked while the server runs.
+
+    Attributes:
+        rows: the hub's own rows, among which people are looked up.
+        carrier: how to reach the others.
+        deadline: seconds to wait for each answer; who is later is absent.
+    """
+
+    rows: Table
+    carrier: Carrier
+    deadline: float
+    lock: Lock = field(default_factory=Lock)
+    log: WireLog = field(default_factory=WireLog)
+
+
+@dataclass(frozen=True)
+class Answering:
+    """A model ready to answer requests, from several threads.
+
+    Attributes:
+        live: parties to ask about people whom nothing is stored about; None to ask nobody.
+        counts: what was done.
+    """
+
+    model: Model
+    live: Live | None = None
+    counts: Counts = field(default_factory=Counts)
+    lock: Lock = field(default_factory=Lock)
+
+    def predict(self, ids: Sequence[str], absent: AnyAbsent) -> Scores:
+        """Scores for these people, in this order: from what is stored if everybody's answers are, else by asking."""
+        with self.lock:
+            # Heads for patterns not met before are fitted once, by one thread.
+            scores = self._stored(ids, absent)
+        if self.live is not None:
+            asked = [place for place, how in enumerate(scores.how) if how != "all"]
+            scores = self._replaced(scores, asked, absent) if asked else scores
+        for how in dict.fromkeys(scores.how):
+            self.counts.add("people_total", f'answered_by="{how}"', scores.how.count(how))
+        return scores
+
+    def _stored(self, ids: Sequence[str], absent: AnyAbsent) -> Scores:
+        if self.model.part.store is not None:
+            return self.model.predict_stored(ids, absent=absent)
+        task = self.model.task
+        nothing, count = np.full(task.shape(len(ids)), np.nan), len(ids)
+        return Scores(tuple(ids), nothing, ((),) * count, ("unknown to the hub",) * count, task)
+
+    def _replaced(self, scores: Scores, places: list[int], absent: AnyAbsent) -> Scores:
+        """The scores with those at these places made anew by asking, as far as the hub knows the people."""
+        if self.live is None:
+            raise DataError("there is nobody to ask")
+        rows = self.live.rows
+        places = [place for place in places if not rows.columns or scores.ids[place] in rows.places]
+        if not places:
+            return scores
+        found = self._asked(self.live, [scores.ids[place] for place in places], absent)
+        predictions = scores.predictions.astype(np.float64)
+        present, how = list(scores.present), list(scores.how)
+        for at, place in enumerate(places):
+            predictions[place], present[place], how[place] = found.predictions[at], found.present[at], found.how[at]
+        return Scores(scores.ids, predictions, tuple(present), tuple(how), scores.task)
+
+    def _asked(self, live: Live, ids: list[str], absent: AnyAbsent) -> Scores:
+        with live.lock:
+            try:
+                # One log for all requests: its rounds go on counting, so that chance is fresh for each.
+                return self.model.ask(live.rows, live.carrier, ids, absent=absent, log=live.log, deadline=live.deadline)
+            finally:
+                for one in live.log.crossings:
+                    self.counts.add("bytes_total", f'party="{one.party}"', one.down + (one.up or 0))
+                    if one.up is None:
+                        self.counts.add("absences_total", f'party="{one.party}"')
+                live.log.crossings.clear()
