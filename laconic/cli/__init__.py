@@ -5,6 +5,7 @@ import click
 from laconic.cli.audit import audit
 from laconic.cli.demo import demo
 from laconic.cli.group import Commands, debug_option
+from laconic.cli.keys import keys
 from laconic.cli.lists import data, methods
 from laconic.cli.plan import plan
 from laconic.cli.privacy import privacy
@@ -24,5 +25,5 @@ def main() -> None:
     """  # noqa: D301 (click keeps the lines below a backspace as they are)
 
 
-for _command in (demo, run, plan, methods, data, privacy, audit):
+for _command in (demo, run, plan, methods, data, privacy, audit, keys):
     main.add_command(_command)
