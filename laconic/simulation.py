@@ -6,12 +6,13 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
 
 from laconic.align.exact import ExactMatch
+from laconic.core.align import Align
 from laconic.core.log import WireLog
 from laconic.core.method import Method
 from laconic.core.party import Party
 from laconic.core.peers import Carrier, Peers
 from laconic.core.result import Result
-from laconic.core.run import Align, run
+from laconic.core.run import run
 from laconic.core.script import Script
 from laconic.core.table import Table
 from laconic.core.values import Listener

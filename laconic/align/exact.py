@@ -1,20 +1,23 @@
 """Match rows by comparing ids in the clear: for simulations, and where parties may show each other their ids."""
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
 
+from laconic.align.keeping import keep_shared, keys_of
+from laconic.core.align import Align
 from laconic.core.errors import DataError
 from laconic.core.party import Party
 from laconic.core.peers import Peers
-from laconic.core.run import Align
 from laconic.core.script import step
 from laconic.core.values import Array
-from laconic.data.splits import split
+
+_BETWEEN = "\0"
 
 
 class ExactMatch(Align, frozen=True):
-    """The hub sees all ids, keeps those that every party has, and tells each party which rows to keep.
+    """The hub sees all ids, and tells each party which of its rows all others have, and which some have.
 
     Attributes:
         test: share of the shared rows held out for the final score.
@@ -24,40 +27,40 @@ class ExactMatch(Align, frozen=True):
     test: float = 0.2
     valid: float = 0.1
 
-    def match(self, hub: Party, peers: Peers, /) -> dict[str, int]:
-        """Keep the shared rows, in the order of their ids as text."""
-        ids = ({hub.name: _keys(hub)} if hub.data.rows else {}) | peers.ask(self.show_ids)
-        shared = sorted(set.intersection(*(set(keys) for keys in ids.values())))
+    def match(self, hub: Party, peers: Peers, /) -> dict[str, Any]:
+        """Put the shared rows first everywhere, in the order of their ids as text."""
+        shown: dict[str, str] = {hub.name: self.show_ids(hub)} if hub.data.rows else {}
+        ids = {name: text.split(_BETWEEN) for name, text in (shown | peers.ask(self.show_ids)).items()}
+        holders = Counter(key for keys in ids.values() for key in keys)
+        shared = sum(count == len(ids) for count in holders.values())
         if not shared:
             seen = "; ".join(f"{name} has ids like {keys[0]!r}" for name, keys in ids.items())
-            raise DataError(f"no id is at every party: {seen}. Check that the id columns mean the same and look alike")
+            raise DataError(
+                f"no id is at every party: {seen}. Check that the id columns mean the same and look alike "
+                "(`laconic doctor` says what to change)"
+            )
         seed = int(hub.rng.integers(2**31))
-        orders = {name: _find(shared, keys) for name, keys in ids.items()}
-        questions = {name: {"order": orders[name], "seed": seed} for name in peers.names}
-        peers.ask_each(self.keep_rows, questions)
+        questions = {name: _places(keys, holders, len(ids)) | {"seed": seed} for name, keys in ids.items()}
+        peers.ask_each(self.keep_rows, {name: questions[name] for name in peers.names})
         if hub.data.rows:
-            self.keep_rows(hub, orders[hub.name], seed)
-        return {"shared": len(shared)} | {f"rows of {name}": len(keys) for name, keys in ids.items()}
+            self.keep_rows(hub, **questions[hub.name])
+        return {
+            "shared": shared,
+            "rows": {name: len(keys) for name, keys in ids.items()},
+            "some": {name: len(question["some"]) for name, question in questions.items()},
+        }
 
     @step(takes=None, gives="the ids of all its rows, in the clear")
-    def show_ids(self, party: Party) -> list[str]:
-        """All ids, as text."""
-        return _keys(party)
+    def show_ids(self, party: Party) -> str:
+        """All ids in one text: a list would be a value for each, of which the wire takes only so many."""
+        return _BETWEEN.join(keys_of(party).tolist())
 
-    @step(takes="which of its rows every other party has too", gives=None)
-    def keep_rows(self, party: Party, order: Array, seed: int) -> None:
-        """Keep the rows named, in this order, cut the same way at every party."""
-        cuts = split(len(order), np.random.default_rng(seed), test=self.test, valid=self.valid)
-        party.data = party.data.take(order, cuts)
-
-
-def _keys(party: Party) -> list[str]:
-    ids: Any = party.data.ids
-    if ids is None:
-        raise DataError(f"{party.name} has no id column, so its rows cannot be matched")
-    return [str(one) for one in ids]
+    @step(takes="which of its rows every other party has too, and which some other has", gives=None)
+    def keep_rows(self, party: Party, shared: Array, some: Array, seed: int) -> None:
+        """Put the rows named first, cut the same way at every party."""
+        keep_shared(party, shared, seed, test=self.test, valid=self.valid, some=some)
 
 
-def _find(shared: list[str], keys: list[str]) -> Array:
-    place = {key: at for at, key in enumerate(keys)}
-    return np.array([place[key] for key in shared], dtype=np.int64)
+def _places(keys: list[str], holders: Counter[str], parties: int) -> dict[str, Any]:
+    counts = np.array([holders[key] for key in keys], dtype=np.int64)
+    return {"shared": np.flatnonzero(counts == parties), "some": np.flatnonzero((counts > 1) & (counts < parties))}

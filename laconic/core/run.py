@@ -1,7 +1,6 @@
 """Run a method: align, fit, look, predict, and write down what happened."""
 
 import math
-from abc import abstractmethod
 from collections.abc import Iterator
 from hashlib import blake2b
 from typing import Any
@@ -9,6 +8,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from laconic.core.align import Align
 from laconic.core.errors import BudgetSpent
 from laconic.core.ledger import Ledger
 from laconic.core.log import WireLog
@@ -17,16 +17,7 @@ from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.result import Absence, Look, PartyTraffic, Release, Result
 from laconic.core.score import headline, metrics
-from laconic.core.script import Script
 from laconic.core.values import Array, Listener
-
-
-class Align(Script, frozen=True):
-    """A script that makes the rows of all parties correspond before fitting."""
-
-    @abstractmethod
-    def match(self, hub: Party, peers: Peers, /) -> dict[str, int]:
-        """Put the rows that all share in the same order everywhere, cut them alike, and count them."""
 
 
 def run(
@@ -60,6 +51,7 @@ def run(
         with log.during("align"):
             hub.turn("align", 0)
             facts["alignment"] = align.match(hub, peers.speaking(align))
+            facts["fingerprint"] = align.confirm(hub, peers.speaking(align))
     log.phase = "fit"
     hub.turn("fit", 0)
     curve: list[Look] = []
@@ -73,6 +65,9 @@ def run(
                 listener("fitting", turn + 1, None)
             if look_every is not None and turn % look_every == 0:
                 curve.append(_look(method, hub, peers, judge, rows, len(curve)))
+    if align is not None:
+        with log.during("align"):
+            align.confirm(hub, peers.speaking(align))
     with log.during("final"):
         hub.turn("final", 0)
         predictions = method.predict(hub, peers, rows)

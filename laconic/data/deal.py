@@ -27,10 +27,11 @@ def deal(
 
     Rows are parted into test, valid and training rows as `split` does; the parting depends on the seed alone, so every
     cut of a set is scored on the same rows. All parties have all test and valid rows. Of the training rows, `overlap`
-    are shared: every party has them, and they are the cuts "train" and "shared". Each of the others is given to one
-    party with columns, as equally many to each as can be, and is in that party's cut "own": no other party has
-    it, and the hub has no label for it. Rows shared by all come first in every table and in the same order; the own
-    rows follow. So cuts "train", "shared", "valid" and "test" are the same positions everywhere; "own" is not.
+    are shared: every party has them, and they are the cut "train"; all rows that every party has are the cut "shared".
+    Each of the others is given to one party with columns, as equally many to each as can be, and is in that party's cut
+    "own": no other party has it, and the hub has no label for it. Rows shared by all come first in every table and in
+    the same order; the own rows follow. So cuts "train", "shared", "valid" and "test" are the same positions
+    everywhere; "own" is not.
 
     Args:
         dataset: what to deal.
@@ -53,7 +54,7 @@ def deal(
         raise ValueError(f"hub must be one of the parties 0 to {len(pieces) - 1}, not {hub}")
     shared = _shared_rows(cuts["train"], overlap, for_overlap)
     own = _own_rows(cuts["train"], shared, [bool(columns) for columns, _ in pieces.values()], for_overlap)
-    cuts = {"train": shared, "shared": shared, "valid": cuts["valid"], "test": cuts["test"]}
+    cuts = {"train": shared, "valid": cuts["valid"], "test": cuts["test"]}
     tables = {}
     for i, (party, (columns, cells)) in enumerate(pieces.items()):
         rows, table_cuts = _rows_of(cuts, own[i])
@@ -93,6 +94,7 @@ def _rows_of(cuts: dict[str, Array], own: Array) -> tuple[Array, dict[str, Array
     """The data set's rows that a party has, and its cuts as positions among them."""
     everyone = np.sort(np.concatenate([cuts["train"], cuts["valid"], cuts["test"]]))
     there = {name: np.searchsorted(everyone, rows) for name, rows in cuts.items()}
+    there["shared"] = np.arange(len(everyone))
     there["own"] = len(everyone) + np.arange(len(own))
     return np.concatenate([everyone, own]), there
 

@@ -26,8 +26,12 @@ def test_rows_in_another_order_are_matched_by_id():
     result = simulate(Linear(), from_frames(frames(), id="id", label="left"))
     # Only the right rows side by side make the label predictable: the shop's column is the label's cause.
     assert result.metrics["accuracy"] > 0.9
-    assert result.data["alignment"] == {"shared": 250, "rows of bank": 300, "rows of shop": 250}
-    assert result.align.rounds == 2
+    assert result.data["alignment"] == {
+        "shared": 250,
+        "rows": {"bank": 300, "shop": 250},
+        "some": {"bank": 0, "shop": 0},
+    }
+    assert result.align.rounds == 4  # ids, rows to keep, and the fingerprint before fitting and before predicting
 
 
 def test_the_ids_shown_are_listed_as_a_release():

@@ -1,0 +1,226 @@
+"""Private set intersection: parties find the rows they share and show no other id, by Diffie-Hellman on a curve.
+
+Every id is hashed to a point of a group and multiplied by a secret of its party. Each party's points then go through
+all other parties, each of whom multiplies them by its own secret and shuffles them. In the end the points of one id are
+the same whoever had it, and nobody can tell which id a point stands for. The hub compares the lists, and marks travel
+back through the shuffles to their owners: shared, or not. Safe against parties that are curious but keep to the script;
+a party that makes up ids learns whether the others have them.
+"""
+
+from collections.abc import Iterator
+from math import ceil
+from typing import Any, Literal
+
+import numpy as np
+
+from laconic.align.group import POINT, check_points, hide_ids, multiply, new_secret, shared_points, shuffled
+from laconic.align.keeping import keep_shared, keys_of
+from laconic.core.align import Align
+from laconic.core.errors import DataError, PlanError, WireError
+from laconic.core.party import Party
+from laconic.core.peers import Peers
+from laconic.core.script import Step, step
+from laconic.core.values import Array
+from laconic.learn.progress import track
+
+_MEMORY = "psi"
+
+
+class PrivateMatch(Align, frozen=True):
+    """Rows that all parties share are found without showing the ids of any other.
+
+    The hub relays everything. It learns how many ids each party has and, from three parties on, how many ids each group
+    of parties shares, but not which. Whoever is to learn the intersection learns which of its own rows are in it.
+
+    Attributes:
+        test: share of the shared rows held out for the final score.
+        valid: share of the rest that methods may use to stop early.
+        learns: who learns which of its rows are shared: all parties, as training needs; the hub alone; or nobody, for
+            the count alone.
+        chunk: how many points one message carries; 32 bytes each.
+        threads: how many processors a party multiplies on; 0 for all it has.
+    """
+
+    test: float = 0.2
+    valid: float = 0.1
+    learns: Literal["all", "hub", "nobody"] = "all"
+    chunk: int = 32_768
+    threads: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse messages of nothing."""
+        if self.chunk < 1 or self.threads < 0:
+            raise ValueError(f"chunk must be 1 or more and threads 0 or more, not {self.chunk} and {self.threads}")
+
+    def match(self, hub: Party, peers: Peers, /) -> dict[str, Any]:
+        """Pass every party's points through all others, compare, and tell the owners."""
+        if self.learns == "hub" and not hub.data.rows:
+            raise PlanError("learns = 'hub' needs a hub with rows; this one is a server without any")
+        ring = _Ring(self, hub, peers)
+        sizes = ring.all(self.begin)
+        lists = ring.collect(self.show_points, sizes, "hiding ids")
+        for hop in range(1, len(ring.names)):
+            lists = ring.pass_on(lists, hop)
+        marks = dict(zip(lists, shared_points(list(lists.values())), strict=True))
+        shared = int(next(iter(marks.values())).sum())
+        seed = int(hub.rng.integers(2**31))
+        for name in {"all": ring.names, "hub": (hub.name,), "nobody": ()}[self.learns]:
+            if shared:
+                self._tell(ring, name, marks[name], seed)
+        ring.all(self.forget)
+        if not shared:
+            counts = ", ".join(f"{name} {size:,}" for name, size in sizes.items())
+            raise DataError(
+                f"no id is at every party (ids: {counts}). Check that the id columns mean the same and are written "
+                "alike: run `laconic doctor` at each party and compare what it says"
+            )
+        return {"shared": shared, "rows": sizes}
+
+    def confirm(self, hub: Party, peers: Peers, /) -> str:
+        """As for any match; but parties who may not learn which rows are shared cannot train on them."""
+        if self.learns != "all":
+            raise PlanError(f"training needs learns = 'all', not learns = {self.learns!r}, which is for counting first")
+        return super().confirm(hub, peers)
+
+    def _tell(self, ring: "_Ring", owner: str, marks: Array, seed: int) -> None:
+        """Bring marks on a party's points back through everyone's shuffle, last first, to the party itself."""
+        bits = np.packbits(marks)
+        for other in reversed(ring.others(owner)):
+            bits = ring.one(other, self.unshuffle, owner=owner, marks=bits)
+        ring.one(owner, self.keep_rows, marks=bits, seed=seed)
+
+    @step(takes=None, gives="how many ids it has")
+    def begin(self, party: Party) -> int:
+        """Draw a secret and an order."""
+        count = len(keys_of(party))
+        party.memory[_MEMORY] = {"secret": new_secret(), "order": shuffled(count), "from": {}}
+        return count
+
+    @step(takes=None, gives="its ids as points multiplied by a secret that only it knows, in random order")
+    def show_points(self, party: Party, part: int) -> Array:
+        """One chunk of its hidden ids."""
+        memory = party.memory[_MEMORY]
+        rows = memory["order"][self._part(part)]
+        return hide_ids(keys_of(party)[rows].tolist(), memory["secret"], self.threads)
+
+    @step(takes="another party's ids as points hidden by secrets; their number is how many ids it has", gives=None)
+    def take_points(self, party: Party, owner: str, points: Array) -> None:
+        """Multiply another party's points by its own secret too, and keep them until all are there."""
+        memory = party.memory[_MEMORY]
+        taken = memory["from"].setdefault(owner, {"parts": []})
+        taken["parts"].append(multiply(points, memory["secret"], self.threads))
+
+    @step(takes=None, gives="another party's points multiplied by its secret as well, and shuffled: the hub can count "
+          "how many ids groups of parties share, but not tell which")  # fmt: skip
+    def hand_on(self, party: Party, owner: str, part: int) -> Array:
+        """One chunk of another party's points, in an order that only this party knows."""
+        taken = party.memory[_MEMORY]["from"][owner]
+        if "order" not in taken:
+            points = np.concatenate(taken.pop("parts"))
+            taken["order"] = shuffled(len(points))
+            taken["points"] = points[taken["order"]]
+        chunk: Array = taken["points"][self._part(part)]
+        if (part + 1) * self.chunk >= len(taken["points"]):
+            del taken["points"]  # The last chunk; the order is still needed.
+        return chunk
+
+    @step(takes="for each of another party's points whether it is shared, one bit each, as shuffled here",
+          gives="the same bits as they were before it shuffled")  # fmt: skip
+    def unshuffle(self, party: Party, owner: str, marks: Array) -> Array:
+        """Put the bits back in the order in which the points came."""
+        order = party.memory[_MEMORY]["from"][owner]["order"]
+        before = np.empty(len(order), dtype=bool)
+        before[order] = _bits(marks, len(order))
+        return np.packbits(before)
+
+    @step(takes="for each of its points whether every party has it, one bit each", gives=None)
+    def keep_rows(self, party: Party, marks: Array, seed: int) -> None:
+        """Put the shared rows first, cut the same way at every party."""
+        order = party.memory[_MEMORY]["order"]
+        shared = np.sort(order[_bits(marks, len(order))]).astype(np.int64)
+        keep_shared(party, shared, seed, test=self.test, valid=self.valid)
+
+    @step(takes=None, gives=None)
+    def forget(self, party: Party) -> None:
+        """Throw the secret and the orders away."""
+        party.memory.pop(_MEMORY, None)
+
+    def _part(self, number: int) -> slice:
+        return slice(number * self.chunk, (number + 1) * self.chunk)
+
+
+class _Ring:
+    """The parties with rows, in a ring; the hub among them is asked without the wire, and everything goes by chunks."""
+
+    def __init__(self, script: PrivateMatch, hub: Party, peers: Peers) -> None:
+        self.names = ((hub.name,) if hub.data.rows else ()) + peers.names
+        self._script, self._hub, self._peers = script, hub, peers
+        if len(self.names) < 2:
+            raise DataError(f"rows are matched between two parties or more; only {', '.join(self.names)} has rows")
+
+    def others(self, owner: str) -> tuple[str, ...]:
+        """Whom the owner's points pass through, in order."""
+        at = self.names.index(owner)
+        return self.names[at + 1 :] + self.names[:at]
+
+    def all(self, question: Step) -> dict[str, Any]:
+        """Ask everybody the same."""
+        return self.each(question, {name: {} for name in self.names})
+
+    def one(self, name: str, question: Step, **payload: Any) -> Any:
+        """Ask one party."""
+        return self.each(question, {name: payload})[name]
+
+    def each(self, question: Step, payloads: dict[str, dict[str, Any]]) -> dict[str, Any]:
+        """Ask several parties at once, in one round."""
+        asked = {name: payload for name, payload in payloads.items() if name != self._hub.name}
+        answers = self._peers.ask_each(question, asked) if asked else {}
+        if self._hub.name in payloads:
+            answers[self._hub.name] = question(self._hub, **payloads[self._hub.name])
+        return {name: answers[name] for name in payloads}
+
+    def collect(self, question: Step, sizes: dict[str, int], what: str) -> dict[str, Array]:
+        """Everybody's points, chunk by chunk."""
+        lists = {name: np.empty((size, POINT), dtype=np.uint8) for name, size in sizes.items()}
+        for part, names in self._parts(sizes, what):
+            answers = self.each(question, {name: {"part": part} for name in names})
+            for name, points in answers.items():
+                self._put(lists[name], part, points, name)
+        return lists
+
+    def pass_on(self, lists: dict[str, Array], hop: int) -> dict[str, Array]:
+        """Send each list to the party `hop` places after its owner, and take it back multiplied and shuffled."""
+        sizes = {name: len(points) for name, points in lists.items()}
+        goes_to = {name: self.others(name)[hop - 1] for name in lists}
+        what = f"passing ids on ({hop} of {len(lists) - 1})"
+        for part, names in self._parts(sizes, what):
+            some = self._script._part(part)
+            self.each(
+                self._script.take_points,
+                {goes_to[name]: {"owner": name, "points": lists[name][some]} for name in names},
+            )
+        for part, names in self._parts(sizes, "taking them back"):
+            asked = {goes_to[name]: {"owner": name, "part": part} for name in names}
+            answers = self.each(self._script.hand_on, asked)
+            for name in names:
+                self._put(lists[name], part, answers[goes_to[name]], goes_to[name])
+        return lists
+
+    def _parts(self, sizes: dict[str, int], what: str) -> Iterator[tuple[int, list[str]]]:
+        """Each chunk's number, and the parties whose lists reach that far."""
+        chunk = self._script.chunk
+        for part in track(ceil(max(sizes.values()) / chunk), what):
+            yield part, [name for name, size in sizes.items() if part * chunk < size]
+
+    def _put(self, into: Array, part: int, points: Array, name: str) -> None:
+        check_points(points)
+        place = into[self._script._part(part)]
+        if len(points) != len(place):
+            raise WireError(f"{name} sent {len(points)} points where {len(place)} were due; start the match anew")
+        place[:] = points
+
+
+def _bits(packed: Array, count: int) -> Array:
+    if packed.dtype != np.uint8 or packed.shape != (ceil(count / 8),):
+        raise WireError(f"marks for {count} points are {ceil(count / 8)} bytes, not {packed.dtype} {packed.shape}")
+    return np.unpackbits(packed, count=count).astype(bool)

@@ -1,0 +1,90 @@
+"""Align: a script that makes the rows of all parties correspond, and can tell later whether they still do."""
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+
+from laconic.core.errors import DataError
+from laconic.core.party import Party
+from laconic.core.peers import Peers
+from laconic.core.script import Script, step
+from laconic.core.table import Table
+
+TOGETHER = ("train", "shared", "valid", "test")
+"""Cuts in which row i is the same person at every party."""
+
+_MEMORY = "alignment"
+
+
+class Align(Script, frozen=True):
+    """A script that makes the rows of all parties correspond before fitting."""
+
+    @abstractmethod
+    def match(self, hub: Party, peers: Peers, /) -> dict[str, Any]:
+        """Put the rows that all share in the same order everywhere, cut them alike, and count them."""
+
+    def confirm(self, hub: Party, peers: Peers, /) -> str:
+        """The fingerprint of the alignment, which must be the same at all parties and as it was when rows were matched.
+
+        A party that does not answer now is not compared; whether the run can do without it is the method's to say.
+
+        Raises:
+            DataError: a party holds other rows, or in another order, or its data changed; says which.
+        """
+        own = {hub.name: self.show_fingerprint(hub)} if hub.data.rows else {}
+        found: dict[str, str] = own | peers.tolerant.ask(self.show_fingerprint)
+        _refuse_differences(found)
+        return next(iter(found.values()), "")
+
+    @step(takes=None, gives="a digest of the ids of the shared rows, in order, which all who hold these rows know")
+    def show_fingerprint(self, party: Party) -> str:
+        """The digest, if the party's data is what it was when its rows were matched."""
+        noted = party.memory.get(_MEMORY)
+        if noted is None:
+            raise DataError(f"party {party.name!r}: its rows have not been matched yet; match them before fitting")
+        if noted["data"] != digest(party.data):
+            raise DataError(
+                f"party {party.name!r}: its data changed after its rows were matched (then {noted['data'][:8]}, now "
+                f"{digest(party.data)[:8]}); bring back the file as it was, or match the rows again"
+            )
+        return fingerprint(party.data)
+
+
+def note_alignment(party: Party) -> None:
+    """Remember what a party's data is now that its rows are matched, so that a change is noticed."""
+    party.memory[_MEMORY] = {"data": digest(party.data)}
+
+
+def fingerprint(table: Table) -> str:
+    """A digest of which rows are in the shared cuts, and in which order: equal at all parties that are aligned."""
+    whole = blake2b(digest_size=16, person=b"laconic rows")
+    for name in TOGETHER:
+        if name in table.cuts:
+            ids = table.keys[table.cuts[name]].tolist()
+            whole.update(f"{name} {len(ids)}\0".encode())
+            # One update for all: ids may be millions. A length before each, so that no two lists look alike.
+            whole.update("".join(f"{len(one)}:{one}" for one in ids).encode())
+    return whole.hexdigest()
+
+
+def digest(table: Table) -> str:
+    """A digest of everything a table holds; never leaves the party."""
+    whole = blake2b(digest_size=16, person=b"laconic table")
+    names = "\0".join(f"{column.name}\0{column.kind}\0{column.levels}" for column in table.columns)
+    whole.update(f"{table.raw.shape} {names} {fingerprint(table)}".encode())
+    for cells in (table.raw, table.y, *(table.cuts[name] for name in sorted(table.cuts))):
+        if cells is not None:
+            whole.update(np.ascontiguousarray(cells).reshape(-1).view(np.uint8).data)
+    return whole.hexdigest()
+
+
+def _refuse_differences(found: Mapping[str, str]) -> None:
+    if len(set(found.values())) > 1:
+        shown = ", ".join(f"{name} {one[:8]}" for name, one in found.items())
+        raise DataError(
+            f"the parties do not hold the same rows in the same order: their fingerprints are {shown}; "
+            "match the rows again, and do not change or sort the files after that"
+        )

@@ -1,0 +1,87 @@
+"""How a party describes its own data: where it is, which columns say who a row is about, what the others are."""
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from laconic.core.values import Settings
+
+ColumnKind: TypeAlias = Literal["numeric", "categorical", "date"]
+"""What a column is: `date` becomes days since 1970, and so a number."""
+
+DuplicateRule: TypeAlias = Literal["error", "first", "aggregate"]
+
+
+class IdRules(Settings, frozen=True, tag=False):
+    """How ids are written before they are compared; every party of a federation must use the same rules.
+
+    White space around an id is always dropped, and two ways in which Unicode writes one letter are made one.
+
+    Attributes:
+        case: `lower` makes AB1 and ab1 the same id.
+        spaces: `drop` also leaves out white space inside an id: "12 34" and 1234 become the same.
+        zeros: `drop` leaves out leading zeros of ids that are all digits: 007 and 7 become the same.
+        dates: how an id that is a date is written in this party's source; it becomes 2013-01-31, with T14:00 for a time
+            that is not midnight. `keep` leaves ids alone; `iso` reads 2013-01-31, `day_first` 31.01.2013 or 31/01/2013,
+            `month_first` 01/31/2013. Times with a zone become UTC.
+    """
+
+    case: Literal["keep", "lower"] = "keep"
+    spaces: Literal["trim", "drop"] = "trim"
+    zeros: Literal["keep", "drop"] = "keep"
+    dates: Literal["keep", "iso", "day_first", "month_first"] = "keep"
+
+
+class OwnData(Settings, frozen=True, tag=False):
+    """One party's data, as its `party.toml` describes it.
+
+    Attributes:
+        source: a CSV file (compressed or not), a Parquet file, a folder of Parquet files, or the URL of a database as
+            SQLAlchemy writes them, such as sqlite:///bank.db; ${NAME} in a URL is taken from the environment.
+        table: the table of a database to read; or give a query.
+        query: an SQL query that gives the rows; or name a table.
+        key: the column, or columns, that say who a row is about.
+        label: the column to predict; none for a party without labels.
+        task: what the label is; none to tell from its cells.
+        columns: what each column is; only columns named here are used. Empty uses all and tells kinds from the cells.
+        on_duplicate: what to do with rows of the same id: refuse them (error), keep the first, or make one of them
+            (aggregate: the mean of numbers and dates, the most frequent level; labels must agree).
+        ids: how ids are written before they are compared, for every column of the key.
+    """
+
+    source: str
+    key: str | tuple[str, ...]
+    table: str | None = None
+    query: str | None = None
+    label: str | None = None
+    task: Literal["binary", "multiclass", "regression"] | None = None
+    columns: dict[str, ColumnKind] = msgspec.field(default_factory=dict)
+    on_duplicate: DuplicateRule = "error"
+    ids: IdRules = IdRules()
+
+    def __post_init__(self) -> None:
+        """Refuse data that is named twice or not at all."""
+        if not self.keys or not all(self.keys):
+            raise ValueError("key must name the column, or columns, that say who a row is about")
+        if len(set(self.keys)) < len(self.keys):
+            raise ValueError(f"key names a column twice: {', '.join(self.keys)}")
+        if self.in_database and (self.table is None) == (self.query is None):
+            raise ValueError("a database needs table (its name) or query (an SQL text), one of the two")
+        if not self.in_database and (self.table or self.query):
+            raise ValueError(f"table and query are for databases, but source is the file {self.source}")
+        for role, names in (("key", self.keys), ("label", (self.label,))):
+            both = [name for name in names if name in self.columns]
+            if both:
+                raise ValueError(f"the column {both[0]!r} is the {role} and also listed in columns; leave it out there")
+        if self.label in self.keys:
+            raise ValueError(f"the column {self.label!r} is both key and label; a row's id cannot be predicted")
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The columns of the key, in order."""
+        return (self.key,) if isinstance(self.key, str) else self.key
+
+    @property
+    def in_database(self) -> bool:
+        """Whether the source is the URL of a database rather than a file."""
+        return "://" in self.source

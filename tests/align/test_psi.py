@@ -1,0 +1,197 @@
+"""Private set intersection: the same rows as an exact match, and nothing but points, counts and marks on the wire."""
+
+from contextlib import contextmanager
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from laconic.align.exact import ExactMatch
+from laconic.align.group import are_points, hide_ids, multiply, new_secret, shared_points
+from laconic.align.psi import PrivateMatch
+from laconic.core.errors import DataError, PlanError, WireError
+from laconic.core.log import WireLog
+from laconic.core.party import Party
+from laconic.core.peers import Peers
+from laconic.core.wire import decode, decode_question
+from laconic.data.frames import from_frames
+from laconic.methods.baselines.linear import Linear
+from laconic.runtime.inprocess import InProcess
+from laconic.runtime.processes import Processes
+from laconic.simulation import simulate
+
+
+class Recorder:
+    """The in-process runtime, with every blob kept."""
+
+    def __init__(self):
+        self.questions, self.answers = [], []
+
+    @contextmanager
+    def open(self, parties):
+        with InProcess().open(parties) as carrier:
+            self.carrier = carrier
+            yield SimpleNamespace(names=carrier.names, carry=self.carry, ledgers=carrier.ledgers)
+
+    def carry(self, script, blobs, deadline):
+        for name, reply in self.carrier.carry(script, blobs, deadline):
+            self.questions.append(blobs[name])
+            self.answers.append(reply)
+            yield name, reply
+
+
+def frames(parties=("bank", "shop"), rows=120, start=0):
+    rng = np.random.default_rng(1)
+    made = {}
+    for number, name in enumerate(parties):
+        ids = [f"person {one}" for one in rng.permutation(np.arange(rows) + start + 20 * number)]
+        made[name] = pd.DataFrame({"id": ids, f"of {name}": rng.normal(size=rows)})
+    made["bank"]["left"] = rng.integers(2, size=rows)
+    return made
+
+
+def federation(**settings):
+    return from_frames(frames(**settings), id="id", label="left")
+
+
+def match(align, made, runtime=None):
+    """Only the matching, and the parties as it leaves them."""
+    parties = {name: Party(name, table, 0) for name, table in made.tables.items()}
+    hub = parties.pop(made.hub)
+    with (runtime or InProcess()).open(tuple(parties.values())) as carrier:
+        log = WireLog()
+        log.phase = "align"
+        peers = Peers(align, hub, carrier, log, carrier.names)
+        return align.match(hub, peers), {hub.name: hub} | parties, log
+
+
+@pytest.mark.parametrize("parties", [("bank", "shop"), ("bank", "shop", "insurer"), ("shop", "bank", "a", "b")])
+def test_private_and_exact_matching_keep_the_same_rows_in_the_same_order(parties):
+    made = federation(parties=parties)
+    (exact, plain, _), (private, hidden, _) = match(ExactMatch(), made), match(PrivateMatch(chunk=50), made)
+    assert private == {key: exact[key] for key in ("shared", "rows")}
+    assert private["shared"] == 120 - 20 * (len(parties) - 1)
+    for name in parties:
+        for cut in ("train", "valid", "test", "shared", "own"):
+            ours, theirs = hidden[name].data, plain[name].data
+            assert ours.keys[ours.cut(cut)].tolist() == theirs.keys[theirs.cut(cut)].tolist()
+
+
+def test_nothing_but_points_counts_and_marks_crosses_the_wire():
+    made = federation(parties=("bank", "shop", "insurer"))
+    recorder = Recorder()
+    match(PrivateMatch(chunk=64), made, recorder)
+    crossed = [*(decode_question(one).payload for one in recorder.questions), *map(decode, recorder.answers)]
+    assert len(crossed) > 20
+    seen = {"points": 0, "marks": 0, "counts": 0}
+    for value in crossed:
+        for inner in value.values() if isinstance(value, dict) else [value]:
+            if isinstance(inner, np.ndarray) and inner.ndim == 2:
+                assert are_points(inner)
+                seen["points"] += len(inner)
+            elif isinstance(inner, np.ndarray):
+                assert inner.dtype == np.uint8
+                assert inner.shape == (15,)  # One bit for each of 120 points.
+                seen["marks"] += 1
+            elif isinstance(inner, str):
+                assert inner in made.names  # Whose points these are.
+            else:
+                assert inner is None or isinstance(inner, int)
+                seen["counts"] += inner is not None
+    # Each of 3 lists crosses once from its owner, twice to and twice from another, but for those steps at the hub.
+    assert seen["points"] == 120 * (2 + 4 + 4)
+    assert seen["marks"] == 4 * 2 + 2
+    assert seen["counts"] > 0
+
+
+def test_the_ids_themselves_appear_in_no_blob():
+    made = federation()
+    recorder = Recorder()
+    match(PrivateMatch(chunk=64), made, recorder)
+    blobs = b"".join((*recorder.questions, *recorder.answers))
+    assert not any(f"person {number}".encode() in blobs for number in range(140))
+
+
+def test_two_runs_show_other_points_of_the_same_ids():
+    ids = ["a", "b", "c"]
+    first, second = hide_ids(ids, new_secret()), hide_ids(ids, new_secret())
+    assert not np.isin(first.view("S32"), second.view("S32")).any()
+
+
+def test_secrets_apply_in_either_order():
+    one, other = new_secret(), new_secret()
+    ids = [str(number) for number in range(40)]
+    assert np.array_equal(multiply(hide_ids(ids, one), other), multiply(hide_ids(ids, other, threads=1), one))
+
+
+def test_sizes_are_in_the_ledger_and_so_is_what_the_hub_can_count():
+    result = simulate(Linear(), federation(parties=("bank", "shop", "insurer")), align=PrivateMatch())
+    words = " / ".join(release.words for release in result.releases if release.phase == "align")
+    assert "how many ids it has" in words
+    assert "count how many ids groups of parties share" in words
+    assert "in the clear" not in words
+
+
+def test_matching_gives_the_same_run_with_parties_apart():
+    made = federation()
+    apart = simulate(Linear(), made, align=PrivateMatch(chunk=100), runtime=Processes())
+    together = simulate(Linear(), made, align=PrivateMatch(chunk=100))
+    plain = simulate(Linear(), made, align=ExactMatch())
+    assert apart.predictions == together.predictions == plain.predictions
+    assert apart.align.bytes == together.align.bytes
+    assert apart.data["fingerprint"] == plain.data["fingerprint"]
+
+
+def test_secrets_are_forgotten_when_rows_are_matched():
+    _, parties, _ = match(PrivateMatch(), federation())
+    assert all("psi" not in party.memory for party in parties.values())
+
+
+def test_only_the_hub_learns_if_so_set():
+    counts, parties, _ = match(PrivateMatch(learns="hub"), federation())
+    assert counts["shared"] == 100
+    assert len(parties["bank"].data.cut("shared")) == 100
+    assert "shared" not in parties["shop"].data.cuts
+
+
+def test_nobody_learns_more_than_the_count_if_so_set():
+    counts, parties, log = match(PrivateMatch(learns="nobody"), federation())
+    assert counts["shared"] == 100
+    assert not any(party.data.cuts for party in parties.values())
+    assert not any(crossing.step in ("keep_rows", "unshuffle") for crossing in log.crossings)
+
+
+def test_training_needs_all_to_learn():
+    with pytest.raises(PlanError, match="learns = 'nobody'"):
+        simulate(Linear(), federation(), align=PrivateMatch(learns="nobody"))
+
+
+def test_no_shared_id_says_what_to_check():
+    made = frames()
+    made["shop"]["id"] = [f"nobody {number}" for number in range(120)]
+    with pytest.raises(DataError, match=r"no id is at every party \(ids: bank 120, shop 120\).*laconic doctor"):
+        simulate(Linear(), from_frames(made, id="id", label="left"), align=PrivateMatch())
+
+
+def test_what_is_no_point_is_refused():
+    with pytest.raises(WireError, match="not points"):
+        multiply(np.full((1, 32), 255, dtype=np.uint8), new_secret())
+    with pytest.raises(WireError, match="rows of 32 bytes"):
+        multiply(np.zeros((1, 31), dtype=np.uint8), new_secret())
+
+
+def test_a_list_with_the_same_point_twice_is_refused():
+    points = hide_ids(["a", "b"], new_secret())
+    with pytest.raises(WireError, match="same point twice"):
+        shared_points([points, points[[0, 0]]])
+
+
+def test_the_binding_leaves_no_library_file_behind(tmp_path, monkeypatch):
+    import subprocess
+    import sys
+
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    code = "from laconic.align.group import new_secret; new_secret()"
+    subprocess.run([sys.executable, "-c", code], check=True)
+    assert not list(tmp_path.iterdir())
