@@ -38,6 +38,26 @@ class BudgetSpent(LaconicError):
     """A run would pass its limit of bytes; what was learnt so far is kept."""
 
 
+class Waiting(LaconicError):
+    """The run stops here with questions open; start it again when their answers are in, and it goes on."""
+
+    def __init__(self, names: tuple[str, ...], step: str) -> None:
+        self.names = names
+        self.step = step
+        super().__init__(
+            f"waiting for the answers of {' and '.join(names)} to the question `{step}`; start the run again when they "
+            "are in, and it goes on from its journal"
+        )
+
+
+class TornFile(LaconicError):
+    """A file does not fit its checksum: a crash or a bad disk tore it."""
+
+
+class JournalError(LaconicError):
+    """A journal cannot be used for this run; says why and what to do."""
+
+
 class ContractBroken(LaconicError):
     """A method does not keep the contract; `check_method` says which clause and what it saw."""
 

@@ -36,6 +36,14 @@ class Question(msgspec.Struct, frozen=True, array_like=True):
     payload: dict[str, Any]
 
 
+class Heading(msgspec.Struct, frozen=True, array_like=True):
+    """A question without what the step is given: enough to know which question it is."""
+
+    step: str
+    phase: str
+    round: int
+
+
 def encode(value: object) -> bytes:
     """Write arrays, numbers, text, bytes, lists and dicts; anything else is a `WireError`."""
     try:
@@ -53,6 +61,12 @@ def decode_question(blob: bytes, limits: Limits = Limits()) -> Question:  # noqa
     """Read a question; a blob of any other form is a `WireError`."""
     question: Question = _read(_question_decoder, blob, limits)
     return question
+
+
+def read_heading(blob: bytes, limits: Limits = Limits()) -> Heading:  # noqa: B008 (frozen)
+    """Which question a blob asks, without building what it brings."""
+    heading: Heading = _read(_heading_decoder, blob, limits)
+    return heading
 
 
 def describe(value: object) -> str:
@@ -112,6 +126,7 @@ def _unpack(code: int, data: memoryview) -> Array:
 _encoder = msgspec.msgpack.Encoder(enc_hook=_pack)
 _any_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(ext_hook=_unpack)
 _question_decoder = msgspec.msgpack.Decoder(Question, ext_hook=_unpack)
+_heading_decoder = msgspec.msgpack.Decoder(Heading, ext_hook=_unpack)
 
 # For each first byte of msgpack with a length after it: how wide that length is, and what it counts.
 _FIXED = {0xC0: 0, 0xC2: 0, 0xC3: 0, 0xCA: 4, 0xCB: 8, 0xCC: 1, 0xCD: 2, 0xCE: 4, 0xCF: 8}

@@ -11,9 +11,10 @@ from laconic.methods import AnyMethod
 from laconic.privacy.accountants import AnyAccountant, Pld
 from laconic.runtime.forked import Forked
 from laconic.runtime.inprocess import InProcess
+from laconic.runtime.journal import Journalled
 from laconic.runtime.processes import Processes
 
-AnyRuntime: TypeAlias = InProcess | Processes | Forked
+AnyRuntime: TypeAlias = InProcess | Processes | Forked | Journalled
 
 
 class DataPlan(Settings, frozen=True, tag=False):

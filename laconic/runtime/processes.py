@@ -2,11 +2,12 @@
 
 import os
 import selectors
+import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import monotonic
 from typing import IO, Any
@@ -17,7 +18,9 @@ from laconic.core.party import Party
 from laconic.core.script import Script
 from laconic.core.values import Settings
 from laconic.core.wire import Limits, decode, encode
-from laconic.runtime.serve import load_party, name_script, read_frame, save_party, write_frame
+from laconic.runtime.memory import PartyFolder
+from laconic.runtime.naming import name_script
+from laconic.runtime.serve import read_frame, write_frame
 
 _REPLY = Limits(bytes=2**40)
 _idle: list["subprocess.Popen[bytes]"] = []
@@ -31,10 +34,13 @@ class Processes(Settings, frozen=True):
         deadline: seconds to wait for the answers to one question; None waits for ever. A party that is late is
             stopped, and keeps the memory that it had before the question.
         threads: processor threads for each party.
+        folder: where each party keeps its memory, so that it is there after a crash; none for a place that is gone
+            when the run ends. `Journalled` sets it.
     """
 
     deadline: float | None = None
     threads: int = 1
+    folder: str | None = None
 
     def __post_init__(self) -> None:
         if self.deadline is not None and self.deadline <= 0:
@@ -43,8 +49,8 @@ class Processes(Settings, frozen=True):
     @contextmanager
     def open(self, parties: tuple[Party, ...]) -> Iterator["_Pipes"]:
         """Start or reuse a process for each party; stop using them when the block ends."""
-        with tempfile.TemporaryDirectory(prefix="laconic-") as folder:
-            pipes = _Pipes(parties, Path(folder), self)
+        with _place(self.folder) as folder:
+            pipes = _Pipes(parties, folder, self)
             try:
                 yield pipes
             except BaseException:
@@ -56,11 +62,13 @@ class Processes(Settings, frozen=True):
 class _Pipes:
     def __init__(self, parties: tuple[Party, ...], folder: Path, settings: Processes) -> None:
         self._settings = settings
-        self._folders = {party.name: folder / str(number) for number, party in enumerate(parties)}
+        durable = settings.folder is not None
+        self._folders = {
+            party.name: PartyFolder(folder / str(number), durable=durable) for number, party in enumerate(parties)
+        }
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         for party in parties:
-            self._folders[party.name].mkdir()
-            save_party(self._folders[party.name], party, with_data=True)
+            self._folders[party.name].begin(party)
         self._start_missing()
 
     @property
@@ -74,14 +82,17 @@ class _Pipes:
                             "put it in a module of its own")  # fmt: skip
         self._start_missing()
         for name, blob in blobs.items():
-            write_frame(_input(self._processes[name]), encode(self._request(name, named, blob)))
+            try:
+                write_frame(_input(self._processes[name]), encode(self._request(name, named, blob)))
+            except BrokenPipeError as problem:
+                raise StepError(f"the process of {name} ended; start the run again") from problem
         replies = self._wait(set(blobs), self._settings.deadline if deadline is None else deadline)
         # Answers come in the wrong order on purpose: no method may lean on the order of arrival.
         for name in reversed([name for name in blobs if name in replies]):
             yield name, _unwrap(name, replies[name])
 
     def ledgers(self) -> dict[str, Ledger]:
-        return {name: load_party(folder).ledger for name, folder in self._folders.items()}
+        return {name: folder.load().ledger for name, folder in self._folders.items()}
 
     def release(self) -> None:
         """Let later runs use the processes."""
@@ -90,11 +101,17 @@ class _Pipes:
     def stop(self) -> None:
         """End the processes."""
         for process in self._processes.values():
-            process.kill()
+            _kill(process)
 
     def _request(self, name: str, named: dict[str, str], blob: bytes) -> dict[str, Any]:
-        folder, threads = str(self._folders[name]), self._settings.threads
-        return {"folder": folder, "script": named, "blob": blob, "path": list(sys.path), "threads": threads}
+        return {
+            "folder": str(self._folders[name].folder),
+            "durable": self._settings.folder is not None,
+            "script": named,
+            "blob": blob,
+            "path": list(sys.path),
+            "threads": self._settings.threads,
+        }
 
     def _start_missing(self) -> None:
         """Give every party a process that is ready, so that starting one is not charged to a deadline."""
@@ -120,8 +137,18 @@ class _Pipes:
                     selector.unregister(key.fileobj)
                     replies[key.data] = {"error": "its process ended"} if blob is None else decode(blob, _REPLY)
         for name in waiting - set(replies):
-            self._processes.pop(name).kill()
+            _kill(self._processes.pop(name))
         return replies
+
+
+@contextmanager
+def _place(folder: str | None) -> Iterator[Path]:
+    """Where the parties' memories are: where they stay, or where they go with the run."""
+    if folder is not None:
+        yield Path(folder)
+        return
+    with tempfile.TemporaryDirectory(prefix="laconic-") as passing:
+        yield Path(passing)
 
 
 def _start() -> "subprocess.Popen[bytes]":
@@ -132,7 +159,15 @@ def _start() -> "subprocess.Popen[bytes]":
         stdout=subprocess.PIPE,
         env=environment,
         bufsize=0,
+        process_group=0,
     )
+
+
+def _kill(process: "subprocess.Popen[bytes]") -> None:
+    """End a party's process together with the child that answers for it, which would write to memory later."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
 
 
 def _input(process: "subprocess.Popen[bytes]") -> IO[bytes]:

@@ -12,17 +12,10 @@ import traceback
 from pathlib import Path
 from typing import IO, Any
 
-import msgspec
-
 from laconic.core.errors import LaconicError
-from laconic.core.ledger import Entry, Ledger
-from laconic.core.party import Party
-from laconic.core.script import Script, answer
-from laconic.core.table import Table
-from laconic.core.wire import Limits, decode, encode
-
-_OWN = Limits(bytes=2**40, items=10_000_000, depth=64)
-"""Limits for what this machine itself wrote."""
+from laconic.core.wire import decode, encode
+from laconic.runtime.memory import OWN, PartyFolder
+from laconic.runtime.naming import find_script
 
 
 def write_frame(stream: IO[bytes], blob: bytes) -> None:
@@ -39,40 +32,6 @@ def read_frame(stream: IO[bytes]) -> bytes | None:
     return None if head is None else _read_exactly(stream, struct.unpack("<Q", head)[0])
 
 
-def save_party(folder: Path, party: Party, *, with_data: bool) -> None:
-    """Write a party's memory and ledger, and its rows if they changed, each whole or not at all."""
-    entries = msgspec.to_builtins(party.ledger.entries)
-    state = {"name": party.name, "seed": party.seed, "memory": party.memory, "ledger": list(entries)}
-    _write_whole(folder / "memory", encode(state))
-    if with_data:
-        _write_whole(folder / "table", encode(party.data.to_plain()))
-
-
-def load_party(folder: Path) -> Party:
-    """Read a party back as `save_party` wrote it."""
-    state = decode((folder / "memory").read_bytes(), _OWN)
-    table = Table.from_plain(decode((folder / "table").read_bytes(), _OWN))
-    ledger = Ledger(tuple(msgspec.convert(state["ledger"], list[Entry])))
-    return Party(state["name"], table, state["seed"], state["memory"], ledger)
-
-
-def name_script(script: Script) -> dict[str, str]:
-    """How another process finds a script: where its class is, and its settings as text."""
-    kind = type(script)
-    return {"module": kind.__module__, "class": kind.__qualname__, "settings": msgspec.json.encode(script).decode()}
-
-
-def find_script(named: dict[str, str]) -> Script:
-    """Build a script from its name; its class must be importable by this process."""
-    found: Any = importlib.import_module(named["module"])
-    for part in named["class"].split("."):
-        found = getattr(found, part)
-    if not issubclass(found, Script):
-        raise TypeError(f"{named['class']} is not a script")
-    script: Script = msgspec.json.decode(named["settings"], type=found)
-    return script
-
-
 def main() -> None:
     """Serve until standard input ends."""
     requests, replies = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
@@ -82,7 +41,7 @@ def main() -> None:
     while (blob := read_frame(requests)) is not None:
         child = os.fork()
         if child == 0:
-            write_frame(replies, encode(_reply(decode(blob, _OWN))))
+            write_frame(replies, encode(_reply(decode(blob, OWN))))
             os._exit(0)
         _, status = os.waitpid(child, 0)
         if status != 0:
@@ -90,7 +49,7 @@ def main() -> None:
 
 
 def _reply(request: dict[str, Any]) -> dict[str, Any]:
-    folder = Path(request["folder"])
+    folder = PartyFolder(Path(request["folder"]), durable=request["durable"])
     sys.path[:] = request["path"]
     try:
         return {"answer": _answer(request, folder)}
@@ -100,17 +59,13 @@ def _reply(request: dict[str, Any]) -> dict[str, Any]:
         return {"error": str(problem), "kind": kind, "trace": traceback.format_exc()}
 
 
-def _answer(request: dict[str, Any], folder: Path) -> bytes:
+def _answer(request: dict[str, Any], folder: PartyFolder) -> bytes:
     import torch
     from threadpoolctl import threadpool_limits
 
     torch.set_num_threads(request["threads"])
     with threadpool_limits(request["threads"]):
-        party = load_party(folder)
-        table = party.data
-        reply = answer(find_script(request["script"]), party, request["blob"])
-        save_party(folder, party, with_data=party.data is not table)
-    return reply
+        return folder.answer(find_script(request["script"]), request["blob"])
 
 
 def _read_exactly(stream: IO[bytes], count: int) -> bytes | None:
@@ -122,12 +77,6 @@ def _read_exactly(stream: IO[bytes], count: int) -> bytes | None:
             return None
         parts += part
     return bytes(parts)
-
-
-def _write_whole(path: Path, blob: bytes) -> None:
-    part = path.with_suffix(".part")
-    part.write_bytes(blob)
-    part.replace(path)
 
 
 if __name__ == "__main__":
