@@ -7,7 +7,9 @@ times depends on nobody's rows, and the real hub will ask just that. The first t
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import takewhile
 
+import msgspec
 import numpy as np
 
 from laconic.core.align import Align
@@ -23,6 +25,7 @@ from laconic.core.script import Script
 from laconic.core.table import Table
 from laconic.core.task import Task
 from laconic.core.values import Array, Rng
+from laconic.core.wire import read_heading
 from laconic.data.splits import split
 from laconic.envelope.content import Asked
 from laconic.runtime.inprocess import InProcess
@@ -32,6 +35,8 @@ SERVER = "server"
 """What a hub without rows is called."""
 
 _SIZES = (64, 97)
+_FIRST = (1, 3)
+"""So many questions are heard first: if they differ already, the rest need not be played."""
 _CLASSES = {"binary": (2, 2), "multiclass": (3, 5), "regression": (0, 0)}
 
 
@@ -46,6 +51,29 @@ class Foretold:
 
     script: Asked
     blob: bytes
+
+
+class Due(msgspec.Struct, frozen=True, array_like=True):
+    """A question that will come; its blob is None if it depends on somebody's rows."""
+
+    script: Asked
+    step: str
+    phase: str
+    round: int
+    blob: bytes | None
+
+
+def following(timetable: tuple[Due, ...], question: bytes) -> tuple[Foretold, ...]:
+    """The questions after a given one that can be answered with it, as they wait for nothing else."""
+    heading = read_heading(question)
+    asked = (heading.step, heading.phase, heading.round)
+    places = [at for at, due in enumerate(timetable) if (due.step, due.phase, due.round) == asked]
+    # How often rows are passed around until they are matched depends on how many there are.
+    if not places or heading.phase == "align":
+        return ()
+    rest = timetable[places[0] + 1 :]
+    known = takewhile(lambda due: due.blob is not None, rest)
+    return tuple(Foretold(due.script, due.blob or b"") for due in known)
 
 
 @dataclass(frozen=True)
@@ -76,9 +104,24 @@ class Rehearsal:
 
     def questions(self, name: str) -> tuple[Foretold, ...]:
         """What `name` will be asked by the whole run, up to the first question that depends on somebody's rows."""
-        if not _equal_starts(*(self._play(name, number, most=1) for number in (0, 1))):
-            return ()
+        for most in _FIRST:
+            heard = [self._play(name, number, most) for number in (0, 1)]
+            same = _equal_starts(*heard)
+            if len(same) < most:
+                return same
         return _equal_starts(*(self._play(name, number) for number in (0, 1)))
+
+    def timetable(self, name: str) -> tuple[Due, ...]:
+        """All that `name` will be asked, as far as both times agree on what comes when."""
+        one, other = (self._play(name, number) for number in (0, 1))
+        due: list[Due] = []
+        for first, second in zip(one, other, strict=False):
+            heading = read_heading(first.blob)
+            if heading != read_heading(second.blob):
+                break
+            known = first.blob if first == second else None
+            due.append(Due(first.script, heading.step, heading.phase, heading.round, known))
+        return tuple(due) if len(one) == len(other) else ()
 
     def predictions(self, name: str, phase: str, rows: str) -> tuple[Foretold, ...]:
         """What `name` will be asked when the fitted model predicts a cut, in a phase of its own."""

@@ -7,6 +7,7 @@ import msgspec
 import numpy as np
 
 from laconic.align.exact import ExactMatch
+from laconic.core.align import Align
 from laconic.core.errors import PlanError
 from laconic.core.result import Result
 from laconic.core.task import Task
@@ -43,14 +44,19 @@ def execute(plan: Plan, *, listener: Listener | None = None) -> Result:
         federation,
         seed=plan.seed,
         runtime=plan.runtime,
-        align=ExactMatch(test=plan.data.test, valid=plan.data.valid),
+        align=align_of(plan),
         max_bytes=inf if plan.budget.max_bytes is None else plan.budget.max_bytes,
         look_every=plan.look_every,
         listener=listener,
     )
     # What was asked for goes beside what was found, so that a result alone is enough to run it again.
     result = msgspec.structs.replace(result, data=result.data | {"plan": msgspec.to_builtins(plan.data)})
-    return _priced(result, plan)
+    return priced(result, plan)
+
+
+def align_of(plan: Plan) -> Align:
+    """How the plan matches rows that do not correspond yet."""
+    return plan.align or ExactMatch(test=plan.data.test, valid=plan.data.valid)
 
 
 def _with_cut(plan: Plan) -> DataPlan:
@@ -74,7 +80,7 @@ def federation_of(data: DataPlan, seed: int) -> Federation:
     return deal(dataset, cut, hub=hub, overlap=data.overlap, seed=seed, test=data.test, valid=data.valid)
 
 
-def _priced(result: Result, plan: Plan) -> Result:
+def priced(result: Result, plan: Plan) -> Result:
     """The result with the price of its noise, if any of it has one."""
     if not any(release.noise is not None and release.noise.multiplier is not None for release in result.releases):
         return result

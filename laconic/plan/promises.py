@@ -27,6 +27,13 @@ class Keeper(Protocol):
 
 def keep_budget(plan: Plan, federation: Federation) -> AnyMethod:
     """The plan's method, with noise that keeps its budget if it promises an epsilon."""
+    if plan.budget.epsilon is None or not isinstance(plan.method, Keeper):
+        return plan.method
+    return keep_budget_of(plan, least_rows(plan, federation), federation.hub, federation.peers)
+
+
+def keep_budget_of(plan: Plan, rows: int, hub: str, guests: tuple[str, ...]) -> AnyMethod:
+    """The same for so many training rows and these parties, where their tables are not at hand."""
     budget = plan.budget
     if budget.epsilon is None or not isinstance(plan.method, Keeper):
         return plan.method
@@ -35,7 +42,7 @@ def keep_budget(plan: Plan, federation: Federation) -> AnyMethod:
             "look_every asks for held-out rows again and again, which budget.epsilon does not cover; leave out one"
         )
     wanted = PrivacyBudget(epsilon=budget.epsilon, delta=budget.delta, split=budget.split, accountant=budget.accountant)
-    return plan.method.within(wanted, least_rows(plan, federation), federation.hub, federation.peers)
+    return plan.method.within(wanted, rows, hub, guests)
 
 
 def least_rows(plan: Plan, federation: Federation) -> int:

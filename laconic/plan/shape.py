@@ -4,6 +4,9 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from laconic.align.agreed import AgreedIds
+from laconic.align.exact import ExactMatch
+from laconic.align.psi import PrivateMatch
 from laconic.core.values import Settings
 from laconic.data.horizontal import RowCut
 from laconic.data.vertical import Cut
@@ -14,6 +17,7 @@ from laconic.runtime.inprocess import InProcess
 from laconic.runtime.journal import Journalled
 from laconic.runtime.processes import Processes
 
+AnyAlign: TypeAlias = ExactMatch | PrivateMatch | AgreedIds
 AnyRuntime: TypeAlias = InProcess | Processes | Forked | Journalled
 
 
@@ -105,6 +109,7 @@ class Plan(Settings, frozen=True, tag=False):
         seed: all chance comes from it, and so does which rows are held out.
         look_every: score the model after every so many turns of fitting; none scores it at the end only.
         budget: limits that the run must keep.
+        align: how the rows of files are matched; none compares ids in the clear, cut as `data` says.
         runtime: where the parties are.
     """
 
@@ -113,6 +118,7 @@ class Plan(Settings, frozen=True, tag=False):
     seed: int = 0
     look_every: int | None = None
     budget: Budget = Budget()
+    align: AnyAlign | None = None
     runtime: AnyRuntime = InProcess()
 
     def __post_init__(self) -> None:
