@@ -6,16 +6,12 @@ from typing import TYPE_CHECKING
 
 from laconic.core.errors import DataError
 from laconic.core.task import Task
+from laconic.data.batches import MISSING, PARQUET
 from laconic.data.federation import Federation
 from laconic.data.frames import Kinds, from_frames
 
 if TYPE_CHECKING:
     from pandas import DataFrame
-
-MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "#N/A")
-"""Cells of a CSV file that count as missing, except among ids, where only an empty cell does."""
-
-_PARQUET = (".parquet", ".pq")
 
 
 def from_files(
@@ -66,13 +62,13 @@ def read_file(path: Path, id_name: str) -> "DataFrame":
     if path.stat().st_size == 0:
         raise DataError(f"the file {path} is empty; it needs a line of column names and at least two rows")
     try:
-        if path.suffix in _PARQUET:
+        if path.suffix in PARQUET:
             return pandas.read_parquet(path)
         names = pandas.read_csv(path, nrows=0, skipinitialspace=True).columns
         gaps = {name: MISSING for name in names if name != id_name}
         return pandas.read_csv(path, dtype={id_name: str}, na_values=gaps, keep_default_na=False, skipinitialspace=True)
     except (ValueError, OSError) as problem:
-        kind = "Parquet" if path.suffix in _PARQUET else "CSV"
+        kind = "Parquet" if path.suffix in PARQUET else "CSV"
         raise DataError(f"the file {path} cannot be read as {kind}: {problem}; export it again") from problem
 
 

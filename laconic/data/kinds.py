@@ -36,8 +36,13 @@ def guess_kind(series: "Series", party: str) -> Literal["numeric", "categorical"
     return "categorical"
 
 
-def as_numbers(series: "Series", party: str) -> Array:
+def as_numbers(series: "Series", party: str, before: int = 0) -> Array:
     """The cells as float64, NaN where missing; dates as days since 1970.
+
+    Args:
+        series: the cells, or some of them.
+        party: whose they are, for errors.
+        before: how many rows came before these, for errors.
 
     Raises:
         DataError: a cell is not a number; says which.
@@ -45,13 +50,18 @@ def as_numbers(series: "Series", party: str) -> Array:
     from pandas.api import types
 
     if types.is_datetime64_any_dtype(series.dtype):
-        days = series.dt.tz_localize(None).to_numpy(dtype="datetime64[ns]")
-        numbers = days.astype(np.int64) / (24 * 3600 * 1e9)
-        return np.where(np.isnat(days), np.nan, numbers)
+        return days_since_1970(series)
     if types.is_numeric_dtype(series.dtype):
         return series.to_numpy(dtype=np.float64, na_value=np.nan)
-    _refuse_text(series, party)
+    _refuse_text(series, party, before)
     return _numbers(_text(series)).to_numpy(dtype=np.float64, na_value=np.nan)
+
+
+def days_since_1970(series: "Series") -> Array:
+    """Moments as numbers of days, NaN where missing."""
+    days = series.dt.tz_localize(None).to_numpy(dtype="datetime64[ns]")
+    numbers = days.astype(np.int64) / (24 * 3600 * 1e9)
+    return np.where(np.isnat(days), np.nan, numbers)
 
 
 def _text(series: "Series") -> "Series":
@@ -65,13 +75,13 @@ def _numbers(text: "Series") -> "Series":
     return pandas.to_numeric(text, errors="coerce")
 
 
-def _refuse_text(series: "Series", party: str) -> None:
+def _refuse_text(series: "Series", party: str, before: int = 0) -> None:
     text = _text(series)
     stray = (text.notna() & _numbers(text).isna()).to_numpy(dtype=bool)
     if stray.any():
         row = int(stray.argmax())
         raise DataError(
-            f"party {party!r}, column {series.name!r}: found {text.iloc[row]!r} in row {row + 1} among numbers "
-            f"({int(stray.sum())} such cells of {len(text)}); correct the cell, leave it empty if it is missing, "
-            f"or say kinds={{{series.name!r}: 'categorical'}} if the column holds names"
+            f"party {party!r}, column {series.name!r}: found {text.iloc[row]!r} in row {before + row + 1} among "
+            f"numbers ({int(stray.sum())} such cells of {len(text)}); correct the cell, leave it empty if it is "
+            f"missing, or say kinds={{{series.name!r}: 'categorical'}} (data.columns in a party file) if it holds names"
         )

@@ -46,6 +46,7 @@ class OwnData(Settings, frozen=True, tag=False):
         columns: what each column is; only columns named here are used. Empty uses all and tells kinds from the cells.
         on_duplicate: what to do with rows of the same id: refuse them (error), keep the first, or make one of them
             (aggregate: the mean of numbers and dates, the most frequent level; labels must agree).
+        on_empty: what to do with rows without an id: refuse them (error), or leave them out (drop).
         ids: how ids are written before they are compared, for every column of the key.
     """
 
@@ -57,6 +58,7 @@ class OwnData(Settings, frozen=True, tag=False):
     task: Literal["binary", "multiclass", "regression"] | None = None
     columns: dict[str, ColumnKind] = msgspec.field(default_factory=dict)
     on_duplicate: DuplicateRule = "error"
+    on_empty: Literal["error", "drop"] = "error"
     ids: IdRules = IdRules()
 
     def __post_init__(self) -> None:

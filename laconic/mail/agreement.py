@@ -87,7 +87,7 @@ def agree_on(plan: Plan, table: Table, agreed: int | None = None) -> Agreement:
     align = None if plan.data.name is not None else align_of(plan)
     method: AnyMethod = plan.method
     if plan.budget.epsilon is not None:
-        rows = _training_rows(plan, align, table, agreed)
+        rows = _training_rows(align, table, agreed)
         hub = SERVER if plan.method.server else holder
         method = keep_budget_of(plan, rows, hub, tuple(name for name in names if name != hub))
     return Agreement(plan, names, holder, align, method)
@@ -114,13 +114,13 @@ def _parties(plan: Plan) -> tuple[tuple[str, ...], str]:
     return names, holder
 
 
-def _training_rows(plan: Plan, align: Align | None, table: Table, agreed: int | None) -> int:
+def _training_rows(align: Align | None, table: Table, agreed: int | None) -> int:
     """How many training rows there are at least, as every party works it out before anything is asked."""
     if align is None:
         return len(table.cut("train"))
     if not isinstance(align, AgreedIds):
         raise PlanError(
-            "budget.epsilon needs to know how many rows there are before anything is sent: set align.type = AgreedIds, "
+            "budget.epsilon needs to know how many rows there are before anything is sent: set data.match.type = AgreedIds, "
             "and give every party the same list of ids"
         )
     shared = table.rows if agreed is None else agreed

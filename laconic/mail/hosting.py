@@ -1,9 +1,7 @@
 """The hub's side of a run by mail: take in what came, train from it, and ask for what is missing."""
 
-import secrets
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 
@@ -23,16 +21,15 @@ from laconic.core.table import Table
 from laconic.core.values import Listener
 from laconic.core.wire import read_heading
 from laconic.envelope.content import Content
-from laconic.envelope.cover import Cover
-from laconic.envelope.opening import Envelope, Expected, check
-from laconic.envelope.refusals import CoverMismatch, EnvelopeRefused, OtherAlignment
+from laconic.envelope.opening import Envelope
+from laconic.envelope.refusals import OtherAlignment
 from laconic.envelope.sealing import cover_of, seal
 from laconic.mail.desk import NONE, Desk, alignment_of, question_of, rows_of
 from laconic.mail.epsilon import epsilon_words
+from laconic.mail.office import Office
 from laconic.mail.place import Place
-from laconic.mail.register import Register
 from laconic.plan.execute import priced
-from laconic.runtime.envelopes import ENDING, Arrived, Mailbox
+from laconic.runtime.envelopes import ENDING, Mailbox
 from laconic.runtime.journal import Journal
 from laconic.runtime.memory import PartyFolder
 from laconic.runtime.naming import question_id
@@ -40,80 +37,6 @@ from laconic.simulation import on_threads
 
 QUESTIONS = "questions"
 """The folder within the inbox for envelopes that go out."""
-
-
-@dataclass(frozen=True)
-class Came:
-    """An envelope that came, and whether it is accepted.
-
-    Attributes:
-        path: the file.
-        cover: what stands on it, if that can be trusted; None if not.
-        refusal: why it is not accepted; None if it is.
-    """
-
-    path: Path
-    cover: Cover | None
-    refusal: EnvelopeRefused | None
-
-
-class Office:
-    """Where a hub takes in envelopes for one run.
-
-    Args:
-        place: the hub's.
-        inbox: the folder that envelopes are put in.
-        folder: where the run is kept.
-        alignment: the fingerprint that answers must be about; None if it is not known yet.
-        rows: how many rows they must be made from; None if that is not known yet.
-    """
-
-    def __init__(self, place: Place, inbox: Path, folder: Path, alignment: str | None, rows: int | None) -> None:
-        self._place, self._inbox, self._rows = place, inbox, rows
-        self._expected = Expected("answer", plan=place.agreement.fingerprint, alignment=alignment)
-        self._register = Register(place.runs / "accepted")
-        self._run = _run_id(folder)
-        self.arrived = Arrived(place.ring.own)
-
-    def take_in(self) -> None:
-        """Accept everything in the inbox; the first envelope that cannot be is an error."""
-        for path in sorted(self._inbox.glob(f"*{ENDING}")):
-            self._register.note(self._accept(path), self._run)
-
-    def look(self) -> list[Came]:
-        """Check everything in the inbox, and accept nothing."""
-        found = []
-        for path in sorted(self._inbox.glob(f"*{ENDING}")):
-            try:
-                found.append(Came(path, self._accept(path).cover, None))
-            except EnvelopeRefused as problem:
-                found.append(Came(path, None, problem))
-        return found
-
-    def _accept(self, path: Path) -> Envelope:
-        envelope = check(path, self._place.ring, self._expected)
-        self._register.refuse_seen(envelope, self._run)
-        with envelope.open(self._place.ring.own) as opened:
-            self._compare(envelope, opened.content)
-            for _, pieces in opened.blobs():
-                for _ in pieces:
-                    pass
-            self.arrived.add(envelope, opened)
-        return envelope
-
-    def _compare(self, envelope: Envelope, content: Content) -> None:
-        """What its sender says must follow from its own ledger, and from the rows that both hold."""
-        words = epsilon_words(envelope.sender.name, content.ledger, self._place.agreement.plan)
-        if words != content.epsilon:
-            raise CoverMismatch(
-                f"the cover of {envelope.path} says epsilon: {content.epsilon}, but by its ledger it is {words}; ask "
-                f"{envelope.sender.name} why"
-            )
-        if self._rows is not None and content.rows != self._rows:
-            raise CoverMismatch(
-                f"the cover of {envelope.path} says rows: {content.rows:,}, but there are {self._rows:,} here; match "
-                "the rows again on both sides"
-            )
 
 
 def open_office(place: Place, inbox: Path) -> Office:
@@ -222,13 +145,15 @@ def _asking(
                 "sides"
             )
 
-    post = _poster(place, judge, inbox / QUESTIONS, days)
+    post = _poster(place, hub, judge, inbox / QUESTIONS, days)
     mailbox = Mailbox(place.agreement.peers, office.arrived, here=here, without=without, approve=approve, post=post)
     with Journal(folder / "journal") as journal:
         yield journal.around(mailbox)
 
 
-def _poster(place: Place, judge: Party, folder: Path, days: float) -> Callable[[Script, Mapping[str, bytes]], None]:
+def _poster(
+    place: Place, hub: Party, judge: Party, folder: Path, days: float
+) -> Callable[[Script, Mapping[str, bytes]], None]:
     """Writes question envelopes, one for each party."""
 
     def post(script: Script, questions: Mapping[str, bytes]) -> None:
@@ -238,7 +163,7 @@ def _poster(place: Place, judge: Party, folder: Path, days: float) -> Callable[[
             takes = steps_of(script)[heading.step].takes
             kind = "align" if isinstance(script, Align) else "method"
             blob = question_of(kind, question, question_id(script, name, question), takes)
-            told = "none: open release, not protected" if takes else "none: nothing made from rows"
+            told = epsilon_words(hub.name, hub.ledger.entries if takes else (), place.agreement.plan)
             content = Content(rows=rows_of(judge) if takes else 0, epsilon=told, ledger=(), blobs=(blob,))
             own, to = place.ring.own, place.ring.named(name)
             about = {"plan": place.agreement.fingerprint, "alignment": alignment_of(judge)}
@@ -261,15 +186,6 @@ def _aligned(place: Place) -> Party | None:
     party = Party(place.party.name, place.party.data, place.party.seed, dict(place.party.memory))
     agreement.align.keep_agreed(party, int(asking.rng.integers(2**31)))
     return party
-
-
-def _run_id(folder: Path) -> str:
-    """What tells this run from every other, of this plan too."""
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / "id"
-    if not path.exists():
-        path.write_text(secrets.token_hex(16))
-    return path.read_text()
 
 
 def _refuse_peer(place: Place) -> None:

@@ -54,7 +54,8 @@ def seal_plan(place: Place, out: Path | None, *, gate: Gate | None, days: float)
     if not asked:
         raise PlanError(
             f"the first question of {type(agreement.method).__name__} depends on rows of {agreement.hub}, so it must "
-            f"be asked: let {agreement.holder} start with `laconic host`, and answer what it sends with `laconic answer`"
+            f"be asked: let {agreement.holder} start with `laconic host`, and answer its questions with "
+            "`laconic answer`"
         )
     return _on_desk(place, asked, out, gate, days)
 

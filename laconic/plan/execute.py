@@ -6,7 +6,6 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from laconic.align.exact import ExactMatch
 from laconic.core.align import Align
 from laconic.core.errors import PlanError
 from laconic.core.result import Result
@@ -20,6 +19,7 @@ from laconic.data.horizontal import Dirichlet, RowCut, deal_rows
 from laconic.data.sources import load
 from laconic.data.vertical import Cut, usual_cut
 from laconic.plan.keys import closest
+from laconic.plan.own_federation import from_party_files
 from laconic.plan.promises import keep_budget, refuse_unkept
 from laconic.plan.shape import DataPlan, Plan
 from laconic.privacy.price import People, ledgers_of, price
@@ -56,7 +56,7 @@ def execute(plan: Plan, *, listener: Listener | None = None) -> Result:
 
 def align_of(plan: Plan) -> Align:
     """How the plan matches rows that do not correspond yet."""
-    return plan.align or ExactMatch(test=plan.data.test, valid=plan.data.valid)
+    return msgspec.structs.replace(plan.data.match, test=plan.data.test, valid=plan.data.valid)
 
 
 def _with_cut(plan: Plan) -> DataPlan:
@@ -92,6 +92,8 @@ def priced(result: Result, plan: Plan) -> Result:
 def _from_files(data: DataPlan) -> Federation:
     paths = data.files.values() if isinstance(data.files, dict) else data.files
     name = ", ".join(Path(path).name for path in paths)
+    if data.of_parties:
+        return from_party_files(tuple(paths), name=name)
     task = None if data.task is None else Task(kind=data.task)
     return from_files(data.files, id=data.id or "", label=data.label or "", kinds=data.kinds, task=task, name=name)
 

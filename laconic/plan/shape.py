@@ -17,7 +17,6 @@ from laconic.runtime.inprocess import InProcess
 from laconic.runtime.journal import Journalled
 from laconic.runtime.processes import Processes
 
-AnyAlign: TypeAlias = ExactMatch | PrivateMatch | AgreedIds
 AnyRuntime: TypeAlias = InProcess | Processes | Forked | Journalled
 
 
@@ -26,7 +25,8 @@ class DataPlan(Settings, frozen=True, tag=False):
 
     Attributes:
         name: a public data set, as `laconic data` lists them; none when files are given.
-        files: one CSV or Parquet file a party, as a list (parties are called by their file) or as party = "file".
+        files: one CSV or Parquet file a party, as a list (parties are called by their file) or as party = "file"; or
+            one party file (bank.toml) a party, which says the rest itself.
         id: the column that says which person a row is about; the same name in every file.
         label: the column to predict, in one of the files.
         kinds: what a column of the files is, numeric or categorical, where that should not be guessed.
@@ -36,6 +36,7 @@ class DataPlan(Settings, frozen=True, tag=False):
             quadrants or bands of images, or rows with label skew.
         hub: which party has the labels of a public data set, by its place from 0 or by name.
         overlap: how many training rows all parties share, or which share if below 1; none for all.
+        match: how the rows of files are matched; `test` and `valid` there are set from here.
         test: share of the rows to score on; a public data set with an official test set uses that.
         valid: share of the other rows that methods may use to stop early.
     """
@@ -50,6 +51,7 @@ class DataPlan(Settings, frozen=True, tag=False):
     cut: Cut | RowCut | None = None
     hub: int | str = 0
     overlap: int | float | None = None
+    match: ExactMatch | PrivateMatch | AgreedIds = ExactMatch()
     test: float = 0.2
     valid: float = 0.1
 
@@ -59,7 +61,9 @@ class DataPlan(Settings, frozen=True, tag=False):
             raise ValueError(
                 "name a public data set (name, see `laconic data`) or your own files (files), one of the two"
             )
-        if self.files and (self.id is None or self.label is None):
+        if self.of_parties and (self.id, self.label, self.task, self.kinds) != (None, None, None, {}):
+            raise ValueError("party files say id, label, task and kinds themselves; leave those out")
+        if self.files and not self.of_parties and (self.id is None or self.label is None):
             raise ValueError(
                 "files need id (the column that says who a row is about) and label (the column to predict)"
             )
@@ -70,6 +74,12 @@ class DataPlan(Settings, frozen=True, tag=False):
                 raise ValueError(f"{share} is a share of the rows above 0 and below 1, not {value}")
         if self.overlap is not None and self.overlap <= 0:
             raise ValueError(f"overlap is a number of rows, or a share below 1, not {self.overlap}")
+
+    @property
+    def of_parties(self) -> bool:
+        """Whether the files are party files rather than tables."""
+        paths = self.files.values() if isinstance(self.files, dict) else self.files
+        return bool(self.files) and all(path.endswith(".toml") for path in paths)
 
 
 class Budget(Settings, frozen=True, tag=False):
@@ -109,7 +119,6 @@ class Plan(Settings, frozen=True, tag=False):
         seed: all chance comes from it, and so does which rows are held out.
         look_every: score the model after every so many turns of fitting; none scores it at the end only.
         budget: limits that the run must keep.
-        align: how the rows of files are matched; none compares ids in the clear, cut as `data` says.
         runtime: where the parties are.
     """
 
@@ -118,7 +127,6 @@ class Plan(Settings, frozen=True, tag=False):
     seed: int = 0
     look_every: int | None = None
     budget: Budget = Budget()
-    align: AnyAlign | None = None
     runtime: AnyRuntime = InProcess()
 
     def __post_init__(self) -> None:

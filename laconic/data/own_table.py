@@ -1,0 +1,149 @@
+"""A party's table from its own source, as its `party.toml` describes it, read in batches."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from laconic.core.columns import Column, Recipe
+from laconic.core.errors import DataError
+from laconic.core.table import Table
+from laconic.core.task import Task
+from laconic.core.values import Array
+from laconic.data.batches import column_names, read_batches
+from laconic.data.duplicates import join_duplicates
+from laconic.data.ids import read_ids
+from laconic.data.kinds import guess_kind
+from laconic.data.labels import read_labels
+from laconic.data.own_columns import ColumnReader, NumberReader, reader_of
+from laconic.data.own_data import ColumnKind, OwnData
+
+if TYPE_CHECKING:
+    from pandas import Series
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnTable:
+    """A party's table, and what became of the rows of its source.
+
+    Attributes:
+        table: the rows that can be used.
+        rows: how many rows the source has.
+        left_out: how many of them are not in the table, by reason.
+    """
+
+    table: Table
+    rows: int
+    left_out: dict[str, int] = field(default_factory=dict)
+
+
+def read_own(party: str, data: OwnData, *, recipe: Recipe | None = None) -> OwnTable:
+    """Read, check and code a party's rows.
+
+    Args:
+        party: its name.
+        data: what its `party.toml` says of its data.
+        recipe: that of a model, for rows that come later: its columns are read, text is coded by its levels, and a
+            level that it does not know counts as unseen. None to take columns and levels from the data.
+
+    Raises:
+        DataError: the source cannot be used; says party, file, column, what was found and what to do.
+    """
+    try:
+        return _read(party, data, recipe)
+    except DataError as problem:
+        # The party knows its files by their names; a database may hold a password in its URL.
+        where = f"table {data.table or 'of its query'}" if data.in_database else data.source
+        raise problem if where in str(problem) else DataError(f"{problem} (source: {where})") from problem
+
+
+def own_columns(party: str, data: OwnData) -> dict[str, ColumnKind]:
+    """The columns a party would use and what they are: as approved in its file, or told from its first rows.
+
+    Raises:
+        DataError: a column is missing, or text and numbers are mixed in one.
+    """
+    there = column_names(party, data)
+    _check_names(party, data, there)
+    if data.columns:
+        return dict(data.columns)
+    names = [name for name in there if name not in (*data.keys, data.label)]
+    first = next(read_batches(party, data, names)) if names else None
+    return {} if first is None else {name: _guess(first[name], party) for name in names}
+
+
+def _read(party: str, data: OwnData, recipe: Recipe | None) -> OwnTable:
+    kinds = own_columns(party, data) if recipe is None else {}
+    known = [Column(name, "categorical" if kind == "categorical" else "numeric") for name, kind in kinds.items()]
+    columns = known if recipe is None else list(recipe.columns)
+    readers = [reader_of(column, data.columns.get(column.name) or kinds.get(column.name), party, new=recipe is None)
+               for column in columns]  # fmt: skip
+    labels = None if data.label is None or recipe is not None else data.label
+    names = [*data.keys, *(column.name for column in columns), *([] if labels is None else [labels])]
+    _check_names(party, data, column_names(party, data), names)
+    ids: list[Array] = []
+    label_parts: list[Series] = []
+    rows = 0
+    for frame in read_batches(party, data, names):
+        ids.append(read_ids(frame, data.keys, data.ids, party))
+        for reader in readers:
+            reader.add(frame[reader.name], rows)
+        if labels is not None:
+            label_parts.append(frame[labels])
+        rows += len(frame)
+    if rows == 0:
+        raise DataError(f"party {party!r} has no rows, only the column names {', '.join(names[:20])}; give it rows")
+    return _assemble(party, data, readers, np.concatenate(ids), _joined(label_parts), rows, recipe)
+
+
+def _assemble(
+    party: str,
+    data: OwnData,
+    readers: Sequence[ColumnReader],
+    ids: Array,
+    labels: "Series | None",
+    rows: int,
+    recipe: Recipe | None,
+) -> OwnTable:
+    task = None if data.task is None else Task(kind=data.task)
+    y, found = (None, None) if labels is None else read_labels(labels, task, party)
+    finished = [reader.finish() for reader in readers]
+    columns = [column for column, _ in finished] if recipe is None else list(recipe.columns)
+    raw = np.column_stack([cells for _, cells in finished]) if finished else np.empty((rows, 0))
+    kept = np.flatnonzero(ids != "") if data.on_empty == "drop" else np.arange(rows)
+    left_out = {"no id": rows - len(kept)} if len(kept) < rows else {}
+    ids, raw, y = ids[kept], raw[kept], None if y is None else y[kept]
+    if data.on_duplicate != "error":
+        before = len(ids)
+        ids, raw, y = join_duplicates(party, ids, raw, columns, y, found, data.on_duplicate)
+        if len(ids) < before:
+            words = {"first": "same id as an earlier row", "aggregate": "made one with another row of the same id"}
+            left_out[words[data.on_duplicate]] = before - len(ids)
+    table = Table(raw, columns, ids=ids.astype(str), y=y, task=found, party=party, recipe=recipe)
+    return OwnTable(table=table, rows=rows, left_out=left_out)
+
+
+def _guess(series: "Series", party: str) -> ColumnKind:
+    kind: ColumnKind = guess_kind(series, party)
+    return "date" if kind == "categorical" and NumberReader.are_dates(series) else kind
+
+
+def _joined(parts: list["Series"]) -> "Series | None":
+    import pandas
+
+    return pandas.concat(parts, ignore_index=True) if parts else None
+
+
+def _check_names(party: str, data: OwnData, there: list[str], wanted: Sequence[str] | None = None) -> None:
+    twice = sorted({name for name in there if there.count(name) > 1})
+    if twice:
+        raise DataError(f"party {party!r}: two columns of {data.source} are called {twice[0]!r}; rename one")
+    roles = dict.fromkeys(wanted or (), "column") | dict.fromkeys(data.columns, "column")
+    roles |= dict.fromkeys(data.keys, "key") | ({data.label: "label"} if data.label and wanted is None else {})
+    for name, role in roles.items():
+        if name not in there:
+            raise DataError(
+                f"party {party!r} has no {role} column {name!r} in {data.source}; its columns are "
+                f"{', '.join(there[:20])}; correct the party file, or rename the column"
+            )
