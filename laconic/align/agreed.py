@@ -31,10 +31,10 @@ class AgreedIds(Align, frozen=True):
     valid: float = 0.1
 
     def match(self, hub: Party, peers: Peers, /) -> dict[str, Any]:
-        """Have everybody keep the rows agreed upon."""
+        """Have everybody keep the rows agreed upon; who does not answer has no say in which they are."""
         seed = int(hub.rng.integers(2**31))
         own = {hub.name: self.keep_agreed(hub, seed)} if hub.data.rows else {}
-        counts: dict[str, int] = own | peers.ask(self.keep_agreed, seed=seed)
+        counts: dict[str, int] = own | peers.tolerant.ask(self.keep_agreed, seed=seed)
         if len(set(counts.values())) > 1:
             shown = ", ".join(f"{name} {count:,}" for name, count in counts.items())
             raise DataError(f"the parties did not agree on the same ids: {shown}; give everyone the same list of ids")

@@ -20,7 +20,7 @@ from laconic.core.script import Script, steps_of
 from laconic.core.table import Table
 from laconic.core.values import Listener
 from laconic.core.wire import read_heading
-from laconic.envelope.content import Content
+from laconic.envelope.content import Asked, Content
 from laconic.envelope.opening import Envelope
 from laconic.envelope.refusals import OtherAlignment
 from laconic.envelope.sealing import cover_of, seal
@@ -161,7 +161,7 @@ def _poster(
         for name, question in questions.items():
             heading = read_heading(question)
             takes = steps_of(script)[heading.step].takes
-            kind = "align" if isinstance(script, Align) else "method"
+            kind: Asked = "align" if isinstance(script, Align) else "method"
             blob = question_of(kind, question, question_id(script, name, question), takes)
             told = epsilon_words(hub.name, hub.ledger.entries if takes else (), place.agreement.plan)
             content = Content(rows=rows_of(judge) if takes else 0, epsilon=told, ledger=(), blobs=(blob,))

@@ -63,7 +63,9 @@ def take_place(plan_path: Path, party_path: Path, keys: Path, ids: Path | None =
         raise PlanError(f"{party_path} is of {file.name}, but the plan's parties are {', '.join(agreement.names)}")
     if wanted is not None:
         if not isinstance(agreement.align, AgreedIds):
-            raise PlanError("a list of ids is for plans with data.match.type = AgreedIds; this plan matches rows otherwise")
+            raise PlanError(
+                "a list of ids is for plans with data.match.type = AgreedIds; this plan matches rows otherwise"
+            )
         agree(party, wanted)
     return Place(agreement, file, party, ring, party_path.absolute().parent / RUNS)
 

@@ -156,7 +156,7 @@ class Rehearsal:
         kinds = [kind for kind in ("binary", "multiclass", "regression") if kind in self.method.tasks]
         kind = kinds[min(number, len(kinds) - 1)]
         classes = _CLASSES[kind][number]
-        task = Task(kind=kind, classes=tuple(str(one) for one in range(classes)))  # type: ignore[arg-type]
+        task = Task(kind=kind, classes=tuple(str(one) for one in range(classes)))
         rows = _SIZES[number]
         y = rng.permutation(np.arange(rows) % classes) if classes else rng.normal(size=rows)
         cuts = {} if self.align is not None else split(rows, rng)
