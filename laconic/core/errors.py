@@ -38,6 +38,10 @@ class BudgetSpent(LaconicError):
     """A run would pass its limit of bytes; what was learnt so far is kept."""
 
 
+class Refused(LaconicError):
+    """A party's own rules forbid what was asked of it; names the rule, what was asked, and where the rule stands."""
+
+
 class Waiting(LaconicError):
     """The run stops here with questions open; start it again when their answers are in, and it goes on."""
 

@@ -37,8 +37,8 @@ class Gate(Protocol):
         """Refuse a question before anything is done for it."""
         ...
 
-    def release(self, script: Script, party: Party, reply: bytes) -> None:
-        """Refuse an answer before it leaves; `party.ledger` has it already."""
+    def release(self, script: Script, party: Party, blob: bytes, reply: bytes) -> None:
+        """Refuse an answer to a question before it leaves; `party.ledger` has it already."""
         ...
 
 
@@ -121,7 +121,7 @@ class PartyFolder:
                 gate.admit(script, party, blob)
             reply = answer(script, party, blob)
             if gate is not None:
-                gate.release(script, party, reply)
+                gate.release(script, party, blob, reply)
             if party.data is not table:
                 state.table += 1
                 self._write_table(state.table, party.data)
