@@ -26,7 +26,7 @@ def keys(
 ) -> None:
     """Make keys for a party called NAME, or look after a key ring; without NAME, list whom it trusts.
 
-    Send the file NAME.public to the others, and read its fingerprint to them over the phone. NAME.secret stays with you.
+    Send the file NAME.public to the others, and read its fingerprint to them over the phone. NAME.secret stays here.
 
     \b
     Examples:

@@ -1,10 +1,7 @@
 """What a plan settles, so that parties who never meet work out the same scripts, names and fingerprint."""
 
 from dataclasses import dataclass
-from hashlib import blake2b
 from pathlib import Path
-
-import msgspec
 
 from laconic.align.agreed import AgreedIds
 from laconic.core.align import Align
@@ -15,6 +12,7 @@ from laconic.envelope.content import Asked
 from laconic.mail.rehearsal import SERVER, Rehearsal
 from laconic.methods import AnyMethod
 from laconic.plan.execute import align_of, federation_of
+from laconic.plan.fingerprint import plan_fingerprint
 from laconic.plan.promises import keep_budget_of, refuse_unkept
 from laconic.plan.shape import Plan
 
@@ -88,16 +86,8 @@ def agree_on(plan: Plan, table: Table, agreed: int | None = None) -> Agreement:
     method: AnyMethod = plan.method
     if plan.budget.epsilon is not None:
         rows = _training_rows(align, table, agreed)
-        hub = SERVER if plan.method.server else holder
-        method = keep_budget_of(plan, rows, hub, tuple(name for name in names if name != hub))
+        method = keep_budget_of(plan, rows, holder, tuple(name for name in names if name != holder))
     return Agreement(plan, names, holder, align, method)
-
-
-def plan_fingerprint(plan: Plan) -> str:
-    """Thirty-two letters that tell this plan from every other; where it runs is left out."""
-    plain = msgspec.to_builtins(plan)
-    plain.pop("runtime")
-    return blake2b(msgspec.json.encode(plain, order="sorted"), digest_size=16, person=b"laconic plan").hexdigest()
 
 
 def _parties(plan: Plan) -> tuple[tuple[str, ...], str]:
@@ -120,8 +110,8 @@ def _training_rows(align: Align | None, table: Table, agreed: int | None) -> int
         return len(table.cut("train"))
     if not isinstance(align, AgreedIds):
         raise PlanError(
-            "budget.epsilon needs to know how many rows there are before anything is sent: set data.match.type = AgreedIds, "
-            "and give every party the same list of ids"
+            "budget.epsilon needs to know how many rows there are before anything is sent: set data.match.type = "
+            "AgreedIds, and give every party the same list of ids"
         )
     shared = table.rows if agreed is None else agreed
     return max(1, int(shared * (1 - align.test) * (1 - align.valid)) - 2)

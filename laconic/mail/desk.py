@@ -4,7 +4,6 @@ Memory, ledger and answers are on its disk before anything is sealed. A question
 was given before, and costs nothing again.
 """
 
-import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from laconic.core.wire import Limits, decode, describe, read_heading
 from laconic.envelope.content import Asked, Blob, Content
 from laconic.mail.agreement import Agreement
 from laconic.mail.epsilon import epsilon_words
+from laconic.mail.place import ids_fingerprint
 from laconic.mail.rehearsal import Foretold
 from laconic.runtime.memory import Gate, PartyFolder
 from laconic.runtime.naming import question_id
@@ -25,6 +25,9 @@ from laconic.runtime.whole import read_whole, write_whole
 
 NONE = "none"
 """The alignment of rows that are not matched yet."""
+
+NEW = "new"
+"""The cut of rows that came after training, to be predicted."""
 
 _ANSWER = Limits(bytes=2**40)
 
@@ -107,19 +110,15 @@ class Desk:
         """The fingerprint of its rows."""
         return alignment_of(self.load())
 
-    def copy(self, folder: Path, gate: Gate | None) -> "Desk":
-        """The same desk elsewhere, to try what would happen."""
-        if self.folder.exists():
-            shutil.copytree(self.folder, folder)
-        return Desk(self.agreement, folder, gate)
-
     def _question(self, script: Script, blob: bytes) -> str:
         return question_id(script, self.load().name, blob)
 
 
 def alignment_of(party: Party) -> str:
-    """The fingerprint of a party's rows once they are matched."""
-    return fingerprint(party.data) if "train" in party.data.cuts or "new" in party.data.cuts else NONE
+    """The fingerprint of a party's rows once they are matched, or of the rows to predict."""
+    if NEW in party.data.cuts:
+        return ids_fingerprint(party.data.keys.tolist())
+    return fingerprint(party.data) if "train" in party.data.cuts else NONE
 
 
 def rows_of(party: Party) -> int:

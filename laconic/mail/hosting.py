@@ -41,7 +41,7 @@ QUESTIONS = "questions"
 
 def open_office(place: Place, inbox: Path) -> Office:
     """The office for the run of a plan."""
-    _refuse_peer(place)
+    refuse_peer(place)
     if not inbox.is_dir():
         raise PlanError(f"there is no folder {inbox} for envelopes; make it, and put in what the others sent")
     aligned = _aligned(place)
@@ -74,7 +74,7 @@ def host(
     office = open_office(place, inbox)
     office.take_in()
     hub, judge, here = _seats(place)
-    with _asking(place, office, hub, judge, here, inbox, place.run / "hub", without, days) as carrier, on_threads(1):
+    with asking(place, office, hub, judge, here, inbox, place.run / "hub", without, days) as carrier, on_threads(1):
         peers = Peers(agreement.method, hub, carrier, WireLog(), agreement.peers)
         result = run(
             agreement.method,
@@ -92,17 +92,17 @@ def host(
     return priced(result, plan)
 
 
-def _seats(place: Place) -> tuple[Party, Party, dict[str, "_Beside"]]:
+def _seats(place: Place) -> tuple[Party, Party, dict[str, "Beside"]]:
     """Who asks, whose labels score, and, if a server asks, the label holder beside it, who is asked too."""
     agreement = place.agreement
     if not agreement.method.server:
         return place.party, place.party, {}
-    beside = _Beside(Desk(agreement, place.run, None), place.party)
+    beside = Beside(Desk(agreement, place.run, None), place.party)
     server = Party(agreement.hub, Table.without_rows(agreement.hub), agreement.plan.seed)
     return server, beside.party, {agreement.holder: beside}
 
 
-class _Beside:
+class Beside:
     """The label holder, asked by the server that it runs itself: its rows on disk, and as they are now."""
 
     def __init__(self, desk: Desk, party: Party) -> None:
@@ -112,21 +112,23 @@ class _Beside:
         self.party.data = desk.load().data
 
     def reply(self, script: Script, question: bytes) -> bytes:
+        """Its answer; its rows may be others after it."""
         reply = self._desk.reply(script, question)
         self.party.data = self._desk.load().data
         return reply
 
     def ledger(self) -> Ledger:
+        """What it gave away."""
         return self._desk.ledger()
 
 
 @contextmanager
-def _asking(
+def asking(
     place: Place,
     office: Office,
     hub: Party,
     judge: Party,
-    here: "Mapping[str, _Beside]",
+    here: "Mapping[str, Beside]",
     inbox: Path,
     folder: Path,
     without: tuple[str, ...],
@@ -188,7 +190,8 @@ def _aligned(place: Place) -> Party | None:
     return party
 
 
-def _refuse_peer(place: Place) -> None:
+def refuse_peer(place: Place) -> None:
+    """Only the label holder hosts."""
     if place.file.name != place.agreement.holder:
         raise PlanError(
             f"{place.file.name} has no labels by this plan, but {place.agreement.holder} has; {place.agreement.holder} "

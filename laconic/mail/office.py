@@ -1,6 +1,5 @@
 """An office: where a hub takes in the envelopes of one run, each checked before anything inside is used."""
 
-import secrets
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from laconic.envelope.refusals import CoverMismatch, EnvelopeRefused
 from laconic.mail.epsilon import epsilon_words
 from laconic.mail.place import Place
 from laconic.mail.register import Register
+from laconic.mail.rules import run_id
 from laconic.runtime.envelopes import ENDING, Arrived
 
 
@@ -43,8 +43,8 @@ class Office:
     def __init__(self, place: Place, inbox: Path, folder: Path, alignment: str | None, rows: int | None) -> None:
         self._place, self._inbox, self._rows = place, inbox, rows
         self._expected = Expected("answer", plan=place.agreement.fingerprint, alignment=alignment)
-        self._register = Register(place.runs / "accepted")
-        self._run = _run_id(folder)
+        self._register = Register(place.home / "runs" / "accepted")
+        self._run = run_id(folder)
         self.arrived = Arrived(place.ring.own)
 
     def take_in(self) -> None:
@@ -86,12 +86,3 @@ class Office:
                 f"the cover of {envelope.path} says rows: {content.rows:,}, but there are {self._rows:,} here; match "
                 "the rows again on both sides"
             )
-
-
-def _run_id(folder: Path) -> str:
-    """What tells this run from every other, of this plan too."""
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / "id"
-    if not path.exists():
-        path.write_text(secrets.token_hex(16))
-    return path.read_text()

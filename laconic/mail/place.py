@@ -1,6 +1,6 @@
 """Where a party keeps its runs, and how it reads what a run by mail needs: plan, own file, rows and keys."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
 
@@ -16,9 +16,6 @@ from laconic.plan.party_file import PartyFile, read_party
 from laconic.plan.shape import Plan
 from laconic.plan.text import read_plan
 
-RUNS = "laconic-runs"
-"""The folder beside a party's file in which its runs are kept."""
-
 
 @dataclass(frozen=True)
 class Place:
@@ -29,19 +26,19 @@ class Place:
         file: the party's own settings.
         party: the party as it begins.
         ring: its keys.
-        runs: where its runs are kept.
+        home: the folder of its own file, in which its runs are kept too.
     """
 
     agreement: Agreement
     file: PartyFile
     party: Party
     ring: KeyRing
-    runs: Path
+    home: Path
 
     @property
     def run(self) -> Path:
         """Where this plan's run is kept."""
-        return self.runs / self.agreement.fingerprint[:16]
+        return self.home / "runs" / f"mail-{self.agreement.fingerprint[:16]}"
 
 
 def take_place(plan_path: Path, party_path: Path, keys: Path, ids: Path | None = None) -> Place:
@@ -67,7 +64,12 @@ def take_place(plan_path: Path, party_path: Path, keys: Path, ids: Path | None =
                 "a list of ids is for plans with data.match.type = AgreedIds; this plan matches rows otherwise"
             )
         agree(party, wanted)
-    return Place(agreement, file, party, ring, party_path.absolute().parent / RUNS)
+    return Place(agreement, file, party, ring, party_path.absolute().parent)
+
+
+def place_of(place: Place, agreement: Agreement) -> Place:
+    """The same place under another agreement."""
+    return replace(place, agreement=agreement)
 
 
 def read_ids_file(path: Path) -> list[str]:

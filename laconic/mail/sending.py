@@ -1,23 +1,27 @@
 """A party's side of a run by mail: answer what the plan asks, or what an envelope asks, and seal the answers."""
 
+import shutil
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
 from laconic.core.errors import PlanError
+from laconic.core.party import Party
 from laconic.core.wire import decode, encode
 from laconic.envelope.content import Content
 from laconic.envelope.cover import Cover
-from laconic.envelope.opening import Expected, check
+from laconic.envelope.opening import Envelope, Expected, check
 from laconic.envelope.refusals import OtherAlignment, OtherPlan
 from laconic.envelope.sealing import cover_of, seal
-from laconic.mail.desk import NONE, Answered, Desk
+from laconic.mail.desk import NONE, Desk
 from laconic.mail.place import Place
 from laconic.mail.rehearsal import Due, Foretold, following
-from laconic.runtime.memory import OWN, Gate
+from laconic.mail.rules import gate_of, trial_gate
+from laconic.runtime.memory import OWN
 from laconic.runtime.naming import question_id
 from laconic.runtime.whole import read_whole, write_whole
 
@@ -29,7 +33,7 @@ class Sealed:
     Attributes:
         cover: what stands on the envelope.
         content: what its sender says of the inside.
-        finished: whether nothing more will be asked for this plan.
+        finished: whether nothing more will be asked.
     """
 
     cover: Cover
@@ -37,19 +41,20 @@ class Sealed:
     finished: bool
 
 
-def seal_plan(place: Place, out: Path | None, *, gate: Gate | None, days: float) -> Sealed:
+def seal_plan(place: Place, out: Path | None, *, days: float = 30) -> Sealed:
     """Answer all that the plan asks without anybody's rows, and seal the answers.
 
     Args:
+        place: the party's.
         out: the envelope to write; None only tries, and leaves nothing behind.
-        gate: the party's own rules.
         days: how long the envelope may be used.
 
     Raises:
         PlanError: the plan's first question depends on the hub's rows.
+        Refused: the party's own rules do not allow it.
     """
     agreement = place.agreement
-    _refuse_hub(place)
+    refuse_hub(place)
     asked = agreement.rehearsal(place.party.data).questions(place.file.name)
     if not asked:
         raise PlanError(
@@ -57,80 +62,96 @@ def seal_plan(place: Place, out: Path | None, *, gate: Gate | None, days: float)
             f"be asked: let {agreement.holder} start with `laconic host`, and answer its questions with "
             "`laconic answer`"
         )
-    return _on_desk(place, asked, out, gate, days)
+    return answer_and_seal(place, place.run, place.party, asked, out, days)
 
 
-def answer_envelope(place: Place, path: Path, out: Path | None, *, gate: Gate | None, days: float) -> Sealed:
+def answer_envelope(place: Place, path: Path, out: Path | None, *, days: float = 30) -> Sealed:
     """Answer the questions in an envelope from the hub, and whatever follows from them.
 
     Raises:
         EnvelopeRefused: the envelope cannot be accepted; its kind says why.
+        Refused: the party's own rules do not allow it.
     """
-    agreement = place.agreement
-    _refuse_hub(place)
-    expected = Expected("question", plan=agreement.fingerprint, sender=agreement.holder)
+    refuse_hub(place)
+    expected = Expected("question", plan=place.agreement.fingerprint, sender=place.agreement.holder)
     envelope = check(path, place.ring, expected)
-    with envelope.open(place.ring.own) as opened:
-        inside = [(blob, b"".join(pieces)) for blob, pieces in opened.blobs()]
-    asked = []
-    for blob, question in inside:
-        if question_id(agreement.script(blob.script), place.file.name, question) != blob.question:
-            raise OtherPlan(
-                f"{path} asks `{blob.step}` of other settings than this plan has here; compare the two plan files and "
-                "the lists of ids"
-            )
-        asked.append(Foretold(blob.script, question))
-    desk = Desk(agreement, place.run, gate)
-    desk.begin(place.party)
-    own = desk.alignment
-    if NONE not in (own, envelope.cover.alignment) and own != envelope.cover.alignment:
-        raise OtherAlignment(
-            f"{path} is about the rows {envelope.cover.alignment}, but here they are {own}; match the rows again"
-        )
-    asked += following(_timetable(place), asked[-1].blob) if asked else ()
-    return _on_desk(place, asked, out, gate, days)
+    asked = _questions(place, envelope)
+    with _desk_at(place, place.run, None) as desk:
+        desk.begin(place.party)
+        _refuse_other_rows(envelope, desk.alignment)
+    return answer_and_seal(place, place.run, place.party, asked + _rest(place, asked), out, days)
 
 
-def _on_desk(place: Place, asked: Sequence[Foretold], out: Path | None, gate: Gate | None, days: float) -> Sealed:
-    desk = Desk(place.agreement, place.run, gate)
-    if out is not None:
-        return _answer(place, desk, asked, out, days)
-    with tempfile.TemporaryDirectory(prefix="laconic-") as folder:
-        return _answer(place, desk.copy(Path(folder) / "run", gate), asked, None, days)
-
-
-def _answer(place: Place, desk: Desk, asked: Sequence[Foretold], out: Path | None, days: float) -> Sealed:
-    desk.begin(place.party)
-    answers = [desk.answer(one) for one in asked]
-    return send(place, desk.content(answers), answers, desk.alignment, out, days)
-
-
-def send(
-    place: Place, content: Content, answers: Iterable[Answered], alignment: str, out: Path | None, days: float
+def answer_and_seal(
+    place: Place, folder: Path, party: Party, asked: Sequence[Foretold], out: Path | None, days: float
 ) -> Sealed:
-    """Seal answers for the hub; with nowhere to write them, only say what would be sealed."""
+    """Answer questions at the desk in a folder, and seal the answers for the hub."""
     own, to = place.ring.own, place.ring.named(place.agreement.holder)
-    about = {"plan": place.agreement.fingerprint, "alignment": alignment}
-    cover = cover_of(content, own, to, kind="answer", days=days, **about)
-    if out is not None:
-        seal(out, cover, content, [[one.reply] for one in answers], own, to)
+    with _desk_at(place, folder, out) as desk:
+        desk.begin(party)
+        answers = [desk.answer(one) for one in asked]
+        content = desk.content(answers)
+        about = {"plan": place.agreement.fingerprint, "alignment": desk.alignment}
+        cover = cover_of(content, own, to, kind="answer", days=days, **about)
+        if out is not None:
+            seal(out, cover, content, [[one.reply] for one in answers], own, to)
     finished = bool(content.blobs) and content.blobs[-1].phase not in ("align", "fit", "look")
     return Sealed(cover, content, finished)
 
 
-def _timetable(place: Place) -> tuple[Due, ...]:
-    """Rehearsed once a run, as it takes as long as a small training."""
-    kept = place.run / "timetable"
-    if kept.exists():
-        return msgspec.convert(decode(read_whole(kept), OWN), tuple[Due, ...])
-    found = place.agreement.rehearsal(place.party.data).timetable(place.file.name)
-    write_whole(kept, encode(msgspec.to_builtins(found)))
-    return found
-
-
-def _refuse_hub(place: Place) -> None:
+def refuse_hub(place: Place) -> None:
+    """The label holder asks, and is not asked."""
     if place.file.name == place.agreement.holder:
         raise PlanError(
             f"{place.file.name} has the labels, and so it is the one who asks: start with `laconic host`, and let the "
             "others seal"
         )
+
+
+@contextmanager
+def _desk_at(place: Place, folder: Path, out: Path | None) -> Iterator[Desk]:
+    """The desk in a folder; for a trial, a copy of it that is thrown away."""
+    if out is not None:
+        yield Desk(place.agreement, folder, gate_of(place, folder))
+        return
+    with tempfile.TemporaryDirectory(prefix="laconic-") as passing:
+        trial = Path(passing) / "run"
+        if folder.exists():
+            shutil.copytree(folder, trial)
+        yield Desk(place.agreement, trial, trial_gate(place, trial))
+
+
+def _questions(place: Place, envelope: Envelope) -> list[Foretold]:
+    asked = []
+    with envelope.open(place.ring.own) as opened:
+        for blob, pieces in opened.blobs():
+            question = b"".join(pieces)
+            if question_id(place.agreement.script(blob.script), place.file.name, question) != blob.question:
+                raise OtherPlan(
+                    f"{envelope.path} asks `{blob.step}` of other settings than this plan has here; compare the two "
+                    "plan files and the lists of ids"
+                )
+            asked.append(Foretold(blob.script, question))
+    return asked
+
+
+def _refuse_other_rows(envelope: Envelope, own: str) -> None:
+    other = envelope.cover.alignment
+    if NONE not in (own, other) and own != other:
+        raise OtherAlignment(
+            f"{envelope.path} is about the rows {other}, but here they are {own}; match the rows again"
+        )
+
+
+def _rest(place: Place, asked: Sequence[Foretold]) -> list[Foretold]:
+    """What follows from the last question; rehearsed once a run, as it takes as long as a small training."""
+    if not asked:
+        return []
+    kept = place.run / "timetable"
+    if kept.exists():
+        timetable = msgspec.convert(decode(read_whole(kept), OWN), tuple[Due, ...])
+    else:
+        timetable = place.agreement.rehearsal(place.party.data).timetable(place.file.name)
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(kept, encode(msgspec.to_builtins(timetable)))
+    return list(following(timetable, asked[-1].blob))

@@ -28,10 +28,13 @@ def frames(rows=120):
     return found
 
 
+ALLOW = 'methods = ["FedOnce", "Linear", "Rap", "OneShot", "LateFusion", "AgreedIds", "ExactMatch"]'
+
+
 class World:
     """Everybody's folders."""
 
-    def __init__(self, root: Path, parties=PARTIES, rows=120):
+    def __init__(self, root: Path, parties=PARTIES, rows=120, allow=ALLOW):
         self.root, self.parties = root, parties
         for name, frame in frames(rows).items():
             if name in parties:
@@ -40,7 +43,7 @@ class World:
                 shuffled = frame.sample(frac=1, random_state=len(name))
                 shuffled.to_csv(self.home(name) / "rows.csv", index=False)
                 label = 'label = "churned"\n' if name == "bank" else ""
-                text = f'name = "{name}"\n[data]\nsource = "rows.csv"\nkey = "customer"\n{label}'
+                text = f'name = "{name}"\n[data]\nsource = "rows.csv"\nkey = "customer"\n{label}[allow]\n{allow}\n'
                 (self.home(name) / f"{name}.toml").write_text(text)
         self.share_keys()
         self.inbox = self.home("bank") / "inbox"

@@ -45,9 +45,9 @@ def _plain(release):
     return msgspec.json.encode(release)
 
 
-def seal_all(world, **options):
+def seal_all(world):
     for name in world.parties[1:]:
-        seal_plan(world.place(name), world.inbox / f"{name}.envelope", gate=None, days=30, **options)
+        seal_plan(world.place(name), world.inbox / f"{name}.envelope")
 
 
 def mail_until_done(world, most=10):
@@ -60,7 +60,7 @@ def mail_until_done(world, most=10):
                 (question,) = (world.inbox / "questions").glob(f"{name}-*.envelope")
                 carried = question.rename(world.home(name) / question.name)
                 out = world.inbox / f"{name}-{turn}.envelope"
-                answer_envelope(world.place(name), carried, out, gate=None, days=30)
+                answer_envelope(world.place(name), carried, out)
     raise AssertionError("still waiting")
 
 
@@ -106,15 +106,15 @@ def test_a_run_started_again_asks_and_changes_nothing(world):
 def test_what_was_answered_is_sealed_again_without_a_second_release(world):
     world.plan(FEDONCE)
     place = world.place("shop")
-    first = seal_plan(place, world.root / "first", gate=None, days=30)
-    again = seal_plan(world.place("shop"), world.root / "again", gate=None, days=30)
+    first = seal_plan(place, world.root / "first")
+    again = seal_plan(world.place("shop"), world.root / "again")
     assert again.content == first.content
     assert again.cover.number != first.cover.number
 
 
 def test_a_party_that_the_run_does_without_counts_as_absent(world):
     world.plan(FEDONCE)
-    seal_plan(world.place("shop"), world.inbox / "shop.envelope", gate=None, days=30)
+    seal_plan(world.place("shop"), world.inbox / "shop.envelope")
     with pytest.raises(Waiting, match="insurer"):
         host(world.place("bank"), world.inbox)
     result = host(world.place("bank"), world.inbox, without=("insurer",))
@@ -123,14 +123,14 @@ def test_a_party_that_the_run_does_without_counts_as_absent(world):
 
 def test_a_method_that_needs_everybody_says_so(world):
     world.plan('[method]\ntype = "Linear"\n')
-    seal_plan(world.place("shop"), world.inbox / "shop.envelope", gate=None, days=30)
+    seal_plan(world.place("shop"), world.inbox / "shop.envelope")
     with pytest.raises(PartyAbsent, match="insurer"):
         host(world.place("bank"), world.inbox, without=("insurer",))
 
 
 def test_what_does_not_hang_on_rows_can_be_sealed_before_anybody_asks(world):
     world.plan('[method]\ntype = "LateFusion"\n', match="ExactMatch")
-    sealed = seal_plan(world.place("shop"), world.root / "ids", gate=None, days=30)
+    sealed = seal_plan(world.place("shop"), world.root / "ids")
     assert [blob.step for blob in sealed.content.blobs] == ["show_ids"]
     assert not sealed.finished
 
@@ -140,7 +140,7 @@ def test_only_the_label_holder_hosts_and_only_others_seal(world):
     with pytest.raises(PlanError, match="bank hosts, and shop seals"):
         host(world.place("shop"), world.inbox)
     with pytest.raises(PlanError, match="start with `laconic host`"):
-        seal_plan(world.place("bank"), world.root / "x", gate=None, days=30)
+        seal_plan(world.place("bank"), world.root / "x")
 
 
 def test_horizontal_methods_do_not_go_by_mail(world):
