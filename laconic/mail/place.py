@@ -1,10 +1,11 @@
 """Where a party keeps its runs, and how it reads what a run by mail needs: plan, own file, rows and keys."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 
 from laconic.align.agreed import AgreedIds, agree
+from laconic.core.columns import Recipe
 from laconic.core.errors import DataError, PlanError
 from laconic.core.party import Party
 from laconic.core.table import Table
@@ -12,9 +13,11 @@ from laconic.data.own_table import read_own
 from laconic.envelope.keyring import KeyRing, open_ring
 from laconic.mail.agreement import Agreement, agree_on
 from laconic.plan.execute import federation_of
+from laconic.plan.fingerprint import plan_fingerprint
 from laconic.plan.party_file import PartyFile, read_party
 from laconic.plan.shape import Plan
 from laconic.plan.text import read_plan
+from laconic.runtime.memory import PartyFolder
 
 
 @dataclass(frozen=True)
@@ -38,7 +41,7 @@ class Place:
     @property
     def run(self) -> Path:
         """Where this plan's run is kept."""
-        return self.home / "runs" / f"mail-{self.agreement.fingerprint[:16]}"
+        return _run(self.home, self.agreement.plan)
 
 
 def take_place(plan_path: Path, party_path: Path, keys: Path, ids: Path | None = None) -> Place:
@@ -52,7 +55,7 @@ def take_place(plan_path: Path, party_path: Path, keys: Path, ids: Path | None =
     """
     plan, file = read_plan(_text(plan_path)), read_party(party_path)
     ring = open_ring(keys, file.name)
-    table = _own_rows(plan, file)
+    table = own_rows(plan, file)
     party = Party(file.name, table, plan.seed)
     wanted = None if ids is None else read_ids_file(ids)
     agreement = agree_on(plan, table, None if wanted is None else len(set(wanted)))
@@ -67,9 +70,25 @@ def take_place(plan_path: Path, party_path: Path, keys: Path, ids: Path | None =
     return Place(agreement, file, party, ring, party_path.absolute().parent)
 
 
-def place_of(place: Place, agreement: Agreement) -> Place:
-    """The same place under another agreement."""
-    return replace(place, agreement=agreement)
+def retake_place(plan_path: Path, party_path: Path, keys: Path) -> Place:
+    """The place of a party that has trained already: its rows and what it learnt as they were then.
+
+    Raises:
+        PlanError: it has not trained by this plan.
+    """
+    plan, file = read_plan(_text(plan_path)), read_party(party_path)
+    home = party_path.absolute().parent
+    run = _run(home, plan)
+    kept = [folder for name in ("party", "model") if (folder := PartyFolder(run / name)).begun]
+    if not kept:
+        raise PlanError(
+            f"{file.name} has no model of this plan in {run}; train first: the parties seal the plan, and the one with "
+            "the labels hosts it"
+        )
+    party = kept[0].load()
+    shared = party.data.cuts.get("shared")
+    agreement = agree_on(plan, party.data, None if shared is None else len(shared))
+    return Place(agreement, file, party, open_ring(keys, file.name), home)
 
 
 def read_ids_file(path: Path) -> list[str]:
@@ -90,14 +109,20 @@ def ids_fingerprint(ids: list[str]) -> str:
     return blake2b(whole.encode(), digest_size=16, person=b"laconic ids").hexdigest()
 
 
-def _own_rows(plan: Plan, file: PartyFile) -> Table:
-    """A party's rows: from its own source, or its share of a public data set that the plan deals out."""
+def own_rows(plan: Plan, file: PartyFile, recipe: Recipe | None = None) -> Table:
+    """A party's rows: from its own source, or its share of a public data set that the plan deals out.
+
+    Args:
+        recipe: how the rows of a model were prepared, for rows that came later; they need no labels.
+    """
     if plan.data.name is None:
-        return read_own(file.name, file.own_data).table
+        return read_own(file.name, file.own_data, recipe=recipe).table
     tables = federation_of(plan.data, plan.seed).tables
-    if file.name not in tables:
-        return Table.without_rows(file.name)
-    return tables[file.name]
+    return tables.get(file.name) or Table.without_rows(file.name)
+
+
+def _run(home: Path, plan: Plan) -> Path:
+    return home / "runs" / f"mail-{plan_fingerprint(plan)[:16]}"
 
 
 def _text(path: Path) -> str:

@@ -14,12 +14,10 @@ from laconic.core.peers import Peers
 from laconic.core.table import Table
 from laconic.core.task import Task
 from laconic.core.values import Array
-from laconic.data.own_table import read_own
-from laconic.mail.agreement import agree_on
-from laconic.mail.desk import NEW, Desk, rows_of
+from laconic.mail.desk import NEW, Desk
 from laconic.mail.hosting import Beside, asking, refuse_peer
 from laconic.mail.office import Office
-from laconic.mail.place import Place, ids_fingerprint, place_of
+from laconic.mail.place import Place, ids_fingerprint, own_rows
 from laconic.mail.sending import Sealed, answer_and_seal, refuse_hub
 from laconic.runtime.memory import PartyFolder
 from laconic.simulation import on_threads
@@ -57,41 +55,39 @@ def seal_new(place: Place, ids: list[str], out: Path | None, *, days: float = 30
     """Answer what the trained model asks about new ids, and seal the answers.
 
     Args:
-        place: the party's.
+        place: the party's, from `retake_place`.
         ids: whom to predict; all parties use the same list in the same order.
         out: the envelope to write; None only tries.
         days: how long it may be used.
     """
     refuse_hub(place)
-    trained = _trained(place.run / "party", place)
-    place = _as_trained(place, trained)
     phase, folder = _names(place, ids)
-    asked = place.agreement.rehearsal(trained.data).predictions(place.file.name, phase, NEW)
+    asked = place.agreement.rehearsal(place.party.data).predictions(place.file.name, phase, NEW)
     if not asked:
         raise PlanError(
             f"what {type(place.agreement.method).__name__} asks to predict depends on rows of {place.agreement.hub}; "
             f"wait for its question, and answer it with `laconic answer --predict`"
         )
-    return answer_and_seal(place, folder, _with_new_rows(place, trained, ids), asked, out, days)
+    return answer_and_seal(place, folder, _with_new_rows(place, ids), asked, out, days)
 
 
 def predict(place: Place, inbox: Path, ids: list[str], *, without: tuple[str, ...] = (), days: float = 30) -> Predicted:
-    """Predict new ids from the envelopes in a folder.
+    """Predict new ids from the envelopes in a folder; the place is from `retake_place`.
 
     Raises:
         EnvelopeRefused: an envelope in the folder is not accepted.
         Waiting: answers are missing.
     """
     refuse_peer(place)
-    model = _trained(place.run / "model", place)
-    holder = _trained(place.run / "party", place) if place.agreement.method.server else model
-    place = _as_trained(place, holder)
     agreement = place.agreement
+    model = PartyFolder(place.run / "model")
+    if not model.begun:
+        raise PlanError("training has not ended; go on with `laconic host` until it shows a result")
     phase, folder = _names(place, ids)
-    asker = _with_new_rows(place, holder, ids)
+    asker = _with_new_rows(place, ids)
     hub, here = asker, {}
     if agreement.method.server:
-        hub = Party(agreement.hub, Table.without_rows(agreement.hub), agreement.plan.seed, model.memory)
+        hub = Party(agreement.hub, Table.without_rows(agreement.hub), agreement.plan.seed, model.load().memory)
         here = {agreement.holder: Beside(Desk(agreement, folder, None), asker)}
     office = Office(place, inbox, folder / "hub", ids_fingerprint(ids), len(ids))
     office.take_in()
@@ -110,31 +106,11 @@ def _names(place: Place, ids: list[str]) -> tuple[str, Path]:
     return f"predict {short}", place.run / f"predict-{short}"
 
 
-def _trained(folder: Path, place: Place) -> Party:
-    party = PartyFolder(folder)
-    if not party.begun:
-        raise PlanError(
-            f"{place.file.name} has no model of this plan in {place.run}; train first: the others seal the plan, and "
-            f"{place.agreement.holder} hosts it"
-        )
-    return party.load()
-
-
-def _as_trained(place: Place, trained: Party) -> Place:
-    """The same place with the method as it was in training: its noise was worked out for the rows of then."""
-    if place.agreement.plan.budget.epsilon is None:
-        return place
-    agreement = agree_on(place.agreement.plan, trained.data, rows_of(trained))
-    return place_of(place, agreement)
-
-
-def _with_new_rows(place: Place, trained: Party, ids: list[str]) -> Party:
+def _with_new_rows(place: Place, ids: list[str]) -> Party:
     """The party as it is after training, with the rows of these ids, prepared as its training rows were."""
+    trained = place.party
     recipe = trained.data.recipe
-    if place.agreement.plan.data.name is None:
-        source = read_own(place.file.name, place.file.own_data, recipe=recipe).table
-    else:
-        source = place.party.data
+    source = own_rows(place.agreement.plan, place.file, recipe)
     place_at = {key: at for at, key in enumerate(source.keys.tolist())}
     missing = [one for one in ids if one not in place_at]
     if missing:

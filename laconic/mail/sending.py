@@ -55,7 +55,7 @@ def seal_plan(place: Place, out: Path | None, *, days: float = 30) -> Sealed:
     """
     agreement = place.agreement
     refuse_hub(place)
-    asked = agreement.rehearsal(place.party.data).questions(place.file.name)
+    asked = _first(place)
     if not asked:
         raise PlanError(
             f"the first question of {type(agreement.method).__name__} depends on rows of {agreement.hub}, so it must "
@@ -141,6 +141,17 @@ def _refuse_other_rows(envelope: Envelope, own: str) -> None:
         raise OtherAlignment(
             f"{envelope.path} is about the rows {other}, but here they are {own}; match the rows again"
         )
+
+
+def _first(place: Place) -> tuple[Foretold, ...]:
+    """What the plan alone asks; rehearsed once a run."""
+    kept = place.run / "foretold"
+    if kept.exists():
+        return tuple(Foretold(script, blob) for script, blob in decode(read_whole(kept), OWN))
+    found = place.agreement.rehearsal(place.party.data).questions(place.file.name)
+    if place.run.exists():
+        write_whole(kept, encode([[one.script, one.blob] for one in found]))
+    return found
 
 
 def _rest(place: Place, asked: Sequence[Foretold]) -> list[Foretold]:

@@ -8,7 +8,7 @@ import pytest
 
 from laconic.envelope.keyring import trust
 from laconic.envelope.keys import make_key, save_key
-from laconic.mail.place import take_place
+from laconic.mail.place import retake_place, take_place
 
 PARTIES = ("bank", "shop", "insurer")
 
@@ -73,6 +73,11 @@ class World:
     def place(self, name, **options):
         home = self.home(name)
         return take_place(home / "plan.toml", home / f"{name}.toml", home / "keys", **options)
+
+    def place_again(self, name):
+        """Of a party that has trained."""
+        home = self.home(name)
+        return retake_place(home / "plan.toml", home / f"{name}.toml", home / "keys")
 
 
 @pytest.fixture

@@ -8,7 +8,17 @@ from laconic.mail.hosting import host
 from laconic.mail.sending import answer_envelope, seal_plan
 from laconic.plan import execute, read_plan
 
-FEDONCE = '[method]\ntype = "FedOnce"\nprecision = "float16"\n[method.encoder]\ntype = "Pca"\ndim = 2\n'
+FEDONCE = """\
+[method]
+type = "FedOnce"
+precision = "float16"
+[method.encoder]
+type = "Pca"
+dim = 2
+[method.trainer]
+type = "Sgd"
+epochs = 5
+"""
 ONESHOT = """\
 [method]
 type = "OneShot"
