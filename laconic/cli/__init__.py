@@ -5,8 +5,10 @@ import click
 from laconic.cli.audit import audit
 from laconic.cli.demo import demo
 from laconic.cli.group import Commands, debug_option
+from laconic.cli.host import host
 from laconic.cli.keys import keys
 from laconic.cli.lists import data, methods
+from laconic.cli.mail import answer, open_envelopes, seal
 from laconic.cli.plan import plan
 from laconic.cli.privacy import privacy
 from laconic.cli.run import run
@@ -25,5 +27,5 @@ def main() -> None:
     """  # noqa: D301 (click keeps the lines below a backspace as they are)
 
 
-for _command in (demo, run, plan, methods, data, privacy, audit, keys):
+for _command in (demo, run, plan, methods, data, privacy, audit, keys, seal, answer, open_envelopes, host):
     main.add_command(_command)

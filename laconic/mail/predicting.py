@@ -18,7 +18,7 @@ from laconic.mail.desk import NEW, Desk
 from laconic.mail.hosting import Beside, asking, refuse_peer
 from laconic.mail.office import Office
 from laconic.mail.place import Place, ids_fingerprint, own_rows
-from laconic.mail.sending import Sealed, answer_and_seal, refuse_hub
+from laconic.mail.sending import Sealed, answer_and_seal, questions_in, refuse_hub
 from laconic.runtime.memory import PartyFolder
 from laconic.simulation import on_threads
 
@@ -66,9 +66,15 @@ def seal_new(place: Place, ids: list[str], out: Path | None, *, days: float = 30
     if not asked:
         raise PlanError(
             f"what {type(place.agreement.method).__name__} asks to predict depends on rows of {place.agreement.hub}; "
-            f"wait for its question, and answer it with `laconic answer --predict`"
+            "wait for its question, and answer it with `laconic answer --predict`"
         )
     return answer_and_seal(place, folder, _with_new_rows(place, ids), asked, out, days)
+
+
+def answer_new(place: Place, path: Path, ids: list[str], out: Path | None, *, days: float = 30) -> Sealed:
+    """Answer the question in an envelope about new ids."""
+    folder, party = _names(place, ids)[1], _with_new_rows(place, ids)
+    return answer_and_seal(place, folder, party, questions_in(place, path, folder, party), out, days)
 
 
 def predict(place: Place, inbox: Path, ids: list[str], *, without: tuple[str, ...] = (), days: float = 30) -> Predicted:
@@ -89,7 +95,7 @@ def predict(place: Place, inbox: Path, ids: list[str], *, without: tuple[str, ..
     if agreement.method.server:
         hub = Party(agreement.hub, Table.without_rows(agreement.hub), agreement.plan.seed, model.load().memory)
         here = {agreement.holder: Beside(Desk(agreement, folder, None), asker)}
-    office = Office(place, inbox, folder / "hub", ids_fingerprint(ids), len(ids))
+    office = open_office_for(place, inbox, ids)
     office.take_in()
     with asking(place, office, hub, asker, here, inbox, folder / "hub", without, days) as carrier, on_threads(1):
         log = WireLog()
@@ -98,6 +104,13 @@ def predict(place: Place, inbox: Path, ids: list[str], *, without: tuple[str, ..
         peers = Peers(agreement.method, hub, carrier, log, agreement.peers)
         values = agreement.method.predict(hub, peers, NEW)
     return Predicted(ids, np.asarray(values), task_of(asker))
+
+
+def open_office_for(place: Place, inbox: Path, ids: list[str]) -> Office:
+    """The office that takes in envelopes about new ids."""
+    if not inbox.is_dir():
+        raise PlanError(f"there is no folder {inbox} for envelopes; make it, and put in what the others sent")
+    return Office(place, inbox, _names(place, ids)[1] / "hub", ids_fingerprint(ids), len(ids))
 
 
 def _names(place: Place, ids: list[str]) -> tuple[str, Path]:

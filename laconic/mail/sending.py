@@ -72,14 +72,20 @@ def answer_envelope(place: Place, path: Path, out: Path | None, *, days: float =
         EnvelopeRefused: the envelope cannot be accepted; its kind says why.
         Refused: the party's own rules do not allow it.
     """
+    asked = questions_in(place, path, place.run, place.party)
+    return answer_and_seal(place, place.run, place.party, asked + _rest(place, asked), out, days)
+
+
+def questions_in(place: Place, path: Path, folder: Path, party: Party) -> list[Foretold]:
+    """The questions in an envelope, once it is accepted for the desk in a folder."""
     refuse_hub(place)
     expected = Expected("question", plan=place.agreement.fingerprint, sender=place.agreement.holder)
     envelope = check(path, place.ring, expected)
     asked = _questions(place, envelope)
-    with _desk_at(place, place.run, None) as desk:
-        desk.begin(place.party)
+    with _desk_at(place, folder, None) as desk:
+        desk.begin(party)
         _refuse_other_rows(envelope, desk.alignment)
-    return answer_and_seal(place, place.run, place.party, asked + _rest(place, asked), out, days)
+    return asked
 
 
 def answer_and_seal(
