@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from laconic.align.exact import ExactMatch
+    from laconic.align.psi import PrivateMatch
     from laconic.check import check_method
     from laconic.core.errors import DataError, LaconicError, PartyAbsent, PlanError
     from laconic.core.method import Method, task_of
@@ -62,6 +63,8 @@ if TYPE_CHECKING:
     from laconic.methods.vertical.vimsgd import VimSgd
     from laconic.party_importance import Importance, denoise, importance, summarise
     from laconic.plan import Budget, DataPlan, Plan, execute, read_plan, write_plan
+    from laconic.plan.own_federation import from_party_files
+    from laconic.plan.party_file import read_party
     from laconic.privacy.accountants import Moments, Pld, Rdp, SimpleDivision
     from laconic.privacy.codebook import Codebook
     from laconic.privacy.dpnat import DpNat
@@ -97,6 +100,7 @@ _HOMES = {
     "laconic.privacy.labels": ("RandomisedResponse",),
     "laconic.privacy.local": ("LocalGaussian",),
     "laconic.align.exact": ("ExactMatch",),
+    "laconic.align.psi": ("PrivateMatch",),
     "laconic.check": ("check_method",),
     "laconic.core.errors": ("DataError", "LaconicError", "PartyAbsent", "PlanError"),
     "laconic.core.method": ("Method", "task_of"),
@@ -141,6 +145,8 @@ _HOMES = {
     "laconic.methods.vertical.vimsgd": ("VimSgd",),
     "laconic.party_importance": ("Importance", "denoise", "importance", "summarise"),
     "laconic.plan": ("Budget", "DataPlan", "Plan", "execute", "read_plan", "write_plan"),
+    "laconic.plan.own_federation": ("from_party_files",),
+    "laconic.plan.party_file": ("read_party",),
     "laconic.privacy.accountants": ("Moments", "Pld", "Rdp", "SimpleDivision"),
     "laconic.privacy.codebook": ("Codebook",),
     "laconic.privacy.dpnat": ("DpNat",),
@@ -231,6 +237,7 @@ __all__ = [
     "PlanError",
     "Pld",
     "PooledRows",
+    "PrivateMatch",
     "PrivateSteps",
     "Processes",
     "Prox",
@@ -268,10 +275,12 @@ __all__ = [
     "execute",
     "from_files",
     "from_frames",
+    "from_party_files",
     "importance",
     "ledgers_of",
     "load",
     "price",
+    "read_party",
     "read_plan",
     "simulate",
     "step",

@@ -4,6 +4,7 @@ import click
 
 from laconic.cli.audit import audit
 from laconic.cli.demo import demo
+from laconic.cli.doctor import doctor
 from laconic.cli.group import Commands, debug_option
 from laconic.cli.host import host
 from laconic.cli.keys import keys
@@ -27,5 +28,6 @@ def main() -> None:
     """  # noqa: D301 (click keeps the lines below a backspace as they are)
 
 
-for _command in (demo, run, plan, methods, data, privacy, audit, keys, seal, answer, open_envelopes, host):
+_COMMANDS = (demo, run, plan, methods, data, privacy, audit, doctor, keys, seal, answer, open_envelopes, host)
+for _command in _COMMANDS:
     main.add_command(_command)

@@ -52,8 +52,10 @@ def _method(kind: "type[Method]") -> "tuple[RenderableType, ...]":
     steps = steps_of(kind).values()
     leaving = {f"\nfrom peers: {step.gives}": None for step in steps if step.gives}
     leaving |= {f"\nfrom the hub: {step.takes}": None for step in steps if step.takes}
+    rows = "\nlearns from rows that all parties share" if kind.kind == "vertical" else ""
+    rows += ", and from each party's other rows" if "own" in kind.uses else ""
     words = Text.assemble(
-        ((kind.__doc__ or "").partition("\n")[0], "bold"), *leaving or ("\nnothing leaves any party",)
+        ((kind.__doc__ or "").partition("\n")[0], "bold"), *leaving or ("\nnothing leaves any party",), (rows, "italic")
     )
     return kind.__name__, "as needed" if rounds is None else str(rounds), words
 

@@ -8,11 +8,12 @@ deviation. A column that never varies among the training rows says nothing and i
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import msgspec
 import numpy as np
 
+from laconic.core.binning import Binned, Weighed, fit_bins, fit_weights
 from laconic.core.errors import DataError
 from laconic.core.values import Array
 
@@ -34,11 +35,14 @@ class Column(msgspec.Struct, frozen=True):
         kind: `numeric` cells are numbers; `categorical` cells are codes of `levels`; `pixels` is a whole image.
             NaN is a missing cell. A code outside `levels` is a level nobody had seen when codes were given.
         levels: the names behind the codes of a categorical column.
+        prepare: `usual` scales numbers and gives levels a flag each; `bins` gives each quantile bin of a number a flag;
+            `woe` takes the weight of evidence of its bin or level, for two classes at the party that has the labels.
     """
 
     name: str
     kind: Literal["numeric", "categorical", "pixels"] = "numeric"
     levels: tuple[str, ...] = ()
+    prepare: Literal["usual", "bins", "woe"] = "usual"
 
 
 class Scaled(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -105,6 +109,9 @@ class Shaded(msgspec.Struct, frozen=True, kw_only=True, tag=True):
         return shades[images]
 
 
+Part: TypeAlias = Scaled | Missing | Level | Other | Binned | Weighed
+
+
 class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     """What was learnt from training rows about how to prepare rows; plain values, so that it can be stored.
 
@@ -115,7 +122,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     columns: tuple[Column, ...]
-    parts: tuple[Scaled | Missing | Level | Other, ...] = ()
+    parts: tuple[Part, ...] = ()
     shades: Shaded | None = None
 
     @property
@@ -135,7 +142,9 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(column.name for i, column in enumerate(self.columns) if i not in used and self.shades is None)
 
 
-def fit_recipe(raw: Array, columns: Sequence[Column], rows: Array, *, party: str = "") -> Recipe:
+def fit_recipe(
+    raw: Array, columns: Sequence[Column], rows: Array, *, party: str = "", classes: Array | None = None
+) -> Recipe:
     """Learn from the given rows how to prepare a table or a stack of images.
 
     Args:
@@ -143,15 +152,18 @@ def fit_recipe(raw: Array, columns: Sequence[Column], rows: Array, *, party: str
         columns: what the columns are; for images, one of kind `pixels`.
         rows: which rows are for training; no other row is looked at.
         party: whose rows these are, for errors.
+        classes: for each row 0, 1, or below 0 if not known, where the label has two classes; None without such labels.
 
     Raises:
-        DataError: a cell is infinite, or no column varies among these rows.
+        DataError: a cell is infinite, no column varies among these rows, or weights of evidence lack two classes.
     """
     if raw.ndim == 4:
         return Recipe(columns=tuple(columns), shades=_fit_shades(raw, rows, party))
     training = raw[rows]
     refuse_infinity(training, columns, party)
-    parts = [part for i, column in enumerate(columns) for part in _fit_column(column, i, training[:, i])]
+    labels = None if classes is None else classes[rows]
+    fitted = (_fit_column(column, i, training[:, i], labels, party) for i, column in enumerate(columns))
+    parts = [part for some in fitted for part in some]
     if columns and not parts:
         raise DataError(
             f"party {party!r}: no column varies among its {len(rows)} training rows, so nothing can be learnt "
@@ -194,9 +206,20 @@ def refuse_infinity(raw: Array, columns: Sequence[Column], party: str) -> None:
     )
 
 
-def _fit_column(column: Column, source: int, cells: Array) -> Iterator[Scaled | Missing | Level | Other]:
+def _fit_column(column: Column, source: int, cells: Array, labels: Array | None, party: str) -> Iterator[Part]:
     known = cells[~np.isnan(cells)]
-    if column.kind == "categorical":
+    if column.prepare == "woe":
+        if labels is None:
+            raise DataError(
+                f"party {party!r}, column {column.name!r}: a weight of evidence needs labels of two classes, which "
+                "this party does not have; say prepare = 'bins' or leave it out"
+            )
+        told, levels = labels >= 0, column.kind == "categorical"
+        yield from fit_weights(column.name, source, cells[told], labels[told] == 1, levels=levels)
+        return
+    if column.prepare == "bins" and column.kind == "numeric":
+        yield from fit_bins(column.name, source, cells)
+    elif column.kind == "categorical":
         yield from _fit_levels(column, source, known.astype(np.int64), len(cells))
     else:
         yield from _fit_scale(column, source, known.astype(np.float64))

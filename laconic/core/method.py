@@ -24,6 +24,10 @@ class Method(Script, frozen=True):
     kind: ClassVar[Literal["vertical", "horizontal"]] = "vertical"
     """Whether its parties have other columns of the same people, or other people with the same columns."""
 
+    uses: ClassVar[tuple[str, ...]] = ("train", "valid")
+    """The cuts it learns from. In a vertical federation `train` and `valid` are rows that all parties share, and `own`
+    are a party's other rows, which are lost to a method that does not use them."""
+
     server: ClassVar[bool] = False
     """Whether the hub is a server that holds no rows, so that the label holder is one of its peers."""
 

@@ -46,11 +46,13 @@ def run(
     """
     log = peers.log
     judge = judge or hub
-    facts = dict(data or {})
+    facts = dict(data or {}) | {"uses": list(method.uses)}
     if align is not None:
         with log.during("align"):
             hub.turn("align", 0)
             facts["alignment"] = align.match(hub, peers.speaking(align))
+            held = {name: len(judge.data.cuts.get(name, ())) for name in ("train", "valid", "test")}
+            facts["alignment"] |= {"cuts": held}
             facts["fingerprint"] = align.confirm(hub, peers.speaking(align))
     log.phase = "fit"
     hub.turn("fit", 0)

@@ -102,7 +102,8 @@ class Table:
         """How raw columns are prepared: statistics of this party's training rows only."""
         if self._given is not None:
             return self._given
-        return fit_recipe(self.raw, self.columns, self._training_rows, party=self.party)
+        classes = self.y if self.task is not None and self.task.kind == "binary" else None
+        return fit_recipe(self.raw, self.columns, self._training_rows, party=self.party, classes=classes)
 
     @cached_property
     def x(self) -> Array:

@@ -10,13 +10,15 @@ from laconic.data.own_data import OwnData
 from laconic.data.sql import sql_batches, sql_columns
 
 if TYPE_CHECKING:
-    from pandas import DataFrame
+    from pandas import DataFrame, Series
 
 BATCH = 100_000
 """Rows read at a time."""
 
 MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "#N/A")
 """Cells of a CSV file that count as missing, except among ids, where only an empty cell does."""
+
+_BLOCK = 1 << 23  # bytes of a CSV file read at a time
 
 PARQUET = (".parquet", ".pq")
 
@@ -33,11 +35,8 @@ def column_names(party: str, data: OwnData) -> list[str]:
     if _is_parquet(path):
         with _reading(party, path):
             return [str(name) for name in _parquet(path).schema.names]
-    with _reading(party, path), _opened(path) as text:
-        import pandas
-
-        head = pandas.read_csv(text, nrows=1, header=None, dtype=str, keep_default_na=False, skipinitialspace=True)
-        return [str(name).strip() for name in head.iloc[0]]
+    with _reading(party, path), _opened(path) as stream:
+        return [name.strip() for name in _csv_names(stream)]
 
 
 def read_batches(
@@ -71,17 +70,43 @@ def _from_parquet(path: Path, _: OwnData, columns: Sequence[str] | None, rows: i
 
 
 def _from_csv(path: Path, data: OwnData, columns: Sequence[str] | None, rows: int) -> Iterator["DataFrame"]:
-    import pandas
+    import pyarrow
+    from pyarrow import csv
 
-    with _opened(path) as text:
-        frames = pandas.read_csv(
-            text, dtype=str, keep_default_na=False, skipinitialspace=True, chunksize=rows, index_col=False
-        )
-        for frame in frames:
-            frame.columns = frame.columns.str.strip()
-            wanted = frame if columns is None else frame[list(columns)]
-            cells = wanted.columns.difference([*data.keys])
-            yield wanted.assign(**{name: wanted[name].mask(wanted[name].str.strip().isin(MISSING)) for name in cells})
+    with _opened(path) as stream:
+        given = _csv_names(stream)
+    names = {name: name.strip() for name in given if columns is None or name.strip() in columns}
+    # All cells as text: kinds told from the first rows would refuse what comes later. Other columns are never built.
+    types = csv.ConvertOptions(
+        column_types=dict.fromkeys(names, pyarrow.string()), strings_can_be_null=False, include_columns=list(names)
+    )
+    with _opened(path) as stream:
+        for batch in csv.open_csv(
+            stream,
+            read_options=csv.ReadOptions(block_size=_BLOCK),
+            parse_options=_quoted_lines(),
+            convert_options=types,
+        ):
+            for start in range(0, batch.num_rows, rows):
+                frame = batch.slice(start, rows).to_pandas().set_axis([*names.values()], axis=1)
+                cells = [name for name in frame.columns if name not in data.keys]
+                yield frame.assign(**{name: frame[name].mask(_is_missing(frame[name])) for name in cells})
+
+
+def _is_missing(cells: "Series") -> "Series":
+    return cells.str.strip().isin(MISSING)
+
+
+def _csv_names(stream: IO[bytes]) -> list[str]:
+    from pyarrow import csv
+
+    return [str(name) for name in csv.open_csv(stream, parse_options=_quoted_lines()).schema.names]
+
+
+def _quoted_lines() -> Any:
+    from pyarrow import csv
+
+    return csv.ParseOptions(newlines_in_values=True)
 
 
 def _checked(party: str, path: Path) -> Path:
@@ -135,11 +160,11 @@ def _reading(party: str, path: Path) -> Iterator[None]:
         yield
     except DataError:
         raise
-    except UnicodeDecodeError as problem:
-        raise DataError(
-            f"party {party!r}: the file {path} is not UTF-8 text ({problem}); save it again with encoding UTF-8"
-        ) from problem
     except (ValueError, OSError, EOFError, lzma.LZMAError) as problem:
+        if "UTF8" in str(problem):
+            raise DataError(
+                f"party {party!r}: the file {path} is not UTF-8 text ({problem}); save it again with encoding UTF-8"
+            ) from problem
         kind = "Parquet" if _is_parquet(path) else "CSV"
         raise DataError(
             f"party {party!r}: the file {path} cannot be read as {kind}: {str(problem).strip()}; export it again"

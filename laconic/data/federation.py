@@ -3,12 +3,11 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
+from laconic.core.align import TOGETHER
 from laconic.core.errors import DataError
 from laconic.core.table import Table
 from laconic.core.task import Task
 from laconic.core.values import Array
-
-_TOGETHER = ("train", "shared", "valid", "test")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,8 +37,9 @@ class Federation:
         if self.tables[self.hub].y is None:
             raise DataError(f"the hub {self.hub!r} has no labels; give it the label column")
         if self.aligned and self.kind == "vertical":
-            for cut in _TOGETHER:
+            for cut in TOGETHER:
                 self._check_lengths(cut)
+                self._check_order(cut)
 
     @property
     def task(self) -> Task:
@@ -71,3 +71,22 @@ class Federation:
         if len(set(lengths.values())) > 1:
             counts = ", ".join(f"{name} {count}" for name, count in lengths.items())
             raise DataError(f"cut {cut!r} has different numbers of rows at the parties ({counts}); match their ids")
+
+    def _check_order(self, cut: str) -> None:
+        """Rows known by ids must be in the same order everywhere, or a model would learn from strangers."""
+        known = {
+            name: table.ids[table.cuts[cut]]
+            for name, table in self.tables.items()
+            if table.ids is not None and cut in table.cuts
+        }
+        first, *others = known or [""]
+        for other in others:
+            alike = known[first].dtype.kind == known[other].dtype.kind
+            differs = known[first] != known[other] if alike else known[first].astype(str) != known[other].astype(str)
+            if differs.any():
+                row = int(differs.argmax())
+                raise DataError(
+                    f"{first} and {other} do not hold the same rows in the same order: row {row + 1} of cut {cut!r} is "
+                    f"{known[first][row]} at {first} and {known[other][row]} at {other}; match their ids first "
+                    "(aligned=False)"
+                )

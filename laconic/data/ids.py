@@ -47,8 +47,8 @@ def read_ids(frame: "DataFrame", keys: Sequence[str], rules: IdRules, party: str
 def normalise(series: "Series", rules: IdRules, party: str) -> "Series":
     """One column of ids as text, written as the rules say; empty where missing."""
     text = plain_text(series)
-    if rules.dates != "keep":
-        return _dates(series, text, rules, party)
+    if series.name in rules.dates:
+        return _dates(series, text, rules.dates[str(series.name)], party)
     if rules.spaces == "drop":
         text = text.str.replace(r"\s+", "", regex=True)
     if rules.case == "lower":
@@ -75,7 +75,7 @@ def plain_text(series: "Series") -> "Series":
     return text.astype(object)
 
 
-def _dates(series: "Series", text: "Series", rules: IdRules, party: str) -> "Series":
+def _dates(series: "Series", text: "Series", form: str, party: str) -> "Series":
     import pandas
     from pandas.api import types
 
@@ -85,8 +85,8 @@ def _dates(series: "Series", text: "Series", rules: IdRules, party: str) -> "Ser
     formats = {"iso": "ISO8601", "day_first": "mixed", "month_first": "mixed"}
     moments = pandas.to_datetime(
         text.where(known, None),
-        format=formats[rules.dates],
-        dayfirst=rules.dates == "day_first",
+        format=formats[form],
+        dayfirst=form == "day_first",
         errors="coerce",
         utc=bool(text.str.contains(r"(?:Z|[+-]\d\d:?\d\d)$", regex=True).any()),
     )
@@ -95,7 +95,8 @@ def _dates(series: "Series", text: "Series", rules: IdRules, party: str) -> "Ser
         row = int(bad.argmax())
         raise DataError(
             f"party {party!r}, key {series.name!r}: found {text.iloc[row]!r} in row {row + 1}, which is no date "
-            f"written as {rules.dates} ({int(bad.sum())} of {len(text)}); correct it, or say another data.ids.dates"
+            f"written as {form} ({int(bad.sum())} of {len(text)}); correct it, or say another "
+            f"data.ids.dates.{series.name}"
         )
     return _written(moments)
 

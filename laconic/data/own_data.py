@@ -21,15 +21,15 @@ class IdRules(Settings, frozen=True, tag=False):
         case: `lower` makes AB1 and ab1 the same id.
         spaces: `drop` also leaves out white space inside an id: "12 34" and 1234 become the same.
         zeros: `drop` leaves out leading zeros of ids that are all digits: 007 and 7 become the same.
-        dates: how an id that is a date is written in this party's source; it becomes 2013-01-31, with T14:00 for a time
-            that is not midnight. `keep` leaves ids alone; `iso` reads 2013-01-31, `day_first` 31.01.2013 or 31/01/2013,
-            `month_first` 01/31/2013. Times with a zone become UTC.
+        dates: the columns of the key that are dates, and how this party's source writes them: `iso` is 2013-01-31,
+            `day_first` 31.01.2013 or 31/01/2013, `month_first` 01/31/2013. They become 2013-01-31, with T14:00 for a
+            time that is not midnight; times with a zone become UTC.
     """
 
     case: Literal["keep", "lower"] = "keep"
     spaces: Literal["trim", "drop"] = "trim"
     zeros: Literal["keep", "drop"] = "keep"
-    dates: Literal["keep", "iso", "day_first", "month_first"] = "keep"
+    dates: dict[str, Literal["iso", "day_first", "month_first"]] = msgspec.field(default_factory=dict)
 
 
 class OwnData(Settings, frozen=True, tag=False):
@@ -44,6 +44,8 @@ class OwnData(Settings, frozen=True, tag=False):
         label: the column to predict; none for a party without labels.
         task: what the label is; none to tell from its cells.
         columns: what each column is; only columns named here are used. Empty uses all and tells kinds from the cells.
+        prepare: how some columns are prepared for models, other than usual: `bins` for a flag for each quantile bin of
+            a number, `woe` for the weight of evidence of a bin or level (two classes, at the label holder).
         on_duplicate: what to do with rows of the same id: refuse them (error), keep the first, or make one of them
             (aggregate: the mean of numbers and dates, the most frequent level; labels must agree).
         on_empty: what to do with rows without an id: refuse them (error), or leave them out (drop).
@@ -57,6 +59,7 @@ class OwnData(Settings, frozen=True, tag=False):
     label: str | None = None
     task: Literal["binary", "multiclass", "regression"] | None = None
     columns: dict[str, ColumnKind] = msgspec.field(default_factory=dict)
+    prepare: dict[str, Literal["bins", "woe"]] = msgspec.field(default_factory=dict)
     on_duplicate: DuplicateRule = "error"
     on_empty: Literal["error", "drop"] = "error"
     ids: IdRules = IdRules()
@@ -75,6 +78,13 @@ class OwnData(Settings, frozen=True, tag=False):
             both = [name for name in names if name in self.columns]
             if both:
                 raise ValueError(f"the column {both[0]!r} is the {role} and also listed in columns; leave it out there")
+        strangers = set(self.ids.dates) - set(self.keys)
+        if strangers:
+            raise ValueError(
+                f"ids.dates names {min(strangers)!r}, which is no column of the key ({', '.join(self.keys)})"
+            )
+        if self.label is None and "woe" in self.prepare.values():
+            raise ValueError("prepare = 'woe' is for the party that has the label; say 'bins' here")
         if self.label in self.keys:
             raise ValueError(f"the column {self.label!r} is both key and label; a row's id cannot be predicted")
 

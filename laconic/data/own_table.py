@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 
 from laconic.core.columns import Column, Recipe
@@ -55,7 +56,7 @@ def read_own(party: str, data: OwnData, *, recipe: Recipe | None = None) -> OwnT
     except DataError as problem:
         # The party knows its files by their names; a database may hold a password in its URL.
         where = f"table {data.table or 'of its query'}" if data.in_database else data.source
-        raise problem if where in str(problem) else DataError(f"{problem} (source: {where})") from problem
+        raise problem if where in str(problem) else DataError(f"{problem} (in {where})") from problem
 
 
 def own_columns(party: str, data: OwnData) -> dict[str, ColumnKind]:
@@ -69,7 +70,9 @@ def own_columns(party: str, data: OwnData) -> dict[str, ColumnKind]:
     if data.columns:
         return dict(data.columns)
     names = [name for name in there if name not in (*data.keys, data.label)]
-    first = next(read_batches(party, data, names)) if names else None
+    first = next(read_batches(party, data, names), None) if names else None
+    if names and (first is None or not len(first)):
+        raise DataError(f"party {party!r} has no rows, only the column names {', '.join(there[:20])}; give it rows")
     return {} if first is None else {name: _guess(first[name], party) for name in names}
 
 
@@ -109,9 +112,10 @@ def _assemble(
     task = None if data.task is None else Task(kind=data.task)
     y, found = (None, None) if labels is None else read_labels(labels, task, party)
     finished = [reader.finish() for reader in readers]
-    columns = [column for column, _ in finished] if recipe is None else list(recipe.columns)
+    columns = _prepared([column for column, _ in finished], data, party) if recipe is None else list(recipe.columns)
     raw = np.column_stack([cells for _, cells in finished]) if finished else np.empty((rows, 0))
-    kept = np.flatnonzero(ids != "") if data.on_empty == "drop" else np.arange(rows)
+    _check_ids(party, data, ids)
+    kept = np.flatnonzero(ids != "")
     left_out = {"no id": rows - len(kept)} if len(kept) < rows else {}
     ids, raw, y = ids[kept], raw[kept], None if y is None else y[kept]
     if data.on_duplicate != "error":
@@ -122,6 +126,36 @@ def _assemble(
             left_out[words[data.on_duplicate]] = before - len(ids)
     table = Table(raw, columns, ids=ids.astype(str), y=y, task=found, party=party, recipe=recipe)
     return OwnTable(table=table, rows=rows, left_out=left_out)
+
+
+def _check_ids(party: str, data: OwnData, ids: Array) -> None:
+    """Refuse rows without an id, or of the same id, unless the party says what to do with them."""
+    key = f"party {party!r}, key {' + '.join(data.keys)!r}"
+    empty = ids == ""
+    if empty.all() or (empty.any() and data.on_empty == "error"):
+        raise DataError(
+            f"{key}: {int(empty.sum())} of {len(ids)} rows have no id, the first is row {int(empty.argmax()) + 1}; "
+            "fill them in, or say data.on_empty = 'drop' to leave those rows out"
+        )
+    if data.on_duplicate == "error":
+        different, times = np.unique(ids[~empty].astype(str), return_counts=True)
+        twice = different[times > 1]
+        if len(twice):
+            raise DataError(
+                f"{key}: {len(twice)} ids occur more than once, such as {', '.join(twice[:3])}; keep one row for each "
+                "id, or say data.on_duplicate = 'first' or 'aggregate'"
+            )
+
+
+def _prepared(columns: list[Column], data: OwnData, party: str) -> list[Column]:
+    """The columns, with how they are to be prepared as the party says."""
+    strangers = set(data.prepare) - {column.name for column in columns}
+    if strangers:
+        raise DataError(
+            f"party {party!r}: data.prepare names the column {min(strangers)!r}, which is not used; "
+            f"name one of {', '.join(column.name for column in columns)}"
+        )
+    return [msgspec.structs.replace(column, prepare=data.prepare.get(column.name, "usual")) for column in columns]
 
 
 def _guess(series: "Series", party: str) -> ColumnKind:

@@ -1,7 +1,7 @@
 """Parties that learn by themselves, guided once by the label holder: what one-shot and few-shot VFL share."""
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from torch import nn
@@ -42,6 +42,8 @@ class Guided(Splitting, frozen=True):
         more: go on by split learning over many exchanges, trained like this; None stops here.
         precision: how exactly numbers are sent.
     """
+
+    uses: ClassVar[tuple[str, ...]] = ("train", "valid", "own")
 
     net: Net | None = None
     width: int = 32

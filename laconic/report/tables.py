@@ -9,6 +9,7 @@ from rich.text import Text
 
 from laconic.core.result import Release, Result
 from laconic.report.privacy import show_price
+from laconic.report.rows import show_rows
 from laconic.report.words import NAMES, figure, in_bytes, in_seconds, metric_name, protection, rows_used, shared_metrics
 
 
@@ -16,6 +17,8 @@ def show_result(result: Result) -> RenderableType:
     """One run: what it scored, what it cost, what was given away, who was absent, which rows were used."""
     parts: list[RenderableType] = [_headline(result), "", _scores(result), _costs(result), _releases(result)]
     parts += [] if result.privacy is None else [show_price(result.privacy)]
+    rows = show_rows(result)
+    parts += [] if rows is None else [rows]
     return Group(*parts, *_remarks(result))
 
 

@@ -4,6 +4,7 @@ from typing import Any
 
 from laconic.core.result import Release, Result
 from laconic.core.task import Task
+from laconic.report.rows import shared_rows
 
 NAMES = {
     "accuracy": "accuracy",
@@ -58,7 +59,9 @@ def protection(release: Release) -> str:
 
 def rows_used(result: Result) -> str:
     """How many rows were learnt from and scored on, as far as the data's facts say."""
-    used = _counts(result.data.get("alignment") or result.data.get("rows"))
+    if result.data.get("alignment"):
+        return shared_rows(result)
+    used = _counts(result.data.get("rows"))
     own = _counts({party: count for party, count in dict(result.data.get("own") or {}).items() if count})
     return "; ".join(part for part in (used, f"rows of one party only: {own}" if own else "") if part)
 

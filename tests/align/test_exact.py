@@ -4,9 +4,13 @@ import pytest
 
 from laconic.core.errors import DataError
 from laconic.data.frames import from_frames
+from laconic.learn.fixmatch_tab import FixMatchTab
 from laconic.learn.sgd import Sgd
 from laconic.methods.baselines.linear import Linear
 from laconic.methods.vertical.fedonce import FedOnce
+from laconic.methods.vertical.fewshot import FewShot
+from laconic.report.rows import rows_of
+from laconic.runtime.inprocess import InProcess
 from laconic.runtime.processes import Processes
 from laconic.simulation import simulate
 
@@ -30,6 +34,7 @@ def test_rows_in_another_order_are_matched_by_id():
         "shared": 250,
         "rows": {"bank": 300, "shop": 250},
         "some": {"bank": 0, "shop": 0},
+        "cuts": {"train": 180, "valid": 20, "test": 50},
     }
     assert result.align.rounds == 4  # ids, rows to keep, and the fingerprint before fitting and before predicting
 
@@ -49,3 +54,43 @@ def test_matching_works_with_parties_apart():
 def test_no_shared_id_says_how_they_look():
     with pytest.raises(DataError, match=r"no id is at every party: bank has ids like '0'; shop has ids like"):
         simulate(Linear(), from_frames(frames(shift=5000), id="id", label="left"))
+
+
+def three(rows=200):
+    """Three parties, of whom some people are at all, some at two, some at one."""
+    rng = np.random.default_rng(0)
+    hidden = rng.normal(size=rows)
+    bank = pd.DataFrame({"id": np.arange(rows), "income": hidden, "left": (hidden > 0).astype(int)})
+    shop = pd.DataFrame({"id": np.arange(rows), "visits": hidden + 0.1 * rng.normal(size=rows)})
+    insurer = pd.DataFrame({"id": np.arange(rows), "claims": hidden + 0.1 * rng.normal(size=rows)})
+    return from_frames({"bank": bank[:160], "shop": shop[20:180], "insurer": insurer[40:]}, id="id", label="left")
+
+
+def test_rows_of_all_of_some_and_of_nobody_else_are_cuts():
+    made = three()
+    recorder = {}
+
+    class Kept(InProcess, frozen=True):
+        def open(self, parties):
+            recorder.update({party.name: party for party in parties})
+            return super().open(parties)
+
+    result = simulate(Linear(), made, runtime=Kept())
+    shop = recorder["shop"].data
+    assert result.data["alignment"]["shared"] == 120
+    assert sorted(shop.ids[shop.cut("shared")].tolist()) == list(range(40, 160))
+    assert sorted(shop.ids[shop.cut("some")].tolist()) == [*range(20, 40), *range(160, 180)]
+    insurer = recorder["insurer"].data
+    assert sorted(insurer.ids[insurer.cut("alone")].tolist()) == list(range(180, 200))
+    assert sorted(insurer.cut("own").tolist()) == sorted([*insurer.cut("some"), *insurer.cut("alone")])
+    assert len(shop.cut("train")) + len(shop.cut("valid")) + len(shop.cut("test")) == 120
+
+
+def test_methods_that_use_own_rows_lose_none_of_them():
+    short = FixMatchTab(steps=5)
+    few = simulate(FewShot(local=short, trainer=Sgd(epochs=2)), three())
+    shared_only = simulate(Linear(), three())
+    for party, rows in {"bank": 160, "shop": 160, "insurer": 160}.items():
+        assert rows_of(few, party) == (rows, 120, rows, {})
+        source, shared, used, lost = rows_of(shared_only, party)
+        assert (source, shared, used, sum(lost.values())) == (rows, 120, 120, 40)

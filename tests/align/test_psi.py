@@ -17,6 +17,7 @@ from laconic.core.peers import Peers
 from laconic.core.wire import decode, decode_question
 from laconic.data.frames import from_frames
 from laconic.methods.baselines.linear import Linear
+from laconic.methods.vertical.rap import Rap
 from laconic.runtime.inprocess import InProcess
 from laconic.runtime.processes import Processes
 from laconic.simulation import simulate
@@ -195,3 +196,12 @@ def test_the_binding_leaves_no_library_file_behind(tmp_path, monkeypatch):
     code = "from laconic.align.group import new_secret; new_secret()"
     subprocess.run([sys.executable, "-c", code], check=True)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_server_without_rows_can_relay_and_learns_no_row():
+    made = federation(parties=("bank", "shop", "insurer"))
+    private, plain = (simulate(Rap(), made, align=align) for align in (PrivateMatch(chunk=50), ExactMatch()))
+    assert private.predictions == plain.predictions
+    assert private.data["alignment"]["shared"] == 80
+    with pytest.raises(PlanError, match="needs a hub with rows"):
+        simulate(Rap(), made, align=PrivateMatch(learns="hub"))

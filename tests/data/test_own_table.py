@@ -139,7 +139,7 @@ def test_ids_are_written_as_the_rules_say(tmp_path, rules, found):
 )
 def test_dates_in_keys_are_written_alike_however_they_came(tmp_path, cells, rule):
     frame = pd.DataFrame({"day": cells, "n": [1, 2, 3]})
-    own = read_own("bank", OwnData(source=csv(tmp_path, frame), key="day", ids=IdRules(dates=rule)))
+    own = read_own("bank", OwnData(source=csv(tmp_path, frame), key="day", ids=IdRules(dates={"day": rule})))
     assert own.table.keys.tolist() == ["2013-01-31", "2013-02-01T14:00", "2013-02-01T15:30"]
     moments = pd.DataFrame({"day": pd.to_datetime(own.table.keys, format="ISO8601"), "n": [1, 2, 3]})
     moments.to_parquet(tmp_path / "days.parquet")

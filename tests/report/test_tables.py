@@ -8,6 +8,7 @@ from laconic.core.log import Traffic
 from laconic.core.result import Absence, Release, Result
 from laconic.core.score import Score
 from laconic.core.task import Task
+from laconic.report.rows import rows_of
 from laconic.report.tables import show_comparison, show_result
 from laconic.report.words import figure, in_bytes, in_seconds, rows_used
 
@@ -101,4 +102,24 @@ def test_figures_are_short():
 
 
 def test_rows_are_told_by_their_matching_where_there_was_one():
-    assert rows_used(result(data={"rows": {"bank": 5}, "alignment": {"shared": 3}})) == "shared 3"
+    alignment = {"shared": 3, "rows": {"bank": 5, "shop": 4}, "cuts": {"train": 2, "test": 1}}
+    found = rows_used(result(data={"alignment": alignment, "fingerprint": "0123456789"}))
+    assert found == "3 shared by all parties (train 2, test 1), fingerprint 01234567"
+
+
+def test_lost_rows_are_counted_with_the_reason():
+    alignment = {"shared": 3, "rows": {"bank": 5, "shop": 4}, "some": {"bank": 1, "shop": 0}, "cuts": {}}
+    data = {"alignment": alignment, "uses": ["train"], "left_out": {"bank": {"same id as an earlier row": 2}}}
+    source, shared, used, lost = rows_of(result(data=data), "bank")
+    assert (source, shared, used) == (7, 3, 3)
+    assert lost == {
+        "same id as an earlier row": 2,
+        "only some parties have, and FedOnce uses rows that all share": 1,
+        "nobody else has, and FedOnce uses rows that all share": 1,
+    }
+    assert "same id as an earlier row" in printed(show_result(result(data=data)))
+
+
+def test_rows_that_not_all_share_are_used_by_methods_that_say_so():
+    data = {"alignment": {"shared": 3, "rows": {"bank": 5}, "cuts": {}}, "uses": ["train", "own"]}
+    assert rows_of(result(data=data), "bank") == (5, 3, 5, {})

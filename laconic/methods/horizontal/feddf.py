@@ -4,6 +4,7 @@ Lin, Kong, Stich, Jaggi: Ensemble Distillation for Robust Model Fusion in Federa
 """
 
 from collections.abc import Iterator
+from typing import ClassVar
 
 import numpy as np
 
@@ -27,6 +28,8 @@ class FedDf(Averaging, frozen=True):
         distiller: how the server trains on public rows; no labels are needed.
         exchanges: how often models go out and come back.
     """
+
+    uses: ClassVar[tuple[str, ...]] = ("train", "public")
 
     net: Net | None = None
     trainer: Sgd = Sgd(epochs=10, batch=32)

@@ -7,7 +7,7 @@ counting only where its students agree, and trains the final model on the winner
 """
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -60,6 +60,8 @@ class FedKt(Averaging, frozen=True):
         level: who is trusted, and so where noise is put.
         more: go on from the final model with FedProx; None stops after the one exchange.
     """
+
+    uses: ClassVar[tuple[str, ...]] = ("train", "public")
 
     model: AnyClassifier = Network()
     teacher: AnyClassifier | None = None

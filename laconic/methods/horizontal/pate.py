@@ -5,6 +5,7 @@ Training Data (2017); without noise, as the FedKT paper uses it.
 """
 
 from collections.abc import Iterator
+from typing import ClassVar
 
 import numpy as np
 
@@ -26,6 +27,8 @@ class Pate(RowPooling, frozen=True):
         teacher: what teachers are; None for the same.
         teachers: into how many shards the rows are cut.
     """
+
+    uses: ClassVar[tuple[str, ...]] = ("train", "public")
 
     model: AnyClassifier = Network()
     teacher: AnyClassifier | None = None

@@ -44,6 +44,7 @@ class FedCVT(SplitNet, frozen=True):
     """
 
     tasks: ClassVar[tuple[str, ...]] = ("binary", "multiclass")
+    uses: ClassVar[tuple[str, ...]] = ("train", "valid", "own")
 
     ratio: float = 1.0
     threshold: float = 0.9

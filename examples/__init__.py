@@ -1,0 +1,1 @@
+"""Worked examples, from files to report; docs/ tells their stories."""

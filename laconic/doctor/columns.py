@@ -1,0 +1,108 @@
+"""What a party's columns are, told from the cells and written out for approval, and which of them deserve a look."""
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import numpy as np
+
+from laconic.core.columns import MOST_LEVELS, Column
+from laconic.core.errors import DataError, PlanError
+from laconic.core.values import Array
+from laconic.data.batches import column_names
+from laconic.data.own_data import ColumnKind
+from laconic.data.own_table import own_columns, read_own
+from laconic.doctor.diagnosis import Diagnosis
+from laconic.plan.party_file import PartyFile, read_party
+
+_MOSTLY_MISSING = 0.5
+
+
+def check_columns(party: PartyFile) -> Iterable[Diagnosis]:
+    """Read the rows as a run would, and say what each column is and what would be made of it."""
+    data = party.own_data
+    try:
+        kinds = own_columns(party.name, data)
+        own = read_own(party.name, data)
+    except DataError as problem:
+        yield Diagnosis(level="wrong", about="data", words=str(problem), remedy="as it says")
+        return
+    table = own.table
+    yield Diagnosis(level="fine", about="rows", words=f"{own.rows:,} in the source, {table.rows:,} can be used")
+    if not data.columns:
+        yield Diagnosis(
+            level="note",
+            about="data.columns",
+            words=f"the kinds of {len(kinds)} columns were told from their cells",
+            remedy="approve them: laconic doctor --write adds them to the party file, where you can correct them",
+        )
+    unused = set(column_names(party.name, data)) - set(kinds) - {*data.keys, data.label}
+    if unused:
+        words = f"not used, as data.columns does not name them: {', '.join(sorted(unused))}"
+        yield Diagnosis(level="fine", about="other columns", words=words)
+    for at, column in enumerate(table.columns):
+        yield from _of_column(column, table.raw[:, at], kinds[column.name], labelled=table.y is not None)
+    if table.task is not None:
+        words = f"{table.task.kind}" + (f": {', '.join(table.task.classes[:6])}" if table.task.classes else "")
+        yield Diagnosis(level="fine", about=table.task.label, words=f"label, {words}")
+
+
+def columns_as_toml(kinds: dict[str, ColumnKind]) -> str:
+    """The table `[data.columns]` of a party file."""
+    lines = [f"{_key(name)} = {_text(kind)}" for name, kind in kinds.items()]
+    return "\n".join(("[data.columns]", *lines)) + "\n"
+
+
+def write_columns(party: PartyFile) -> dict[str, ColumnKind]:
+    """Add the columns and kinds told from the cells to a party file that names none, for a person to approve.
+
+    Raises:
+        PlanError: the file names columns already, or is written so that nothing can be added at its end.
+    """
+    path = Path(party.path)
+    if party.own_data.columns:
+        raise PlanError(f"{path} names its columns already, in data.columns; correct them there")
+    kinds = own_columns(party.name, party.own_data)
+    note = "# Told from the cells by `laconic doctor`; correct what is wrong, and delete what should not be used."
+    before = path.read_text(encoding="utf-8")
+    part = path.with_suffix(".toml.part")
+    try:
+        part.write_text(f"{before.rstrip()}\n\n{note}\n{columns_as_toml(kinds)}", encoding="utf-8")
+        read_party(part)
+    except PlanError as problem:
+        part.unlink()
+        raise PlanError(f"nothing could be added at the end of {path}: write [data] as a table of its own") from problem
+    part.replace(path)
+    return kinds
+
+
+def _of_column(column: Column, cells: Array, kind: ColumnKind, *, labelled: bool) -> Iterator[Diagnosis]:
+    known = cells[~np.isnan(cells)]
+    different = len(np.unique(known))
+    missing = 1 - known.size / cells.size
+    words = f"{kind}, {different:,} different values" + (f", {missing:.0%} missing" if missing else "")
+    if different <= 1 and missing in (0, 1):
+        words += "; it never varies, so it is dropped"
+        yield Diagnosis(level="note", about=column.name, words=words, remedy="leave it out of data.columns")
+    elif kind == "categorical" and different == known.size and different > MOST_LEVELS:
+        words += "; every row has another, as in an id"
+        yield Diagnosis(level="note", about=column.name, words=words, remedy="leave it out of data.columns")
+    elif kind == "categorical" and different > MOST_LEVELS and column.prepare != "woe":
+        words += f"; the {MOST_LEVELS} most frequent get a column each, all others share one"
+        remedy = "join levels first if the rare ones matter"
+        remedy += f", or say data.prepare.{column.name} = 'woe'" if labelled else ""
+        yield Diagnosis(level="note", about=column.name, words=words, remedy=remedy)
+    elif missing > _MOSTLY_MISSING:
+        yield Diagnosis(level="note", about=column.name, words=words, remedy="check that this is meant")
+    else:
+        yield Diagnosis(level="fine", about=column.name, words=words)
+
+
+def _key(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _text(name)
+
+
+def _text(words: str) -> str:
+    import json
+
+    return json.dumps(words, ensure_ascii=False).replace("\x7f", "\\u007f")
