@@ -83,7 +83,7 @@ def same(one: Result, other: Result) -> bool:
 
 
 def _figures(result: Result) -> dict[str, Any]:
-    plain: dict[str, Any] = msgspec.to_builtins(result)
+    plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(result))
     for phase in ("align", "fit", "look", "final"):
         del plain[phase]["seconds"]
     # Booked in the order of arrival, which is nobody's business.

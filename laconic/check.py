@@ -14,7 +14,7 @@ from laconic.core.party import Party
 from laconic.core.peers import Carrier
 from laconic.core.result import Result
 from laconic.core.script import Script, steps_of
-from laconic.core.wire import encode
+from laconic.core.wire import Blob, encode
 from laconic.data.federation import Federation
 from laconic.runtime.inprocess import InProcess
 from laconic.runtime.processes import Processes
@@ -166,13 +166,13 @@ class _Recording:
     def names(self) -> tuple[str, ...]:
         return self._carrier.names
 
-    def carry(self, script: Script, blobs: Mapping[str, bytes], deadline: float | None) -> Iterator[tuple[str, bytes]]:
+    def carry(self, script: Script, blobs: Mapping[str, bytes], deadline: float | None) -> Iterator[tuple[str, Blob]]:
         from laconic.core.wire import decode_question
 
         for name, reply in self._carrier.carry(script, blobs, deadline):
             step = decode_question(blobs[name]).step
             if step in steps_of(script) and isinstance(script, Method):
-                self._crossings += [(name, step, "down", blobs[name]), (name, step, "up", reply)]
+                self._crossings += [(name, step, "down", blobs[name]), (name, step, "up", bytes(reply))]
             yield name, reply
         for party in self._parties:
             try:

@@ -18,6 +18,7 @@ from laconic.core.table import Table
 from laconic.core.values import Listener
 from laconic.data.federation import Federation
 from laconic.runtime.inprocess import InProcess
+from laconic.runtime.journal import Remembering
 
 
 class Runtime(Protocol):
@@ -63,6 +64,8 @@ def simulate(
     hub = Party("server", Table.without_rows("server"), seed) if method.server else judge
     others = tuple(party for party in parties.values() if party is not hub)
     with on_threads(threads), runtime.open(others) as carrier:
+        if isinstance(carrier, Remembering):
+            hub.secret = carrier.secret
         peers = Peers(method, hub, carrier, WireLog(), carrier.names)
         return run(
             method,

@@ -23,15 +23,18 @@ POINT = 32
 _SLICE = 1024  # points between two looks at the clock: small enough to share among threads evenly
 
 
-def new_secret() -> bytes:
-    """A number that only this party knows, from the operating system: a run's seed must not give it away."""
-    secret: bytes = _library().crypto_core_ristretto255_scalar_random()
+def new_secret(chance: bytes | None = None) -> bytes:
+    """A number that only this party knows, from 64 secret bytes: a run's seed must not give it away.
+
+    Without any, they come from the operating system.
+    """
+    secret: bytes = _library().crypto_core_ristretto255_scalar_reduce(os.urandom(64) if chance is None else chance)
     return secret
 
 
-def shuffled(count: int) -> Array:
-    """A random order from the operating system, which no seed repeats."""
-    return np.argsort(np.frombuffer(os.urandom(8 * count), dtype=np.uint64), kind="stable").astype(np.uint32)
+def shuffled(chance: bytes) -> Array:
+    """A random order of as many things as there are eight secret bytes."""
+    return np.argsort(np.frombuffer(chance, dtype=np.uint64), kind="stable").astype(np.uint32)
 
 
 def hide_ids(ids: Sequence[str], secret: bytes, threads: int = 0) -> Array:

@@ -93,7 +93,8 @@ class PrivateMatch(Align, frozen=True):
     def begin(self, party: Party) -> int:
         """Draw a secret and an order."""
         count = len(keys_of(party))
-        party.memory[_MEMORY] = {"secret": new_secret(), "order": shuffled(count), "from": {}}
+        secret, order = new_secret(party.secret_bytes(64)), shuffled(party.secret_bytes(8 * count))
+        party.memory[_MEMORY] = {"secret": secret, "order": order, "from": {}}
         return count
 
     @step(takes=None, gives="its ids as points multiplied by a secret that only it knows, in random order")
@@ -117,7 +118,7 @@ class PrivateMatch(Align, frozen=True):
         taken = party.memory[_MEMORY]["from"][owner]
         if "order" not in taken:
             points = np.concatenate(taken.pop("parts"))
-            taken["order"] = shuffled(len(points))
+            taken["order"] = shuffled(party.secret_bytes(8 * len(points)))
             taken["points"] = points[taken["order"]]
         chunk: Array = taken["points"][self._part(part)]
         if (part + 1) * self.chunk >= len(taken["points"]):

@@ -1,6 +1,7 @@
 """A party: one participant's rows, memory, chance and ledger."""
 
-from hashlib import blake2b
+import os
+from hashlib import blake2b, shake_256
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,8 @@ class Party:
         ledger: what it gave away.
         phase: what is going on: `align`, `fit`, `look` or `final`.
         rng: chance, fresh for each question; the same seed, phase and round give the same numbers on every runtime.
+        secret: what only this party knows; all its secret chance comes from it. A hub keeps it with its journal, so
+            that a run that is taken up again asks the same.
     """
 
     def __init__(
@@ -29,12 +32,15 @@ class Party:
         seed: int,
         memory: dict[str, Any] | None = None,
         ledger: Ledger | None = None,
+        secret: bytes | None = None,
     ) -> None:
         self.name = name
         self.data = data
         self.seed = seed
         self.memory = {} if memory is None else memory
         self.ledger = Ledger() if ledger is None else ledger
+        self.secret = os.urandom(32) if secret is None else secret
+        self._drawn = 0
         self.phase = "fit"
         self.rng = np.random.default_rng()
         self.turn("fit", 0)
@@ -44,3 +50,8 @@ class Party:
         self.phase = phase
         words = f"{self.name}/{phase}/{number}".encode()
         self.rng = np.random.default_rng([self.seed, int.from_bytes(blake2b(words, digest_size=16).digest())])
+
+    def secret_bytes(self, count: int) -> bytes:
+        """Bytes that nobody can foretell who does not know the party's secret, new ones each time."""
+        self._drawn += 1
+        return shake_256(self.secret + self._drawn.to_bytes(8, "little")).digest(count)

@@ -8,7 +8,7 @@ from laconic.core.ledger import Entry, Ledger, unwrap
 from laconic.core.log import Crossing, WireLog
 from laconic.core.party import Party
 from laconic.core.script import Declared, Script, Step, check_payload, declared
-from laconic.core.wire import Question, decode, describe, encode
+from laconic.core.wire import Blob, Question, decode, describe, encode
 
 
 class Carrier(Protocol):
@@ -19,7 +19,7 @@ class Carrier(Protocol):
         """The parties it reaches, in the order of the federation."""
         ...
 
-    def carry(self, script: Script, blobs: Mapping[str, bytes], deadline: float | None) -> Iterator[tuple[str, bytes]]:
+    def carry(self, script: Script, blobs: Mapping[str, bytes], deadline: float | None) -> Iterator[tuple[str, Blob]]:
         """Bring each blob to its party; yield answers as they come. Who is late or lost is left out.
 
         `deadline` is in seconds; None is whatever the runtime was set to.

@@ -6,7 +6,8 @@ not memory.
 """
 
 import struct
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, TypeAlias
 
 import msgspec
 import numpy as np
@@ -17,6 +18,12 @@ from laconic.core.values import Array
 _ARRAY = 1
 _TYPES = {letter.encode(): np.dtype(letter).newbyteorder("<") for letter in "?bBhHiIqQefd"}
 _MOST_AXES = 8
+_LARGE = 1 << 16
+"""From so many bytes on, an array is written without copying it first; above what a short extension can hold."""
+
+
+Blob: TypeAlias = bytes | memoryview
+"""What crosses; a view where copying would cost too much."""
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,23 +54,24 @@ class Heading(msgspec.Struct, frozen=True, array_like=True):
 def encode(value: object) -> bytes:
     """Write arrays, numbers, text, bytes, lists and dicts; anything else is a `WireError`."""
     try:
-        return _encoder.encode(value)
-    except (TypeError, OverflowError, RecursionError) as problem:
+        pieces = list(_pieces(value))
+    except (TypeError, OverflowError, RecursionError, struct.error) as problem:
         raise WireError(f"cannot be sent: {problem}; send arrays, numbers, text, lists or dicts") from problem
+    return pieces[0] if len(pieces) == 1 and isinstance(pieces[0], bytes) else b"".join(pieces)
 
 
-def decode(blob: bytes, limits: Limits = Limits()) -> Any:  # noqa: B008 (frozen)
+def decode(blob: Blob, limits: Limits = Limits()) -> Any:  # noqa: B008 (frozen)
     """Read what `encode` wrote; anything else is a `WireError`."""
     return _read(_any_decoder, blob, limits)
 
 
-def decode_question(blob: bytes, limits: Limits = Limits()) -> Question:  # noqa: B008 (frozen)
+def decode_question(blob: Blob, limits: Limits = Limits()) -> Question:  # noqa: B008 (frozen)
     """Read a question; a blob of any other form is a `WireError`."""
     question: Question = _read(_question_decoder, blob, limits)
     return question
 
 
-def read_heading(blob: bytes, limits: Limits = Limits()) -> Heading:  # noqa: B008 (frozen)
+def read_heading(blob: Blob, limits: Limits = Limits()) -> Heading:  # noqa: B008 (frozen)
     """Which question a blob asks, without building what it brings."""
     heading: Heading = _read(_heading_decoder, blob, limits)
     return heading
@@ -80,7 +88,7 @@ def describe(value: object) -> str:
     return "nothing" if value is None else type(value).__name__
 
 
-def _read(decoder: msgspec.msgpack.Decoder[Any], blob: bytes, limits: Limits) -> Any:
+def _read(decoder: msgspec.msgpack.Decoder[Any], blob: Blob, limits: Limits) -> Any:
     if len(blob) > limits.bytes:
         raise WireError(f"a blob of {len(blob):,} bytes is over the limit of {limits.bytes:,}")
     try:
@@ -90,17 +98,56 @@ def _read(decoder: msgspec.msgpack.Decoder[Any], blob: bytes, limits: Limits) ->
         raise WireError(f"not a readable blob: {problem}") from problem
 
 
+def _pieces(value: object) -> Iterator[bytes | memoryview]:
+    """The blob of a value in pieces, large arrays among them as they are in memory.
+
+    An upload may be as large as a party's table, and the encoder would copy it twice.
+    """
+    if isinstance(value, np.ndarray) and value.nbytes >= _LARGE:
+        head, content = _parts(value)
+        yield b"\xc9" + struct.pack(">IB", len(head) + len(content), _ARRAY) + head
+        yield content
+    elif isinstance(value, dict) and any(_is_large(inner) for inner in value.values()):
+        yield _heading(len(value), 0x80, b"\xde", b"\xdf")
+        for key, inner in value.items():
+            yield _encoder.encode(key)
+            yield from _pieces(inner)
+    elif isinstance(value, Question) and _is_large(value.payload):
+        yield _heading(4, 0x90, b"\xdc", b"\xdd")
+        yield from map(_encoder.encode, (value.step, value.phase, value.round))
+        yield from _pieces(value.payload)
+    else:
+        yield _encoder.encode(value)
+
+
+def _is_large(value: object) -> bool:
+    if isinstance(value, dict):
+        return any(_is_large(inner) for inner in value.values())
+    return isinstance(value, np.ndarray) and value.nbytes >= _LARGE
+
+
+def _heading(count: int, small: int, medium: bytes, large: bytes) -> bytes:
+    """How msgpack begins a list or a table of so many values."""
+    if count < 16:
+        return bytes([small | count])
+    return medium + struct.pack(">H", count) if count < 1 << 16 else large + struct.pack(">I", count)
+
+
+def _parts(value: Array) -> tuple[bytes, memoryview]:
+    """What says what an array is, and its cells."""
+    letter = value.dtype.char.encode()
+    # The platform's own "long" letters (l, L) name the same types as q, Q.
+    letter = {b"l": b"q", b"L": b"Q"}.get(letter, letter)
+    if letter not in _TYPES or value.ndim > _MOST_AXES:
+        raise TypeError(f"an array of {value.dtype} with {value.ndim} axes")
+    head = struct.pack(f"<cB{value.ndim}Q", letter, value.ndim, *value.shape)
+    flat = np.ascontiguousarray(value, dtype=_TYPES[letter]).reshape(-1)
+    return head, flat.view(np.uint8).data
+
+
 def _pack(value: object) -> object:
     if isinstance(value, np.ndarray):
-        letter = value.dtype.char.encode()
-        # The platform's own "long" letters (l, L) name the same types as q, Q.
-        letter = {b"l": b"q", b"L": b"Q"}.get(letter, letter)
-        if letter not in _TYPES or value.ndim > _MOST_AXES:
-            raise TypeError(f"an array of {value.dtype} with {value.ndim} axes")
-        head = struct.pack(f"<cB{value.ndim}Q", letter, value.ndim, *value.shape)
-        # Joined from a view: an upload may be as large as a party's table, and `tobytes` would copy it once more.
-        flat = np.ascontiguousarray(value, dtype=_TYPES[letter]).reshape(-1)
-        return msgspec.msgpack.Ext(_ARRAY, b"".join((head, flat.view(np.uint8).data)))
+        return msgspec.msgpack.Ext(_ARRAY, b"".join(_parts(value)))
     if isinstance(value, np.generic):
         return value.item()
     raise TypeError(f"a {type(value).__name__}")
@@ -136,7 +183,7 @@ _SIZED |= {0xD9: (1, 0), 0xDA: (2, 0), 0xDB: (4, 0)}
 _NESTED = {0xDC: (2, 1), 0xDD: (4, 1), 0xDE: (2, 2), 0xDF: (4, 2)}
 
 
-def _walk(blob: bytes, limits: Limits) -> None:
+def _walk(blob: Blob, limits: Limits) -> None:
     """Count values and depth without building any of them."""
     at, items = 0, 0
     open_lists = [1]
@@ -158,7 +205,7 @@ def _walk(blob: bytes, limits: Limits) -> None:
         raise WireError(f"{len(blob) - at} bytes too many at the end of the blob")
 
 
-def _next(blob: bytes, at: int) -> tuple[int, int]:
+def _next(blob: Blob, at: int) -> tuple[int, int]:
     """How many bytes the value at `at` takes before what is inside it, and how many values are inside."""
     first = blob[at]
     if first < 0x80 or first >= 0xE0:

@@ -38,7 +38,7 @@ def execute(plan: Plan, *, listener: Listener | None = None) -> Result:
         DataError: the rows cannot be used.
     """
     refuse_unkept(plan)
-    federation = federation_of(_with_cut(plan), plan.seed)
+    federation = federation_of(deal_of(plan), plan.seed)
     result = simulate(
         keep_budget(plan, federation),
         federation,
@@ -59,7 +59,7 @@ def align_of(plan: Plan) -> Align:
     return msgspec.structs.replace(plan.data.match, test=plan.data.test, valid=plan.data.valid)
 
 
-def _with_cut(plan: Plan) -> DataPlan:
+def deal_of(plan: Plan) -> DataPlan:
     """The plan's data, with rows dealt instead of columns where the method wants that and no cut was chosen."""
     if plan.method.kind == "horizontal" and plan.data.cut is None:
         return msgspec.structs.replace(plan.data, cut=Dirichlet(parties=plan.data.parties))

@@ -9,6 +9,7 @@ for those that are not. What it yielded is in the journal by then; when the run 
 with exactly the questions that are still open. `question_id` names a question the same way every time.
 """
 
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,16 +23,18 @@ from laconic.core.party import Party
 from laconic.core.peers import Carrier
 from laconic.core.script import Script, steps_of
 from laconic.core.values import Settings
-from laconic.core.wire import read_heading
+from laconic.core.wire import Blob, read_heading
 from laconic.runtime.naming import question_id
 from laconic.runtime.processes import Processes
 from laconic.runtime.records import Record, Records
 
+_SECRET = ("", 0, "")
+
 
 class Note(msgspec.Struct, frozen=True, array_like=True):
-    """What a record is about: the reply to a question, or that the hub went on without one."""
+    """What a record is about: the hub's secret, the reply to a question, or that the hub went on without one."""
 
-    kind: Literal["reply", "absent"]
+    kind: Literal["secret", "reply", "absent"]
     party: str
     phase: str
     round: int
@@ -67,6 +70,7 @@ class Journal:
     Attributes:
         replayed: how many answers came from the disk in this run.
         torn: how many bytes a crash had torn at its end. Nobody ever used them, and their question is asked again.
+        secret: the hub's, for its secret chance, drawn when the journal was begun: taken up again, it draws the same.
     """
 
     def __init__(self, path: Path) -> None:
@@ -77,6 +81,9 @@ class Journal:
         self._notes: dict[tuple[str, int, str], tuple[Note, Record]] = {}
         for record in self._records:
             self._remember(msgspec.msgpack.decode(record.note, type=Note), record)
+        if _SECRET not in self._notes:
+            self.write(Note("secret", "", "", 0, "", None, ""), os.urandom(32))
+        self.secret = self._records.body(self._notes[_SECRET][1])
 
     def __enter__(self) -> Self:
         return self
@@ -86,7 +93,7 @@ class Journal:
 
     def around(self, carrier: Carrier) -> Carrier:
         """The same parties, asked only what the journal cannot answer."""
-        return _Remembering(self, carrier)
+        return Remembering(self, carrier)
 
     def find(self, note: Note) -> tuple[Note, Record] | None:
         """What the journal has for the same round and party; None if nothing. Another question there is an error."""
@@ -104,7 +111,7 @@ class Journal:
         self.replayed += 1
         return self._records.body(record)
 
-    def write(self, note: Note, reply: bytes | memoryview = b"") -> None:
+    def write(self, note: Note, reply: Blob = b"") -> None:
         """Put what a note says on the disk; returns when it is there."""
         self._remember(note, self._records.append(msgspec.msgpack.encode(note), reply))
 
@@ -124,18 +131,21 @@ class Journal:
         self._notes[note.phase, note.round, note.party] = note, record
 
 
-class _Remembering:
-    """A carrier that looks in the journal first."""
+class Remembering:
+    """A carrier that looks in the journal first; `secret` is for the hub that asks."""
 
     def __init__(self, journal: Journal, carrier: Carrier) -> None:
+        self.secret = journal.secret
         self._journal, self._carrier = journal, carrier
         self._without: list[Note] = []
 
     @property
     def names(self) -> tuple[str, ...]:
+        """The parties, in the order of the federation."""
         return self._carrier.names
 
-    def carry(self, script: Script, blobs: Mapping[str, bytes], deadline: float | None) -> Iterator[tuple[str, bytes]]:
+    def carry(self, script: Script, blobs: Mapping[str, bytes], deadline: float | None) -> Iterator[tuple[str, Blob]]:
+        """Yield what is known in the order in which it came, then ask for the rest and write it down."""
         self._settle()
         notes = {name: _note(script, name, blob) for name, blob in blobs.items()}
         known = {name: found for name, note in notes.items() if (found := self._journal.find(note)) is not None}
@@ -152,6 +162,7 @@ class _Remembering:
         self._without += [msgspec.structs.replace(notes[name], kind="absent") for name in missing]
 
     def ledgers(self) -> dict[str, Ledger]:
+        """Each party's own ledger, or what the hub saw of it."""
         self._settle()
         own = self._carrier.ledgers()
         return {name: own[name] if name in own else self._journal.given(name) for name in self.names}

@@ -12,14 +12,14 @@ from typing import Any, Protocol
 
 import msgspec
 
-from laconic.core.errors import JournalError, StepError
+from laconic.core.errors import JournalError, StepError, WireError
 from laconic.core.ledger import Entry, Ledger
 from laconic.core.party import Party
 from laconic.core.script import Script, answer
 from laconic.core.table import Table
 from laconic.core.wire import Limits, decode, encode, read_heading
 from laconic.runtime.naming import question_id
-from laconic.runtime.whole import Slots, read_whole, write_whole
+from laconic.runtime.whole import Slots, checksum, read_seal, read_whole, write_whole
 
 OWN = Limits(bytes=2**40, items=10_000_000, depth=64)
 """Limits for what this machine itself wrote."""
@@ -92,21 +92,44 @@ class PartyFolder:
                 self._save(state, party)
 
     def load(self) -> Party:
-        """The party as it was after its last answer."""
-        return self._load()[1]
+        """The party as it was after its last answer; even while it is at work on the next."""
+        loaded = self._loaded
+        if loaded is not None and not self._slots.stale:
+            return loaded[1]
+        return self._read(Slots(self.folder / "memory"))[1]
 
-    def answer(self, script: Script, blob: bytes, gate: Gate | None = None) -> bytes:
+    def part(self, question: str, at: int, count: int) -> bytes:
+        """Some bytes of a kept answer, without reading the rest."""
+        with self._locked():
+            reply = self._kept(question)
+            if reply is not None:
+                return reply[at : at + count]
+            with self._reply(question).open("rb") as stream:
+                stream.seek(at)
+                return stream.read(min(count, max(0, self.measure(question)[0] - at)))
+
+    def measure(self, question: str) -> tuple[int, bytes]:
+        """The size and checksum of a kept answer, without reading it."""
+        reply = self._kept(question)
+        return read_seal(self._reply(question)) if reply is None else (len(reply), checksum([reply]))
+
+    def answer(self, script: Script, blob: bytes, gate: Gate | None = None, *, expected: str | None = None) -> bytes:
         """Answer a question, once: asked again, the party says what it said before.
 
         Args:
             script: whose step is asked.
             blob: the question.
             gate: the party's own rules; None lets everything through.
+            expected: the name that whoever asks gives the question; None if they did not say.
         """
         heading = read_heading(blob)
         with self._locked():
             state, party = self._load()
             question = question_id(script, party.name, blob)
+            if expected is not None and question != expected:
+                raise WireError(
+                    f"the question to {party.name} is {question}, not {expected}; it was changed on its way"
+                )
             if self._durable and question in state.replies:
                 return self._again(state, question)
             if self._durable and heading.round <= state.answered.get(heading.phase, 0):
@@ -141,11 +164,14 @@ class PartyFolder:
 
     def _load(self) -> tuple[_State, Party]:
         if self._loaded is None or self._slots.stale:
-            state = msgspec.convert(decode(self._slots.read(), OWN), _State)
-            table = Table.from_plain(decode(read_whole(self._table(state.table)), OWN))
-            ledger = Ledger(tuple(msgspec.convert(state.ledger, list[Entry])))
-            self._loaded = state, Party(state.name, table, state.seed, state.memory, ledger)
+            self._loaded = self._read(self._slots)
         return self._loaded
+
+    def _read(self, slots: Slots) -> tuple[_State, Party]:
+        state = msgspec.convert(decode(slots.read(), OWN), _State)
+        table = Table.from_plain(decode(read_whole(self._table(state.table)), OWN))
+        ledger = Ledger(tuple(msgspec.convert(state.ledger, list[Entry])))
+        return state, Party(state.name, table, state.seed, state.memory, ledger)
 
     def _save(self, state: _State, party: Party) -> None:
         state.memory = party.memory
@@ -162,6 +188,13 @@ class PartyFolder:
     def _again(self, state: _State, question: str) -> bytes:
         reply = state.replies[question]
         return read_whole(self._reply(question)) if reply is None else reply
+
+    def _kept(self, question: str) -> bytes | None:
+        """A kept answer; None if it is in a file of its own."""
+        state = self._load()[0]
+        if question not in state.replies:
+            raise StepError(f"{state.name} has no answer to the question {question} any more; ask it again")
+        return state.replies[question]
 
     def _tidy(self, state: _State) -> None:
         """Drop the files that the state just written no longer names."""

@@ -49,6 +49,18 @@ def read_whole(path: Path) -> bytes:
     return content
 
 
+def read_seal(path: Path) -> tuple[int, bytes]:
+    """The length and checksum of a file's content as its seal says, without reading it."""
+    with path.open("rb") as stream:
+        length = stream.seek(0, os.SEEK_END) - SEAL.size
+        stream.seek(max(0, length))
+        sealed = stream.read(SEAL.size)
+    mark, said, expected = SEAL.unpack(sealed) if len(sealed) == SEAL.size else (b"", -1, b"")
+    if mark != _MARK or said != length:
+        raise TornFile(f"{path} is torn: it does not end with its checksum; start the run afresh")
+    return said, expected
+
+
 def sync_folder(folder: Path) -> None:
     """Wait until the names in a folder are on the disk."""
     handle = os.open(folder, os.O_RDONLY)

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from laconic.core import wire
 from laconic.core.errors import WireError
 from laconic.core.wire import Limits, Question, decode, decode_question, describe, encode
 
@@ -42,6 +43,17 @@ def test_arrays_come_back_to_the_bit_and_writable(array):
     assert back.shape == array.shape
     assert back.tobytes() == np.ascontiguousarray(array).tobytes()
     assert back.flags.writeable
+
+
+@given(st.integers(0, 3), st.integers(0, 20), st.booleans())
+def test_large_arrays_are_written_as_small_ones_are(large, small, nested):
+    value: dict = {f"large{number}": np.arange(10_000, dtype=np.float64) + number for number in range(large)}
+    value |= {f"small{number}": np.arange(number) for number in range(small)}
+    value = {"inner": value, "word": "x"} if nested else value
+    question = Question("step", "fit", 300, value)
+    for one in (value, question, np.arange(20_000)):
+        assert encode(one) == wire._encoder.encode(one)
+    assert decode(memoryview(encode(value))).keys() == value.keys()
 
 
 def test_an_array_costs_its_buffer_and_a_few_bytes():

@@ -1,0 +1,138 @@
+"""Start FLARE at a site, hand it runs, and see how they go."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Any
+
+from laconic.core.errors import LaconicError, MissingExtra
+from laconic.runtime.flare_kits import ADMIN, keep_storage_here
+
+_ONE_THREAD = {"OMP_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2"}
+
+
+class EngineError(LaconicError):
+    """The engine could not do what was asked; says what, and where its log is."""
+
+
+def start(kit: Path, name: str | None) -> "subprocess.Popen[bytes]":
+    """Start a site's engine: the hub's with name None, or a party's.
+
+    Args:
+        kit: the site's kit.
+        name: the party's name.
+    """
+    role = "server" if name is None else "client"
+    who = [] if name is None else [f"uid={name}"]
+    command = [
+        *(sys.executable, "-u", "-m", f"nvflare.private.fed.app.{role}.{role}_train", "-m", str(kit.absolute())),
+        *("-s", f"fed_{role}.json", "--set", "secure_train=true", *who, "org=laconic", "config_folder=config"),
+    ]
+    if name is None:
+        keep_storage_here(kit)
+    for left in ("pid.fl", "shutdown.fl", "restart.fl"):
+        (kit / left).unlink(missing_ok=True)
+    environment = os.environ | _ONE_THREAD | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    with (kit / "engine.log").open("ab") as log:
+        process = subprocess.Popen(  # noqa: S603 (our own command)
+            command, stdout=log, stderr=subprocess.STDOUT, env=environment, cwd=kit, start_new_session=True
+        )
+    (kit / "pid").write_text(str(process.pid))
+    return process
+
+
+@contextmanager
+def session(admin: Path, seconds: float = 30.0) -> Iterator[Any]:
+    """Talk to the hub's engine as its user, once it is there."""
+    try:
+        from nvflare.fuel.flare_api.flare_api import new_secure_session
+    except ImportError as problem:
+        raise MissingExtra("nvflare", "flare") from problem
+    try:
+        opened = new_secure_session(ADMIN, str(admin.absolute()), timeout=seconds)
+    # The engine raises what it likes when nobody answers; whoever asked wants to hear just that.
+    except Exception as problem:
+        raise EngineError(f"the hub's engine does not answer: {problem}; see engine.log in its kit") from problem
+    try:
+        yield opened
+    finally:
+        opened.close()  # Left open, it would keep this process from ending.
+
+
+def connected(opened: Any) -> list[str]:
+    """The parties whose engines have joined."""
+    return [client.name for client in opened.get_system_info().client_info]
+
+
+def wait_for(opened: Any, names: tuple[str, ...], seconds: float) -> list[str]:
+    """Wait until all these have joined, or as long as this; returns who has."""
+    ends = monotonic() + seconds
+    there = connected(opened)
+    while not set(names) <= set(there) and monotonic() < ends:
+        sleep(0.5)
+        there = connected(opened)
+    return [name for name in names if name in there]
+
+
+def submit(opened: Any, hub_args: dict[str, Any], sites: list[str]) -> str:
+    """Hand over a job of a few lines of settings, without any code; returns its id."""
+    with tempfile.TemporaryDirectory() as folder:
+        write_job(Path(folder) / "laconic", hub_args, sites)
+        job: str = opened.submit_job(str(Path(folder) / "laconic"))
+        return job
+
+
+def write_job(folder: Path, hub_args: dict[str, Any], sites: list[str]) -> None:
+    """Write the settings of a job: which class stands for the hub, which for a party, and where."""
+    host = {"path": "laconic.online.flare_jobs.SiteHost", "args": {"deadline": hub_args.get("deadline", 0)}}
+    hub = {"path": "laconic.runtime.flare.FlareHub", "args": {"hosting": host, "runs": hub_args["runs"]}}
+    desk = {"path": "laconic.online.flare_jobs.SiteDesk", "args": {}}
+    party = {"path": "laconic.runtime.flare.FlareParty", "args": {"desk": desk}}
+    controller = {"path": "nvflare.collab.runtime.controller.CollabController", "args": {"server_obj_id": "hub"}}
+    executor = {"path": "nvflare.collab.runtime.executor.CollabExecutor", "args": {"client_obj_id": "party"}}
+    files = {
+        "meta.json": {
+            "name": "laconic",
+            "resource_spec": {},
+            "min_clients": 1,
+            "deploy_map": {"hub": ["server"], "party": sites},
+        },
+        "hub/config/config_fed_server.json": {
+            "format_version": 2,
+            "workflows": [{"id": "controller"} | controller],
+            "components": [{"id": "hub"} | hub],
+        },
+        "party/config/config_fed_client.json": {
+            "format_version": 2,
+            "executors": [{"tasks": ["*"], "executor": executor}],
+            "components": [{"id": "party"} | party],
+        },
+    }
+    for path, content in files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(json.dumps(content, indent=2))
+
+
+def state_of(opened: Any, job: str) -> str:
+    """How a job stands: `RUNNING`, or a word that begins with `FINISHED`."""
+    return str(opened.get_job_meta(job).get("status", ""))
+
+
+def stop(kit: Path) -> bool:
+    """End a site's engine and what it started; False if it was not running."""
+    path = kit / "pid"
+    if not path.exists():
+        return False
+    pid = int(path.read_text())
+    path.unlink()
+    with suppress(ProcessLookupError, PermissionError):
+        if b"nvflare" in Path(f"/proc/{pid}/cmdline").read_bytes() if Path("/proc").is_dir() else True:
+            os.killpg(pid, 15)
+            return True
+    return False

@@ -1,0 +1,51 @@
+"""Sites in a folder, and lines between them without an engine."""
+
+from pathlib import Path
+
+from laconic.online.circle import Circle, HubPlace, write_circle
+from laconic.online.desk import Desk
+from laconic.online.site import Site, open_site
+from laconic.plan import Plan, write_plan
+from laconic.runtime.line import Line, LineBroken
+
+ALL = """
+[allow]
+methods = ["FedOnce", "OneShot", "FewShot", "Rap", "SplitNN", "FedBCD", "FedCVT", "VimSgd", "VimAdmm", "VimAdmmJoint",
+    "Vafl", "Fdml", "Solo", "Linear", "LocalDp", "LateFusion", "Centralised", "FedKt", "FedAvg", "FedProx", "Scaffold",
+    "FedDf", "Pfnm", "Pate", "SoloRows", "PooledRows", "ExactMatch", "PrivateMatch"]
+"""
+
+
+def circle(parties: int = 3) -> Circle:
+    names = tuple(f"site{number}" for number in range(1, parties + 1))
+    return Circle(project="trial", hub=HubPlace(name="hub", address="localhost"), parties=names)
+
+
+def make_sites(folder: Path, around: Circle, allow: str = ALL) -> dict[str, Site]:
+    """A site for everyone, without kits."""
+    for name in (around.hub.name, *around.parties):
+        for inner in ("kit", "plans", "runs"):
+            (folder / name / inner).mkdir(parents=True)
+        (folder / name / "parties.toml").write_text(write_circle(around))
+        (folder / name / "party.toml").write_text(f'name = "{name}"\n{allow}')
+    return {name: open_site(folder / name) for name in (around.hub.name, *around.parties)}
+
+
+def agree(sites: dict[str, Site], hub: Site, plan: Plan, run: str) -> None:
+    """Put a plan at everyone, and a run of it at the hub."""
+    text = write_plan(plan)
+    for site in sites.values():
+        (site.folder / "plans" / f"{run}.toml").write_text(text)
+    hub.run(run).mkdir(parents=True, exist_ok=True)
+    (hub.run(run) / "plan.toml").write_text(text)
+
+
+def straight(desks: dict[str, Desk], away: set[str] | None = None) -> Line:
+    """A line that is a call; to those away it is broken."""
+
+    def bring(site: str, frame: bytes, seconds: float) -> bytes:
+        if site in (away or ()):
+            raise LineBroken(f"{site} is away")
+        return desks[site].hear(frame)
+
+    return bring
