@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parent.parent / "laconic"
 LEVELS = [
     {"core"},
-    {"learn", "privacy", "data"},
+    {"learn", "privacy", "data", "envelope"},
     {"align", "methods", "audit"},
     {"runtime", "report"},
 ]

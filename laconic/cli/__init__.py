@@ -10,7 +10,10 @@ from laconic.cli.disclose import disclose
 from laconic.cli.doctor import doctor
 from laconic.cli.forget import forget
 from laconic.cli.group import Commands, debug_option
+from laconic.cli.host import host
+from laconic.cli.keys import keys
 from laconic.cli.lists import data, methods
+from laconic.cli.mail import answer, open_envelopes, seal
 from laconic.cli.plan import plan
 from laconic.cli.predict import predict
 from laconic.cli.privacy import privacy
@@ -33,6 +36,7 @@ def main() -> None:
 
 
 for _command in (
-    demo, run, compare, report, disclose, predict, serve, add, forget, plan, methods, data, privacy, audit, doctor
+    demo, run, compare, report, disclose, predict, serve, add, forget, plan, methods, data, privacy, audit, doctor,
+    keys, seal, answer, open_envelopes, host,
 ):  # fmt: skip
     main.add_command(_command)

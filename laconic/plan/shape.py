@@ -4,6 +4,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from laconic.align.agreed import AgreedIds
 from laconic.align.exact import ExactMatch
 from laconic.align.psi import PrivateMatch
 from laconic.core.values import Settings
@@ -50,7 +51,7 @@ class DataPlan(Settings, frozen=True, tag=False):
     cut: Cut | RowCut | None = None
     hub: int | str = 0
     overlap: int | float | None = None
-    match: ExactMatch | PrivateMatch = ExactMatch()
+    match: ExactMatch | PrivateMatch | AgreedIds = ExactMatch()
     test: float = 0.2
     valid: float = 0.1
 

@@ -1,0 +1,66 @@
+"""Rows matched before anything begins: every party was given the same list of ids, and none has to be shown.
+
+The list may come from an earlier private matching, or be one that all have anyway, such as the customers of a contract.
+With it a whole run can be one exchange, as nothing is left to ask before the method's own question.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from laconic.align.keeping import keep_shared, keys_of
+from laconic.core.align import Align
+from laconic.core.errors import DataError
+from laconic.core.party import Party
+from laconic.core.peers import Peers
+from laconic.core.script import step
+
+_MEMORY = "agreed"
+
+
+class AgreedIds(Align, frozen=True):
+    """Each party keeps the rows of a list of ids that all hold; only a count and a digest of the list cross.
+
+    Attributes:
+        test: share of the agreed rows held out for the final score.
+        valid: share of the rest that methods may use to stop early.
+    """
+
+    test: float = 0.2
+    valid: float = 0.1
+
+    def match(self, hub: Party, peers: Peers, /) -> dict[str, Any]:
+        """Have everybody keep the rows agreed upon; who does not answer has no say in which they are."""
+        seed = int(hub.rng.integers(2**31))
+        own = {hub.name: self.keep_agreed(hub, seed)} if hub.data.rows else {}
+        counts: dict[str, int] = own | peers.tolerant.ask(self.keep_agreed, seed=seed)
+        if len(set(counts.values())) > 1:
+            shown = ", ".join(f"{name} {count:,}" for name, count in counts.items())
+            raise DataError(f"the parties did not agree on the same ids: {shown}; give everyone the same list of ids")
+        return {"shared": next(iter(counts.values()), 0), "rows": counts}
+
+    @step(takes=None, gives="how many ids were agreed upon")
+    def keep_agreed(self, party: Party, seed: int) -> int:
+        """Put the agreed rows first, in the order of their ids as text, cut the same way at every party."""
+        places = party.memory.get(_MEMORY)
+        shared = np.arange(party.data.rows) if places is None else np.asarray(places)
+        keep_shared(party, shared, seed, test=self.test, valid=self.valid)
+        return len(shared)
+
+
+def agree(party: Party, ids: Iterable[str]) -> None:
+    """Note at a party which ids were agreed upon; without this, all its rows are.
+
+    Raises:
+        DataError: the party does not have them all.
+    """
+    place = {key: at for at, key in enumerate(keys_of(party).tolist())}
+    wanted = list(dict.fromkeys(ids))
+    missing = [one for one in wanted if one not in place]
+    if missing:
+        raise DataError(
+            f"party {party.name!r} has no row for {len(missing):,} of the {len(wanted):,} ids agreed upon, such as "
+            f"{missing[0]!r}; leave them out of everybody's list, or add the rows"
+        )
+    party.memory[_MEMORY] = np.array([place[one] for one in wanted], dtype=np.int64)

@@ -1,0 +1,1 @@
+"""Envelopes: one file from one party to one other, with a readable cover, signed, encrypted and compressed."""

@@ -1,0 +1,1 @@
+"""Runs by mail: parties that are never connected answer by envelope, each in its own time."""

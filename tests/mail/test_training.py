@@ -1,0 +1,159 @@
+"""A run by mail gives what a run in one process gives, to the bit."""
+
+import msgspec
+import pytest
+
+from laconic.core.errors import PartyAbsent, PlanError, Waiting
+from laconic.mail.hosting import host
+from laconic.mail.sending import answer_envelope, seal_plan
+from laconic.plan import execute, read_plan
+
+FEDONCE = """\
+[method]
+type = "FedOnce"
+precision = "float16"
+[method.encoder]
+type = "Pca"
+dim = 2
+[method.trainer]
+type = "Sgd"
+epochs = 5
+"""
+ONESHOT = """\
+[method]
+type = "OneShot"
+width = 4
+[method.local]
+type = "FixMatchTab"
+steps = 20
+[method.trainer]
+type = "Sgd"
+epochs = 5
+"""
+
+
+def together(world, text):
+    """The same plan in one process, where every party file can be read."""
+    files = ", ".join(f'{name} = "{world.home(name)}/{name}.toml"' for name in world.parties)
+    before, _, rest = text.partition("files = {")
+    return execute(read_plan(f"{before}files = {{{files}}}\n{rest.partition(chr(10))[2]}"))
+
+
+def same(by_mail, in_process):
+    assert by_mail.predictions == in_process.predictions
+    assert by_mail.metrics == in_process.metrics
+    for phase in ("align", "fit", "look", "final"):
+        seen, expected = (
+            msgspec.structs.replace(getattr(result, phase), seconds=0.0) for result in (by_mail, in_process)
+        )
+        assert seen == expected
+    assert by_mail.wire == in_process.wire
+    assert {_plain(one) for one in by_mail.releases} == {_plain(one) for one in in_process.releases}
+
+
+def _plain(release):
+    return msgspec.json.encode(release)
+
+
+def seal_all(world):
+    for name in world.parties[1:]:
+        seal_plan(world.place(name), world.inbox / f"{name}.envelope")
+
+
+def mail_until_done(world, most=10):
+    """Host, carry questions over, answer one party after another, and host again."""
+    for turn in range(most):
+        try:
+            return host(world.place("bank"), world.inbox), turn
+        except Waiting as waiting:
+            for name in waiting.names:
+                (question,) = (world.inbox / "questions").glob(f"{name}-*.envelope")
+                carried = question.rename(world.home(name) / question.name)
+                out = world.inbox / f"{name}-{turn}.envelope"
+                answer_envelope(world.place(name), carried, out)
+    raise AssertionError("still waiting")
+
+
+@pytest.mark.parametrize("method", [FEDONCE, '[method]\ntype = "Linear"\n'])
+def test_one_file_from_each_party_trains_as_one_process_does(world, method):
+    text = world.plan(method)
+    seal_all(world)
+    same(host(world.place("bank"), world.inbox), together(world, text))
+
+
+def test_rap_goes_by_mail_with_its_server_at_the_label_holder(world):
+    text = world.plan('[method]\ntype = "Rap"\n[method.learner]\ntype = "LinearModel"\n')
+    seal_all(world)
+    same(host(world.place("bank"), world.inbox), together(world, text))
+
+
+def test_one_shot_goes_by_two_uploads_and_one_download(world):
+    text = world.plan(ONESHOT)
+    seal_all(world)  # The digests of the agreed rows, which wait for nobody.
+    result, turns = mail_until_done(world)
+    assert turns == 2
+    same(result, together(world, text))
+
+
+def test_rows_are_matched_by_mail_too(world):
+    text = world.plan(FEDONCE, match="ExactMatch")
+    result, turns = mail_until_done(world)
+    same(result, together(world, text))
+    assert turns == 4  # Ids, which of them to keep, a digest of them, and then the method's one question.
+
+
+def test_a_run_started_again_asks_and_changes_nothing(world):
+    world.plan(FEDONCE)
+    seal_all(world)
+    first = host(world.place("bank"), world.inbox)
+    for path in world.inbox.glob("*.envelope"):
+        path.unlink()
+    again = host(world.place("bank"), world.inbox)
+    assert again.predictions == first.predictions
+    assert again.wire == first.wire
+
+
+def test_what_was_answered_is_sealed_again_without_a_second_release(world):
+    world.plan(FEDONCE)
+    place = world.place("shop")
+    first = seal_plan(place, world.root / "first")
+    again = seal_plan(world.place("shop"), world.root / "again")
+    assert again.content == first.content
+    assert again.cover.number != first.cover.number
+
+
+def test_a_party_that_the_run_does_without_counts_as_absent(world):
+    world.plan(FEDONCE)
+    seal_plan(world.place("shop"), world.inbox / "shop.envelope")
+    with pytest.raises(Waiting, match="insurer"):
+        host(world.place("bank"), world.inbox)
+    result = host(world.place("bank"), world.inbox, without=("insurer",))
+    assert {absence.party for absence in result.absences} == {"insurer"}
+
+
+def test_a_method_that_needs_everybody_says_so(world):
+    world.plan('[method]\ntype = "Linear"\n')
+    seal_plan(world.place("shop"), world.inbox / "shop.envelope")
+    with pytest.raises(PartyAbsent, match="insurer"):
+        host(world.place("bank"), world.inbox, without=("insurer",))
+
+
+def test_what_does_not_hang_on_rows_can_be_sealed_before_anybody_asks(world):
+    world.plan('[method]\ntype = "LateFusion"\n', match="ExactMatch")
+    sealed = seal_plan(world.place("shop"), world.root / "ids")
+    assert [blob.step for blob in sealed.content.blobs] == ["show_ids"]
+    assert not sealed.finished
+
+
+def test_only_the_label_holder_hosts_and_only_others_seal(world):
+    world.plan(FEDONCE)
+    with pytest.raises(PlanError, match="bank hosts, and shop seals"):
+        host(world.place("shop"), world.inbox)
+    with pytest.raises(PlanError, match="start with `laconic host`"):
+        seal_plan(world.place("bank"), world.root / "x")
+
+
+def test_horizontal_methods_do_not_go_by_mail(world):
+    world.plan('[method]\ntype = "FedAvg"\n')
+    with pytest.raises(PlanError, match="horizontal"):
+        world.place("shop")
