@@ -63,8 +63,8 @@ def _values(scores: list[Record], name: str, method: str) -> list[float]:
 def _curves(scores: list[Record], names: list[str]) -> str:
     rows = []
     for name in names:
-        curve = next((r["curve"] for r in scores if r["key"]["data"] == name and r["curve"]), [])
-        rows += [(name, 5 * place + 1, f"{spent:,}", f"{value:.4f}") for place, (spent, value) in enumerate(curve)]
+        curve: list[list[float]] = next((r["curve"] for r in scores if r["key"]["data"] == name and r["curve"]), [])
+        rows += [(name, 5 * place + 1, f"{spent:,.0f}", f"{value:.4f}") for place, (spent, value) in enumerate(curve)]
     return markdown(("data", "trees (for each class)", "bytes", "score"), rows)
 
 

@@ -63,7 +63,7 @@ def move(state: State, nodes: Array, right: Array, depth: int) -> None:
 def child_of(nodes: Array, right: Array | int, depth: int) -> Array:
     """The left or the right child of each node."""
     # The number of nodes set aside is a power of two.
-    return nodes + (nodes & (nodes_in(depth) - 1)) + 1 + right
+    return np.asarray(nodes + (nodes & (nodes_in(depth) - 1)) + 1 + right)
 
 
 def histograms_of(state: State, nodes: Array) -> Array:

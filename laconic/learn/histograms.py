@@ -142,7 +142,7 @@ def _score(totals: Array, penalty: float) -> Array:
     """How much a leaf lowers the loss of its rows, rounded as XGBoost rounds it."""
     answer = leaf_of(totals, penalty)
     sums, weights = totals[..., 0], totals[..., 1] + penalty
-    return (-(2.0 * sums * answer + weights * (answer * answer))).astype(np.float32)
+    return np.asarray(-(2.0 * sums * answer + weights * (answer * answer)), dtype=np.float32)
 
 
 def _try(left: Array, right: Array, before: Array, penalty: float) -> Array:

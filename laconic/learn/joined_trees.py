@@ -59,7 +59,8 @@ def from_columns(task: Task, trees: Weights, widths: Sequence[int], base: float)
         mine = holder == number
         rule[mine] = np.arange(mine.sum())
     bases = np.full(task.outputs, base, np.float32)
-    return {"holder": holder.astype(np.int16), "rule": rule, "base": bases} | {n: trees[n] for n in ("leaf", "output")}
+    said = {"leaf": trees["leaf"], "output": trees["output"]}
+    return {"holder": holder.astype(np.int16), "rule": rule, "base": bases, **said}
 
 
 def rules_within(trees: Weights, first: int, width: int) -> Weights:

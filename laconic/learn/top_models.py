@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from math import prod
-from typing import TypeAlias, TypeGuard
+from typing import TypeAlias
 
 import numpy as np
 
@@ -14,12 +14,9 @@ from laconic.learn.supervised import fit_supervised, predict_supervised
 from laconic.learn.trees import Boosted, Forest
 
 Trees: TypeAlias = Boosted | Forest
+"""Grown rather than trained; they take no look at validation rows."""
+
 Top: TypeAlias = AnyNet | Trees
-
-
-def is_trees(top: Top | None) -> TypeGuard[Trees]:
-    """Whether the model is trees, which are grown rather than trained, and take no look at validation rows."""
-    return isinstance(top, Boosted | Forest)
 
 
 def fit_top(
@@ -33,14 +30,14 @@ def fit_top(
     valid: tuple[Sequence[Array], Array] | None = None,
 ) -> Weights:
     """Learn labels from own columns and received numbers; trees see all of them side by side."""
-    if is_trees(top):
+    if isinstance(top, Trees):
         return top.fit(task, _beside(inputs), y, rng)
     return fit_supervised(top, task, inputs, y, trainer, rng, valid=valid, what="label holder")
 
 
 def predict_top(top: Top, task: Task, weights: Weights, inputs: Sequence[Array]) -> Array:
     """Predictions for rows, from the same model and what `fit_top` returned."""
-    if is_trees(top):
+    if isinstance(top, Trees):
         return top.predict(task, weights, _beside(inputs))
     return predict_supervised(top, task, weights, inputs)
 

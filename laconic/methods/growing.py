@@ -175,7 +175,11 @@ class Growing(Method, frozen=True):
         state, holders = hub.memory["growth"], hub.memory["holders"]
         totals = trees.totals if self.sends == "best splits" else None
         found = {hub.name: self._offer(state, trees.split, trees.built, totals)} if hub.data.columns else {}
-        question = {"split": trees.split, "right": _NO_SIDES if right is None else right, "built": trees.built}
+        question: dict[str, Any] = {
+            "split": trees.split,
+            "right": _NO_SIDES if right is None else right,
+            "built": trees.built,
+        }
         if sealed is None:
             slopes = _sent(state["gradients"]) if right is None else None
             found |= peers.ask(self.look_at, **question, slopes=slopes, totals=totals)
@@ -207,7 +211,7 @@ class Growing(Method, frozen=True):
     def _parted(self, hub: Party, peers: Peers, split: Array, picked: dict[str, tuple[Array, Array, Array]]) -> Array:
         """Which rows of the nodes just split go right, as bits."""
         known = self.sends == "histograms"
-        questions = {
+        questions: dict[str, dict[str, Any]] = {
             name: {"nodes": nodes, "columns": columns if known else None, "cuts": cuts if known else None}
             for name, (nodes, columns, cuts) in picked.items()
         }

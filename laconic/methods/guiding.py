@@ -17,7 +17,7 @@ from laconic.learn.local_learners import AnyLocal, default_extractor, default_lo
 from laconic.learn.nets import Joint, Mlp, Net, initialise, load, to_tensor, weights_of
 from laconic.learn.semisupervised import begin, body_of
 from laconic.learn.sgd import Sgd, evaluate
-from laconic.learn.top_models import Trees, fit_top, is_trees, predict_top
+from laconic.learn.top_models import Trees, fit_top, predict_top
 from laconic.methods.guides import AnyGuide, Gradients
 from laconic.methods.rows import labelled, own_rows
 from laconic.methods.splitting import Precision, Splitting
@@ -60,7 +60,7 @@ class Guided(Splitting, frozen=True):
         """Refuse widths and bins that tell nothing apart, and lies undone by split learning."""
         if self.width < 1 or self.bins < 2:
             raise ValueError(f"width must be 1 or more and bins 2 or more, not {self.width} and {self.bins}")
-        if is_trees(self.head) and self.more is not None:
+        if isinstance(self.head, Trees) and self.more is not None:
             raise ValueError("trees have no gradients: leave out more, or use a net as head, such as Mlp()")
         if self.labels is not None and self.more is not None:
             raise ValueError(
@@ -129,13 +129,13 @@ class Guided(Splitting, frozen=True):
 
     def shared_numbers(self, party: Party) -> dict[str, Array]:
         """What the label holder trains its head on: training rows, and validation rows if it looks at them."""
-        cuts = ("train",) if self.trainer.patience is None or is_trees(self.head) else ("train", "valid")
+        cuts = ("train",) if self.trainer.patience is None or isinstance(self.head, Trees) else ("train", "valid")
         return {rows: self.numbers(party, rows) for rows in cuts}
 
     def train_head(self, hub: Party, received: Mapping[str, Mapping[str, Array]]) -> None:
         """Fit the label holder's head to all parties' numbers and the true labels, which go nowhere."""
         hub.memory["means"] = {name: block["train"].mean(axis=0) for name, block in received.items()}
-        if is_trees(self.head):
+        if isinstance(self.head, Trees):
             x = self._columns_beside(hub, [block["train"] for block in received.values()], "train")
             hub.memory["model"] = self.head.fit(task_of(hub), x, labelled(hub, "train")[1], hub.rng)
             return
@@ -162,7 +162,7 @@ class Guided(Splitting, frozen=True):
 
     def predictions_from(self, hub: Party, outputs: Mapping[str, Array], rows: str) -> Array:
         """Predictions from what parties sent for the rows of a cut."""
-        if not is_trees(self.head):
+        if not isinstance(self.head, Trees):
             return super().predictions_from(hub, outputs, rows)
         x = self._columns_beside(hub, list(outputs.values()), rows)
         return predict_top(self.head, task_of(hub), hub.memory["model"], [x])
@@ -173,7 +173,7 @@ class Guided(Splitting, frozen=True):
 
     def top(self, hub: Party, width: int) -> nn.Module:
         """The label holder's own extractor, if it has columns, and its head."""
-        if is_trees(self.head):
+        if isinstance(self.head, Trees):
             raise ValueError("trees cannot be trained by gradients; use a net as head, such as Mlp()")
         own = self.extractor(hub) if hub.data.columns else None
         shapes: list[tuple[int, ...]] = [hub.data.shape, (width,)] if hub.data.columns else [(width,)]

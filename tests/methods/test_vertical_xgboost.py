@@ -4,8 +4,9 @@ import subprocess
 import numpy as np
 import pytest
 
-from laconic.check import check_method, small_federation
+from laconic.check import Recorder, check_method, small_federation
 from laconic.core.errors import BudgetSpent, LaconicError, PartyAbsent
+from laconic.core.wire import decode_question
 from laconic.data.deal import deal
 from laconic.data.sources import load
 from laconic.data.vertical import Equal
@@ -113,6 +114,13 @@ def test_the_ledger_says_that_gradients_give_labels_away_and_what_histograms_sho
     assert "labels can be read" in down["look_at"]
     assert "sums of gradients by bins" in up["look_at"]
     assert {"begin", "part", "give_sides"} <= up.keys()
+
+
+def test_the_first_gradients_are_the_labels(cancer):
+    recorder = Recorder()
+    simulate(VerticalXgboost(trees=Boosted(trees=1, depth=1)), cancer, runtime=recorder)
+    asked = [decode_question(blob) for _, step, way, blob in recorder.crossings if (step, way) == ("look_at", "down")]
+    assert ((asked[0].payload["slopes"][0, :, 0] < 0) == (cancer.labels("train") == 1)).all()
 
 
 def test_a_lost_party_is_named(cancer):

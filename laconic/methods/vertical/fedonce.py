@@ -23,7 +23,7 @@ from laconic.learn import heads
 from laconic.learn.encoders import AnyEncoder, Suited
 from laconic.learn.nets import Cnn, Joint, Mlp
 from laconic.learn.sgd import Sgd
-from laconic.learn.top_models import Top, Trees, fit_top, is_trees, predict_top
+from laconic.learn.top_models import Trees, fit_top, predict_top
 from laconic.methods.rows import labelled
 from laconic.methods.splitting import Splitting
 from laconic.privacy.budget import Budget
@@ -66,7 +66,7 @@ class FedOnce(Splitting, frozen=True):
 
     def __post_init__(self) -> None:
         """Refuse noise together with further exchanges, and trees where gradients are needed."""
-        if is_trees(self.head) and (self.more is not None or isinstance(self.trainer, DpSgd)):
+        if isinstance(self.head, Trees) and (self.more is not None or isinstance(self.trainer, DpSgd)):
             raise ValueError("trees have no gradients: leave out more and DpSgd, or use a net as head, such as Joint()")
         if self.noise is not None and self.more is not None:
             raise ValueError("noise covers the one exchange only; leave out either noise or more")
@@ -127,7 +127,7 @@ class FedOnce(Splitting, frozen=True):
         """The host's model."""
         shapes = [hub.data.shape, (width,)] if hub.data.columns else [(width,)]
         top = self._top(hub)
-        if is_trees(top):
+        if isinstance(top, Trees):
             raise ValueError("trees cannot be trained by gradients; use a net as head, such as Joint()")
         return top.model(shapes, task_of(hub).outputs)
 
@@ -149,8 +149,8 @@ class FedOnce(Splitting, frozen=True):
         # Of the sound guests this did best at equal epsilon: `studies/fedonce_privacy.py`.
         encoder = PublicProjection() if self.encoder == Suited() else self.encoder
         trainer = _PRIVATE if self.trainer == FedOnce().trainer else self.trainer
-        private = isinstance(encoder, PrivateEncoder) and isinstance(trainer, DpSgd)
-        if not private or self.more is not None or is_trees(self.head):
+        can_be = self.more is None and not isinstance(self.head, Trees)
+        if not can_be or not isinstance(encoder, PrivateEncoder) or not isinstance(trainer, DpSgd):
             raise PlanError(
                 "budget.epsilon needs noise wherever FedOnce learns: use trainer.type = DpSgd, an encoder of type "
                 "DpPca, Codebook, DpNat or PublicProjection, no trees as head, and leave out more"
@@ -189,7 +189,7 @@ class FedOnce(Splitting, frozen=True):
 
     def head_norms(self, hub: Party, ask: Callable[[Step], dict[str, Any]]) -> dict[str, float]:
         """The length of the weights by which each guest's numbers enter the host's model."""
-        if is_trees(self.head):
+        if isinstance(self.head, Trees):
             raise ValueError("trees have no weights whose length could be told; use another way to weigh parties")
         first, guests = hub.memory["model"]["head.1.weight"], hub.memory["guests"]
         edges = first.shape[1] - sum(guests.values()) + np.cumsum([0, *guests.values()])
@@ -226,8 +226,8 @@ class FedOnce(Splitting, frozen=True):
 
     @property
     def _cuts(self) -> tuple[str, ...]:
-        return ("train",) if is_trees(self.head) else ("train", "valid")
+        return ("train",) if isinstance(self.head, Trees) else ("train", "valid")
 
-    def _top(self, hub: Party) -> Top:
+    def _top(self, hub: Party) -> Joint | Trees:
         own = Cnn(hidden=(), final="relu") if len(hub.data.shape) == 3 else None
         return self.head or Joint(own=own, width=128, head=Mlp(hidden=(64,)))

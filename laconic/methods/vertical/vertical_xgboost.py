@@ -105,7 +105,7 @@ class VerticalXgboost(Growing, frozen=True):
         self, party: Party, port: int, rank: int, world: int, first: int, wanted: dict[str, Any]
     ) -> None:
         """Train together with the other workers, and keep the rules of this party's columns, from `first` on."""
-        x, tls = party.data.part("train")[0], self.socket and self.socket.tls
+        x, tls = party.data.part("train")[0], None if self.socket is None else self.socket.tls
         with federated_worker(x, None, wanted, self.trees.trees, rank, world, port, tls) as worker:
             model = read_model(worker.result(), self.trees.depth)
         party.memory["growth"] = rules_within(model, first, int(np.prod(party.data.shape)))
