@@ -7,6 +7,7 @@ cell. Without a COLUMN, the second column is meant.
 """
 
 import ast
+import math
 import operator
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -23,7 +24,14 @@ _OPERATORS: dict[type[ast.operator], Callable[[float, float], float]] = {
     ast.Mult: operator.mul,
     ast.Div: operator.truediv,
 }
-_FUNCTIONS: dict[str, Callable[..., float]] = {"min": min, "max": max, "abs": abs}
+_FUNCTIONS: dict[str, Callable[..., float]] = {
+    "min": min,
+    "max": max,
+    "abs": abs,
+    "exp": math.exp,
+    "sqrt": math.sqrt,
+    "cos": lambda degrees: math.cos(math.radians(degrees)),
+}
 
 
 class FigureError(ValueError):
@@ -40,8 +48,13 @@ class Grid:
 
 
 def value_of(formula: str, file: str | None) -> float:
-    """The number that a formula stands for: a cell's name, or names in [brackets] joined by + - * / min max abs."""
-    if "[" not in formula:
+    """The number that a formula stands for: a cell's name, or names in [brackets] joined by + - * / min max abs.
+
+    A formula that begins with `=` needs no cells: it is worked out as it stands, with exp, sqrt and cos (in degrees) too.
+    """
+    formula = formula.strip()
+    worked_out = formula.startswith("=")
+    if "[" not in formula and not worked_out:
         return _number(formula, file)
     found: dict[str, float] = {}
 
@@ -50,7 +63,7 @@ def value_of(formula: str, file: str | None) -> float:
         found[name] = _number(match[1], file)
         return name
 
-    spelt = re.sub(r"\[([^\[\]]*)\]", keep, formula)
+    spelt = re.sub(r"\[([^\[\]]*)\]", keep, formula.removeprefix("="))
     try:
         return _work_out(ast.parse(spelt.strip(), mode="eval").body, found)
     except SyntaxError as problem:
@@ -189,6 +202,8 @@ def _work_out(node: ast.expr, cells: dict[str, float]) -> float:
     match node:
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
             return _OPERATORS[type(op)](_work_out(left, cells), _work_out(right, cells))
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return -_work_out(operand, cells)
         case ast.Call(func=ast.Name(id=name), args=args) if name in _FUNCTIONS:
             return _FUNCTIONS[name](*(_work_out(arg, cells) for arg in args))
         case ast.Constant(value=int() | float() as value):

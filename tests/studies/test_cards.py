@@ -51,6 +51,10 @@ def test_a_formula_joins_cells(results):
     assert value_of("max([bread > Solo], [bread > Once, Suited]) * 100 - 1", results) == pytest.approx(96.05)
 
 
+def test_what_needs_no_cell_is_worked_out():
+    assert refresh("0.00<!-- = 1 - 2 * exp(-54 * 0.5 / 12) -->") == "0.79<!-- = 1 - 2 * exp(-54 * 0.5 / 12) -->"
+
+
 def test_rows_are_told_apart_by_further_cells(results):
     assert value_of("bread: p > rye & 2 > score", results) == 1.25
     assert value_of("bread: p > * & 4 > score #2", results) == 3.5
