@@ -134,8 +134,8 @@ def _fill(pattern: str, file: str | None) -> str:
     """A table's pattern with each {name} or {formula as SAMPLE} replaced by what it stands for."""
 
     def put(match: re.Match[str]) -> str:
-        source, _, sample = match[1].partition(" as ")
-        return _write(source, sample, file) if sample else text_of(source, file)
+        written = re.fullmatch(r"(.*) as (\d[\d,. ±]*)", match[1], re.DOTALL)
+        return _write(written[1], written[2], file) if written else text_of(match[1], file)
 
     return re.sub(r"\{([^{}]*)\}", put, pattern)
 

@@ -50,7 +50,7 @@ class Grid:
 def value_of(formula: str, file: str | None) -> float:
     """The number that a formula stands for: a cell's name, or names in [brackets] joined by + - * / min max abs.
 
-    A formula that begins with `=` needs no cells: it is worked out as it stands, with exp, sqrt and cos (in degrees) too.
+    A formula that begins with `=` needs no cells: it is worked out as it stands, with exp, sqrt and cos (of degrees).
     """
     formula = formula.strip()
     worked_out = formula.startswith("=")
