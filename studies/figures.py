@@ -59,9 +59,11 @@ def value_of(formula: str, file: str | None) -> float:
     found: dict[str, float] = {}
 
     def keep(match: re.Match[str]) -> str:
-        name = f"cell{len(found)}"
-        found[name] = _number(match[1], file)
-        return name
+        names = []
+        for value in _numbers(match[1], file):
+            names.append(f"cell{len(found)}")
+            found[names[-1]] = value
+        return ", ".join(names)
 
     spelt = re.sub(r"\[([^\[\]]*)\]", keep, formula.removeprefix("="))
     try:
@@ -133,14 +135,23 @@ def path_of(file: str) -> Path:
 
 
 def _number(name: str, file: str | None) -> float:
+    found = _numbers(name, file)
+    if len(found) > 1:
+        raise FigureError(f"{len(found)} rows are meant by {name!r}; add further cells, joined by ' & '")
+    return found[0]
+
+
+def _numbers(name: str, file: str | None) -> list[float]:
+    """The number in the cell of each row that the name fits: one, or several for `min` and `max`."""
     grid, row, column = _find(name, file)
     heading, _, place = column.partition(" #")
-    cell = _cell(grid, row, heading)
-    found = numbers_in(cell)
-    wanted = int(place or 1)
-    if wanted > len(found):
-        raise FigureError(f"{name!r} has no number {wanted}: the cell is {cell!r}")
-    return found[wanted - 1]
+    found, wanted = [], int(place or 1)
+    for line in _rows(grid, row):
+        cell = line[_place(grid, heading) if heading else 1]
+        if wanted > len(numbers_in(cell)):
+            raise FigureError(f"{name!r} has no number {wanted}: the cell is {cell!r}")
+        found.append(numbers_in(cell)[wanted - 1])
+    return found
 
 
 def _find(name: str, file: str | None) -> tuple[Grid, str, str]:

@@ -69,6 +69,17 @@ def test_a_table_is_written_from_its_pattern_and_again_to_the_same(results):
     assert refresh(fresh) == fresh
 
 
+def test_a_long_heading_can_have_a_short_name(results):
+    text = card("<!-- short B = bread: parties -->\n0.00<!-- [B > rye & 2 > score] * 2 --> Brye")
+    assert "\n2.50<!-- [B > rye & 2 > score] * 2 --> Brye" in refresh(text)
+
+
+def test_the_least_and_the_most_of_several_rows(results):
+    assert value_of("max([bread: p > rye > score])", results) == 2.5
+    with pytest.raises(FigureError, match="cannot work out"):
+        value_of("[bread: p > rye > score] * 2", results)
+
+
 def test_a_whole_table_can_be_taken_with_some_of_its_columns(results):
     assert text_of("bread > * > method & bytes", results).splitlines()[-1] == "| Once, Suited | 76,000 |"
 
