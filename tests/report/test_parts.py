@@ -4,7 +4,7 @@ from msgspec.structs import replace
 from laconic.core.score import Score
 from laconic.report.parts import parts_of
 from laconic.report.verdict import sentences, verdict
-from tests.report.results import alone, pooled, result
+from tests.report.results import alone, paid, pooled, result
 
 
 def part(*results):
@@ -23,6 +23,23 @@ def test_runs_of_one_method_are_one_arm_with_mean_and_spread():
 def test_arms_of_one_name_are_told_apart_by_their_settings():
     other = result(method={"type": "FedOnce", "trainer": {"type": "Sgd", "lr": 0.1}})
     assert [arm.label for arm in part(result(), other).arms] == ["FedOnce, lr 0.001", "FedOnce, lr 0.1"]
+
+
+def test_an_arm_with_a_price_is_called_by_its_epsilon():
+    assert [arm.label for arm in part(result(), result(method={"type": "FedOnce"}, privacy=paid())).arms] == [
+        "FedOnce",
+        "FedOnce, epsilon 2",
+    ]
+
+
+def test_the_fewest_settings_tell_arms_apart():
+    other = result(
+        method={"type": "FedOnce", "encoder": {"type": "Nat", "dim": 3}, "trainer": {"type": "Sgd", "lr": 0.1}}
+    )
+    mine = result(
+        method={"type": "FedOnce", "encoder": {"type": "Pca", "dim": 8}, "trainer": {"type": "Sgd", "lr": 0.2}}
+    )
+    assert [arm.label for arm in part(mine, other).arms] == ["FedOnce, Pca", "FedOnce, Nat"]
 
 
 def test_results_on_other_data_are_another_part():
