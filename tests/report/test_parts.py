@@ -89,5 +89,11 @@ def test_the_verdict_names_what_is_cheaper_and_still_worth_it():
     assert sentences(part(*runs))[-1] == "For fewer bytes, Thrifty has AUC 0.9000: 130 B in 1 round."
 
 
+def test_the_verdict_names_the_best_with_a_price_and_what_that_leaves_open():
+    private = result(score=0.93, method={"type": "FedOnce"}, privacy=paid())
+    said = sentences(part(alone(0.9), result(score=0.98), private, pooled(1.0)))
+    assert said[-1].startswith("With a privacy price, FedOnce, epsilon 2 has AUC 0.9300, beside 1 open release that")
+
+
 def test_the_verdict_says_so_if_nothing_beats_being_alone():
     assert verdict(part(alone(0.9), result(score=0.9), pooled(0.95))).startswith("No method here is clearly better")
