@@ -85,6 +85,6 @@ def train(
     others = tuple(parties.values())
     with on_threads(1), InProcess(workers=workers).open(others) as carrier:
         peers = Peers(method, hub, carrier, WireLog(), carrier.names)
-        facts = {"name": federation.name} | federation.facts
+        facts = {"name": federation.name, "kind": federation.kind} | federation.facts
         result = run(method, hub, peers, look_every=look_every, data=facts, listener=listener)
     return Trained(method, federation, hub, others, result)

@@ -28,8 +28,20 @@ class Part:
         return self.arms[0].first
 
     @property
+    def is_horizontal(self) -> bool:
+        """Whether parties have other rows of the same columns, and not other columns of the same rows."""
+        return self.first.data.get("kind") == "horizontal"
+
+    @property
+    def what_is_pooled(self) -> str:
+        """What parties would have to hand over to be pooled."""
+        return "rows" if self.is_horizontal else "columns"
+
+    @property
     def holder(self) -> str:
-        """The party with the labels, as far as the runs tell."""
+        """The party with the labels, as far as the runs tell; in a horizontal federation each party has some."""
+        if self.is_horizontal:
+            return "a party"
         hubs = [arm.first.hub for arm in self.arms if arm.first.hub != "server"]
         return hubs[0] if hubs else "the label holder"
 

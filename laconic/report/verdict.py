@@ -55,7 +55,7 @@ def _gain(part: Part, chosen: Arm) -> list[str]:
     if alone is not None:
         said.append(f"alone, {part.holder} has {scored(alone.metric, alone.score, alone.spread)}")
     if pooled is not None:
-        said.append(f"with all columns pooled it would be {mean_spread(pooled.score, pooled.spread)}")
+        said.append(f"with all {part.what_is_pooled} pooled it would be {mean_spread(pooled.score, pooled.spread)}")
     if not said:
         return []
     share = ""

@@ -84,6 +84,12 @@ def test_the_verdict_says_what_to_use_what_it_costs_and_what_it_gains():
     assert said[2] == "SplitNN has AUC 0.9810 for 100 times the bytes, in 80 rounds."
 
 
+def test_where_parties_have_other_rows_nobody_is_called_the_label_holder():
+    apart = {"data": {"name": "people", "kind": "horizontal"}, "hub": "server", "parties": ("server", "a", "b")}
+    said = verdict(part(result("SoloRows", 0.8, up=0, **apart), result("FedAvg", 0.9, **apart), pooled(1.0, **apart)))
+    assert "Alone, a party has AUC 0.8000; with all rows pooled it would be 1.0000" in said
+
+
 def test_the_verdict_names_what_is_cheaper_and_still_worth_it():
     runs = (alone(0.8), result("Thrifty", 0.9, up=100), result("Best", 0.99, up=900), pooled(1.0))
     assert sentences(part(*runs))[-1] == "For fewer bytes, Thrifty has AUC 0.9000: 130 B in 1 round."
