@@ -58,6 +58,8 @@ class Turn(msgspec.Struct):
 def main() -> None:
     """Time all guests all ways, and print the ratios."""
     args = _arguments()
+    print(f"# NAT, {args.epochs} epochs\n\n## Guest by guest\n")
+    print("| guest | way | seconds | assignment, % of the time | loss |\n|---|---|---|---|---|", flush=True)
     torch.set_num_threads(1)
     with threadpool_limits(1):
         _warm_up()
@@ -141,19 +143,19 @@ def _say(what: str, turns: dict[str, list[Turn]]) -> None:
         seconds = sum(turn.seconds for turn in done)
         share = sum(turn.share * turn.seconds for turn in done) / seconds
         loss = np.mean([turn.loss for turn in done])
-        print(f"{what:11} {way:13} {seconds:7.2f} s, assignment {share:4.0%}, loss {loss:.4f}", flush=True)
+        print(f"| {what} | {way} | {seconds:.2f} | {100 * share:.0f} | {loss:.4f} |", flush=True)
 
 
 def _spread(turns: dict[str, list[Turn]]) -> None:
+    print("\n## Against the plain loop\n")
+    print("| way | all guests, times as fast | single guests, median | least | most | loss, % above |\n|" + "---|" * 6)
     for way in ("exact", "swaps", "swaps, longer"):
         pairs = list(zip(turns["plain"], turns[way], strict=True))
         ratios = sorted(plain.seconds / ours.seconds for plain, ours in pairs)
         whole = sum(plain.seconds for plain, _ in pairs) / sum(ours.seconds for _, ours in pairs)
         losses = np.mean([ours.loss for _, ours in pairs]) / np.mean([plain.loss for plain, _ in pairs])
-        print(
-            f"{way}: all guests {whole:.1f} x as fast; single guests median {np.median(ratios):.1f} x "
-            f"({ratios[0]:.1f} to {ratios[-1]:.1f}); loss {losses - 1:+.1%} against the plain loop"
-        )
+        single = f"{np.median(ratios):.1f} | {ratios[0]:.1f} | {ratios[-1]:.1f}"
+        print(f"| {way} | {whole:.1f} | {single} | {100 * (losses - 1):.1f} |")
 
 
 def _arguments() -> argparse.Namespace:

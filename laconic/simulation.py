@@ -72,7 +72,7 @@ def simulate(
             max_bytes=max_bytes,
             look_every=look_every,
             rows=rows,
-            data={"name": federation.name} | federation.facts,
+            data={"name": federation.name, "kind": federation.kind} | federation.facts,
             listener=listener,
         )
 

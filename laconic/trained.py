@@ -100,7 +100,7 @@ def train(
             max_bytes=max_bytes,
             look_every=look_every,
             rows=rows,
-            data={"name": federation.name} | federation.facts,
+            data={"name": federation.name, "kind": federation.kind} | federation.facts,
             listener=listener,
         )
     matched = {name: party.data for name, party in parties.items()}

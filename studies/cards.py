@@ -4,7 +4,8 @@ A figure in a document has its source in a comment right behind it, which no rea
 
     FedOnce scores 0.9705<!-- phishing > FedOnce, Suited --> there.
 
-`<!-- figures from fedonce_oneshot/table.md -->` above it says which file; `studies.figures` says how cells are named.
+`<!-- figures from fedonce_oneshot/table.md -->` above it says which file; `studies.figures` says how cells are named,
+and `<!-- short C = a long heading -->` lets `C > ...` stand for a section with a long name.
 The number is written anew with as many decimals as it has. `N<!-- paper: Table 7 -->` is a paper's own figure,
 `N<!-- in PATH -->` stands word for word in that file of the repository. A table is written from its pattern:
 
@@ -30,9 +31,10 @@ from studies.figures import NUMBER, ROOT, FigureError, like, names_of, numbers_i
 from studies.harness import write_whole
 
 _FROM = r"<!--\s*figures from\s+(?P<file>\S+)\s*-->"
+_SHORT = r"<!--\s*short\s+(?P<name>\w+)\s*=\s*(?P<meaning>[^>]*?)\s*-->"
 _TABLE = r"<!-- table\n(?P<pattern>.*?)\n-->\n.*?<!-- end of table -->"
 _SOURCED = rf"(?P<shown>{NUMBER}(?: ± {NUMBER})?)<!--(?P<source>.*?)-->"
-_MARKS = re.compile(f"{_FROM}|{_TABLE}|{_SOURCED}", re.DOTALL)
+_MARKS = re.compile(f"{_FROM}|{_SHORT}|{_TABLE}|{_SOURCED}", re.DOTALL)
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 _CODE = re.compile(r"^```.*?^```|`[^`\n]+`", re.DOTALL | re.MULTILINE)
 _LINK = re.compile(r"\]\([^)]*\)|https?://\S+")
@@ -68,17 +70,23 @@ def documents() -> list[Path]:
 def refresh(text: str) -> str:
     """The document with every sourced figure and every table as the results have them now."""
     file: str | None = None
+    shorts: dict[str, str] = {}
 
     def put(match: re.Match[str]) -> str:
         nonlocal file
         try:
             if match["pattern"]:
-                return f"<!-- table\n{match['pattern']}\n-->\n{_fill(match['pattern'], file)}\n<!-- end of table -->"
+                filled = _fill(_spell_out(match["pattern"], shorts), file)
+                return f"<!-- table\n{match['pattern']}\n-->\n{filled}\n<!-- end of table -->"
             if match["source"]:
-                return f"{_again(match['shown'], match['source'], file)}<!--{match['source']}-->"
+                shown = _again(match["shown"], _spell_out(match["source"], shorts), file)
+                return f"{shown}<!--{match['source']}-->"
         except FigureError as problem:
             raise FigureError(f"line {text.count(chr(10), 0, match.start()) + 1}: {problem}") from problem
-        file = match["file"]
+        if match["name"]:
+            shorts[match["name"]] = match["meaning"]
+        else:
+            file = match["file"]
         return match[0]
 
     return _MARKS.sub(put, text)
@@ -122,6 +130,13 @@ def _again(shown: str, comment: str, file: str | None) -> str:
     return _write(source, shown, file)
 
 
+def _spell_out(text: str, shorts: dict[str, str]) -> str:
+    """The text with the short names of sections spelt out, where a section is meant: before the first `>`."""
+    for name, meaning in shorts.items():
+        text = re.sub(rf"(?<![\w>])(?<!> ){name}(?=\s+>)", meaning.replace("\\", r"\\"), text)
+    return text
+
+
 def _stands_in(shown: str, name: str) -> None:
     path = ROOT / name
     if not path.is_file():
@@ -134,8 +149,8 @@ def _fill(pattern: str, file: str | None) -> str:
     """A table's pattern with each {name} or {formula as SAMPLE} replaced by what it stands for."""
 
     def put(match: re.Match[str]) -> str:
-        source, _, sample = match[1].partition(" as ")
-        return _write(source, sample, file) if sample else text_of(source, file)
+        written = re.fullmatch(r"(.*) as (\d[\d,. ±]*)", match[1], re.DOTALL)
+        return _write(written[1], written[2], file) if written else text_of(match[1], file)
 
     return re.sub(r"\{([^{}]*)\}", put, pattern)
 

@@ -7,6 +7,7 @@ cell. Without a COLUMN, the second column is meant.
 """
 
 import ast
+import math
 import operator
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -23,7 +24,14 @@ _OPERATORS: dict[type[ast.operator], Callable[[float, float], float]] = {
     ast.Mult: operator.mul,
     ast.Div: operator.truediv,
 }
-_FUNCTIONS: dict[str, Callable[..., float]] = {"min": min, "max": max, "abs": abs}
+_FUNCTIONS: dict[str, Callable[..., float]] = {
+    "min": min,
+    "max": max,
+    "abs": abs,
+    "exp": math.exp,
+    "sqrt": math.sqrt,
+    "cos": lambda degrees: math.cos(math.radians(degrees)),
+}
 
 
 class FigureError(ValueError):
@@ -40,17 +48,24 @@ class Grid:
 
 
 def value_of(formula: str, file: str | None) -> float:
-    """The number that a formula stands for: a cell's name, or names in [brackets] joined by + - * / min max abs."""
-    if "[" not in formula:
+    """The number that a formula stands for: a cell's name, or names in [brackets] joined by + - * / min max abs.
+
+    A formula that begins with `=` needs no cells: it is worked out as it stands, with exp, sqrt and cos (of degrees).
+    """
+    formula = formula.strip()
+    worked_out = formula.startswith("=")
+    if "[" not in formula and not worked_out:
         return _number(formula, file)
     found: dict[str, float] = {}
 
     def keep(match: re.Match[str]) -> str:
-        name = f"cell{len(found)}"
-        found[name] = _number(match[1], file)
-        return name
+        names = []
+        for value in _numbers(match[1], file):
+            names.append(f"cell{len(found)}")
+            found[names[-1]] = value
+        return ", ".join(names)
 
-    spelt = re.sub(r"\[([^\[\]]*)\]", keep, formula)
+    spelt = re.sub(r"\[([^\[\]]*)\]", keep, formula.removeprefix("="))
     try:
         return _work_out(ast.parse(spelt.strip(), mode="eval").body, found)
     except SyntaxError as problem:
@@ -120,14 +135,23 @@ def path_of(file: str) -> Path:
 
 
 def _number(name: str, file: str | None) -> float:
+    found = _numbers(name, file)
+    if len(found) > 1:
+        raise FigureError(f"{len(found)} rows are meant by {name!r}; add further cells, joined by ' & '")
+    return found[0]
+
+
+def _numbers(name: str, file: str | None) -> list[float]:
+    """The number in the cell of each row that the name fits: one, or several for `min` and `max`."""
     grid, row, column = _find(name, file)
     heading, _, place = column.partition(" #")
-    cell = _cell(grid, row, heading)
-    found = numbers_in(cell)
-    wanted = int(place or 1)
-    if wanted > len(found):
-        raise FigureError(f"{name!r} has no number {wanted}: the cell is {cell!r}")
-    return found[wanted - 1]
+    found, wanted = [], int(place or 1)
+    for line in _rows(grid, row):
+        cell = line[_place(grid, heading) if heading else 1]
+        if wanted > len(numbers_in(cell)):
+            raise FigureError(f"{name!r} has no number {wanted}: the cell is {cell!r}")
+        found.append(numbers_in(cell)[wanted - 1])
+    return found
 
 
 def _find(name: str, file: str | None) -> tuple[Grid, str, str]:
@@ -189,6 +213,8 @@ def _work_out(node: ast.expr, cells: dict[str, float]) -> float:
     match node:
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
             return _OPERATORS[type(op)](_work_out(left, cells), _work_out(right, cells))
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return -_work_out(operand, cells)
         case ast.Call(func=ast.Name(id=name), args=args) if name in _FUNCTIONS:
             return _FUNCTIONS[name](*(_work_out(arg, cells) for arg in args))
         case ast.Constant(value=int() | float() as value):

@@ -6,15 +6,8 @@ from studies.cards import documents, refresh, unsourced
 
 BY_HAND = {
     "docs/privacy.md",
-    "docs/methods/fedavg.md",
     "docs/methods/fedkt.md",
-    "docs/methods/fedonce.md",
     "docs/methods/fedonce_l1.md",
-    "docs/methods/oneshot.md",
-    "docs/methods/rap.md",
-    "docs/methods/vafl.md",
-    "docs/methods/vimadmm.md",
-    "docs/methods/vimadmm_joint.md",
 }
 """Documents that still have figures typed by hand. None may be added."""
 

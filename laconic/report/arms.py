@@ -101,6 +101,11 @@ class Arm:
         """Whether it is a method to choose, and not a yardstick."""
         return not (self.is_alone or self.is_pooled)
 
+    @property
+    def has_price(self) -> bool:
+        """Whether noise with a proven epsilon is on some of what left."""
+        return self.first.privacy is not None and self.first.privacy.epsilon is not None
+
     @cached_property
     def given(self) -> list[list[Release]]:
         """What left, in the first run: releases of the same words and noise together, whoever made them and when."""

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from laconic.core.result import Result
 from laconic.report.arms import Arm, flatten, members, settings_key
@@ -29,8 +28,20 @@ class Part:
         return self.arms[0].first
 
     @property
+    def is_horizontal(self) -> bool:
+        """Whether parties have other rows of the same columns, and not other columns of the same rows."""
+        return self.first.data.get("kind") == "horizontal"
+
+    @property
+    def what_is_pooled(self) -> str:
+        """What parties would have to hand over to be pooled."""
+        return "rows" if self.is_horizontal else "columns"
+
+    @property
     def holder(self) -> str:
-        """The party with the labels, as far as the runs tell."""
+        """The party with the labels, as far as the runs tell; in a horizontal federation each party has some."""
+        if self.is_horizontal:
+            return "a party"
         hubs = [arm.first.hub for arm in self.arms if arm.first.hub != "server"]
         return hubs[0] if hubs else "the label holder"
 
@@ -111,20 +122,33 @@ def _arms_of(results: Sequence[Result]) -> tuple[Arm, ...]:
     groups: dict[str, dict[int, Result]] = {}
     for result in results:
         groups.setdefault(settings_key(result), {})[result.seed] = result
-    firsts = [next(iter(group.values())).method for group in groups.values()]
+    firsts = [next(iter(group.values())) for group in groups.values()]
     return tuple(
-        Arm(_label(method, firsts), tuple(group[seed] for seed in sorted(group)))
-        for method, group in zip(firsts, groups.values(), strict=True)
+        Arm(_label(first, firsts), tuple(group[seed] for seed in sorted(group)))
+        for first, group in zip(firsts, groups.values(), strict=True)
     )
 
 
-def _label(method: dict[str, Any], others: Sequence[dict[str, Any]]) -> str:
-    """The method's name, and what sets it apart from others of that name."""
-    mine = flatten(method)
-    same = [flatten(other) for other in others if other["type"] == method["type"]]
-    telling = [key for key in mine if any(other.get(key) != mine[key] for other in same)]
-    said = [f"{key.removesuffix('.type').rpartition('.')[2]} {mine[key]}" for key in telling]
-    return ", ".join([str(method["type"]), *said[:4]])
+def _label(result: Result, all_of_them: Sequence[Result]) -> str:
+    """The method's name, with its epsilon, and the fewest settings that set it apart from others of that name."""
+    others = [one for one in all_of_them if _plain_label(one) == _plain_label(result) and one is not result]
+    mine = flatten(result.method)
+    said = [_plain_label(result)]
+    # Settings near the top, and which part was chosen rather than its numbers, tell most.
+    for key in sorted(mine, key=lambda one: (one.removesuffix(".type").count("."), not one.endswith(".type"))):
+        differing = [one for one in others if flatten(one.method).get(key) != mine[key]]
+        if differing:
+            name = key.removesuffix(".type").rpartition(".")[2]
+            said.append(str(mine[key]) if key.endswith(".type") else f"{name} {mine[key]}")
+            others = [one for one in others if one not in differing]
+    return ", ".join(said)
+
+
+def _plain_label(result: Result) -> str:
+    paid = result.privacy
+    if paid is None:
+        return str(result.method["type"])
+    return f"{result.method['type']}, " + ("no bound" if paid.epsilon is None else f"epsilon {paid.epsilon:.2g}")
 
 
 def _federation_of(result: Result) -> str:

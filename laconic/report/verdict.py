@@ -15,7 +15,13 @@ def sentences(part: Part) -> list[str]:
     chosen = part.chosen
     if chosen is None:
         return ["No federated method was run; add one, such as FedOnce."]
-    return [_advice(part, chosen), *_gain(part, chosen), *_rival(part, chosen), *_thrift(part, chosen)]
+    return [
+        _advice(part, chosen),
+        *_gain(part, chosen),
+        *_rival(part, chosen),
+        *_thrift(part, chosen),
+        *_private(part, chosen),
+    ]
 
 
 def price_of(arm: Arm) -> str:
@@ -49,7 +55,7 @@ def _gain(part: Part, chosen: Arm) -> list[str]:
     if alone is not None:
         said.append(f"alone, {part.holder} has {scored(alone.metric, alone.score, alone.spread)}")
     if pooled is not None:
-        said.append(f"with all columns pooled it would be {mean_spread(pooled.score, pooled.spread)}")
+        said.append(f"with all {part.what_is_pooled} pooled it would be {mean_spread(pooled.score, pooled.spread)}")
     if not said:
         return []
     share = ""
@@ -74,6 +80,18 @@ def _thrift(part: Part, chosen: Arm) -> list[str]:
     best = max(cheaper, key=lambda arm: arm.sign * arm.score)
     score = scored(best.metric, best.score, best.spread)
     return [f"For fewer bytes, {best.label} has {score}: {in_bytes(best.bytes)} in {in_rounds(best.rounds)}."]
+
+
+def _private(part: Part, chosen: Arm) -> list[str]:
+    """The best of those with a proven epsilon, where the one to use has none."""
+    if chosen.has_price:
+        return []
+    best = max((arm for arm in part.arms if arm.has_price), key=lambda arm: arm.sign * arm.score, default=None)
+    if best is None:
+        return []
+    left = len(best.first.privacy.open) if best.first.privacy is not None else 0
+    rest = f", beside {left} open release{'' if left == 1 else 's'} that it does not cover" if left else ""
+    return [f"With a privacy price, {best.label} has {scored(best.metric, best.score, best.spread)}{rest}."]
 
 
 def _rival(part: Part, chosen: Arm) -> list[str]:

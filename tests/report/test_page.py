@@ -22,7 +22,7 @@ def test_a_page_says_which_method_to_use_and_what_it_costs():
     text = text_of(page)
     assert "FedOnce: use this AUC 0.9800 1.4 kB in 1 round, then 32 B a prediction" in text
     assert "gives away, unprotected: a few numbers a row" in text
-    assert "bank alone AUC 0.9000 sends nothing" in text
+    assert "bank alone AUC 0.9000 sends nothing to learn" in text
 
 
 def test_a_page_fetches_nothing():

@@ -4,7 +4,7 @@ from msgspec.structs import replace
 from laconic.core.score import Score
 from laconic.report.parts import parts_of
 from laconic.report.verdict import sentences, verdict
-from tests.report.results import alone, pooled, result
+from tests.report.results import alone, paid, pooled, result
 
 
 def part(*results):
@@ -23,6 +23,23 @@ def test_runs_of_one_method_are_one_arm_with_mean_and_spread():
 def test_arms_of_one_name_are_told_apart_by_their_settings():
     other = result(method={"type": "FedOnce", "trainer": {"type": "Sgd", "lr": 0.1}})
     assert [arm.label for arm in part(result(), other).arms] == ["FedOnce, lr 0.001", "FedOnce, lr 0.1"]
+
+
+def test_an_arm_with_a_price_is_called_by_its_epsilon():
+    assert [arm.label for arm in part(result(), result(method={"type": "FedOnce"}, privacy=paid())).arms] == [
+        "FedOnce",
+        "FedOnce, epsilon 2",
+    ]
+
+
+def test_the_fewest_settings_tell_arms_apart():
+    other = result(
+        method={"type": "FedOnce", "encoder": {"type": "Nat", "dim": 3}, "trainer": {"type": "Sgd", "lr": 0.1}}
+    )
+    mine = result(
+        method={"type": "FedOnce", "encoder": {"type": "Pca", "dim": 8}, "trainer": {"type": "Sgd", "lr": 0.2}}
+    )
+    assert [arm.label for arm in part(mine, other).arms] == ["FedOnce, Pca", "FedOnce, Nat"]
 
 
 def test_results_on_other_data_are_another_part():
@@ -67,9 +84,21 @@ def test_the_verdict_says_what_to_use_what_it_costs_and_what_it_gains():
     assert said[2] == "SplitNN has AUC 0.9810 for 100 times the bytes, in 80 rounds."
 
 
+def test_where_parties_have_other_rows_nobody_is_called_the_label_holder():
+    apart = {"data": {"name": "people", "kind": "horizontal"}, "hub": "server", "parties": ("server", "a", "b")}
+    said = verdict(part(result("SoloRows", 0.8, up=0, **apart), result("FedAvg", 0.9, **apart), pooled(1.0, **apart)))
+    assert "Alone, a party has AUC 0.8000; with all rows pooled it would be 1.0000" in said
+
+
 def test_the_verdict_names_what_is_cheaper_and_still_worth_it():
     runs = (alone(0.8), result("Thrifty", 0.9, up=100), result("Best", 0.99, up=900), pooled(1.0))
     assert sentences(part(*runs))[-1] == "For fewer bytes, Thrifty has AUC 0.9000: 130 B in 1 round."
+
+
+def test_the_verdict_names_the_best_with_a_price_and_what_that_leaves_open():
+    private = result(score=0.93, method={"type": "FedOnce"}, privacy=paid())
+    said = sentences(part(alone(0.9), result(score=0.98), private, pooled(1.0)))
+    assert said[-1].startswith("With a privacy price, FedOnce, epsilon 2 has AUC 0.9300, beside 1 open release that")
 
 
 def test_the_verdict_says_so_if_nothing_beats_being_alone():

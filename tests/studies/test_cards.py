@@ -51,6 +51,10 @@ def test_a_formula_joins_cells(results):
     assert value_of("max([bread > Solo], [bread > Once, Suited]) * 100 - 1", results) == pytest.approx(96.05)
 
 
+def test_what_needs_no_cell_is_worked_out():
+    assert refresh("0.00<!-- = 1 - 2 * exp(-54 * 0.5 / 12) -->") == "0.79<!-- = 1 - 2 * exp(-54 * 0.5 / 12) -->"
+
+
 def test_rows_are_told_apart_by_further_cells(results):
     assert value_of("bread: p > rye & 2 > score", results) == 1.25
     assert value_of("bread: p > * & 4 > score #2", results) == 3.5
@@ -63,6 +67,17 @@ def test_a_table_is_written_from_its_pattern_and_again_to_the_same(results):
     fresh = refresh(text)
     assert "\n| b | 0.9 |\n<!-- end of table -->" in fresh
     assert refresh(fresh) == fresh
+
+
+def test_a_long_heading_can_have_a_short_name(results):
+    text = card("<!-- short B = bread: parties -->\n0.00<!-- [B > rye & 2 > score] * 2 --> Brye")
+    assert "\n2.50<!-- [B > rye & 2 > score] * 2 --> Brye" in refresh(text)
+
+
+def test_the_least_and_the_most_of_several_rows(results):
+    assert value_of("max([bread: p > rye > score])", results) == 2.5
+    with pytest.raises(FigureError, match="cannot work out"):
+        value_of("[bread: p > rye > score] * 2", results)
 
 
 def test_a_whole_table_can_be_taken_with_some_of_its_columns(results):

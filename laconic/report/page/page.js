@@ -91,7 +91,7 @@ function logAxis(values) {
 function placeLabels(points, x, y, width) {
   const placed = [];
   for (const one of [...points].sort((a, b) => y(b.score) - y(a.score))) {
-    const wide = one.label.length * 7 + 14;
+    const wide = brief(one.label).length * 7 + 14;
     const right = x(one.key) + wide < width;
     const box = { left: right ? x(one.key) : x(one.key) - wide, wide, y: y(one.score) };
     const over = (other) => Math.abs(other.y - box.y) < 17 && box.left < other.left + other.wide && other.left < box.left + wide;
@@ -102,12 +102,16 @@ function placeLabels(points, x, y, width) {
   }
 }
 
+// A method has the same colour in every chart.
+const colours = (data) => ({ domain: data.points.map((one) => one.label), range: data.points.map((_, at) => `var(--c${at % 8})`) });
+
+const brief = (label) => (label.length > 24 ? `${label.slice(0, 22)}…` : label);
+
 function scatter(data, key, heading, format) {
   return (width) => {
     const points = data.points.filter((one) => one[key] > 0).map((one) => ({ ...one, key: one[key] }));
     const curves = data.curves.map((one) => ({ ...one, key: one[key] }));
     if (!points.length) return null;
-    const labels = points.map((one) => one.label);
     const height = Math.max(300, Math.min(400, width * 0.66));
     const edge = { left: 58, right: 16, top: 30, bottom: 44 };
     const { domain, ticks } = logAxis([...points, ...curves].map((one) => one.key));
@@ -124,7 +128,7 @@ function scatter(data, key, heading, format) {
       style: { fontSize: "13px" },
       x: { type: "log", domain, ticks, tickFormat: format, label: heading, labelAnchor: "center", labelArrow: "none", grid: true },
       y: { domain: [low, high], label: `${data.metric} (${data.lower ? "lower" : "higher"} is better)`, labelArrow: "none", ticks: 6, grid: true },
-      color: { domain: labels, range: labels.map((_, at) => `var(--c${at % 8})`) },
+      color: colours(data),
       marks: [
         Plot.ruleY(rules, { y: "score", stroke: "currentColor", strokeOpacity: 0.55, strokeDasharray: "5,4" }),
         Plot.line(frontier, { x: "bytes", y: "score", curve: "step-after", stroke: "currentColor", strokeWidth: 1.6, strokeOpacity: 0.75, className: "frontier" }),
@@ -133,7 +137,7 @@ function scatter(data, key, heading, format) {
         dots("pooled", { r: 6, symbol: "square" }),
         dots("other", { r: 6 }),
         dots("chosen", { r: 9 }),
-        ...points.map((one) => Plot.text([one], { x: "key", y: "score", text: "label", textAnchor: one.right ? "start" : "end", dx: one.right ? 12 : -12, dy: one.dy, fill: "label", fontWeight: one.role === "chosen" ? 700 : 500, stroke: "var(--paper)", strokeWidth: 4 })),
+        ...points.map((one) => Plot.text([one], { x: "key", y: "score", text: (point) => brief(point.label), textAnchor: one.right ? "start" : "end", dx: one.right ? 12 : -12, dy: one.dy, fill: "label", fontWeight: one.role === "chosen" ? 700 : 500, stroke: "var(--paper)", strokeWidth: 4 })),
         Plot.text(rules, { y: "score", text: "label", frameAnchor: "right", textAnchor: "end", dx: -2, dy: 9, fontStyle: "italic", fill: "currentColor", stroke: "var(--paper)", strokeWidth: 4 }),
         Plot.tip(points, Plot.pointer({ x: "key", y: "score", title: "told" })),
       ],
@@ -156,11 +160,11 @@ function importance(data) {
       title.textContent = measure;
       const cell = document.createElement("div");
       cell.append(title, Plot.plot({
-        width: width > 700 ? (width - 40) / 2 : width, marginLeft: 92, marginRight: methods.length > 1 ? 90 : 20, marginTop: 4, marginBottom: 28,
+        width: width > 700 ? (width - 40) / 2 : width, marginLeft: 92, marginRight: methods.length > 1 ? 16 + 7.2 * Math.max(...methods.map((one) => brief(one).length)) : 20, marginTop: 4, marginBottom: 28,
         height: 36 + methods.length * parties.length * 20 + methods.length * 10,
         style: { fontSize: "12.5px" },
-        x: { label: null, grid: true, ticks: Math.max(2, Math.min(6, Math.round(width / 130))) }, y: { label: null, domain: parties }, fy: { label: null, domain: methods, axis: methods.length > 1 ? "right" : null },
-        color: { domain: methods, range: methods.map((_, at) => `var(--c${at % 8})`) },
+        x: { label: null, grid: true, ticks: Math.max(2, Math.min(6, Math.round(width / 130))) }, y: { label: null, domain: parties }, fy: { label: null, domain: methods, axis: methods.length > 1 ? "right" : null, tickFormat: brief },
+        color: colours(data),
         marks: [
           Plot.barX(bars, { x: "value", y: "party", fy: "label", fill: "label", title: (one) => `${one.label}, ${one.party}: ${one.text}` }),
           Plot.ruleX([0]),

@@ -55,6 +55,8 @@ def _part(part: Part, number: int, commands: Mapping[str, str]) -> View:
 
 
 def _who(part: Part) -> str:
+    if part.is_horizontal:
+        return f"Parties have other rows of the same columns: {', '.join(members(part.first))}. A server asks them."
     others = [name for name in members(part.first) if name != part.holder]
     asked = ", ".join(others) or "nobody"
     return f"{part.holder} holds the labels ({part.first.task.label}); the others are {asked}."
@@ -65,13 +67,14 @@ def _cards(part: Part) -> list[View]:
     chosen = part.chosen
     found = []
     if part.alone is not None:
-        found.append(_card(f"{part.holder} alone", part.alone, "sends nothing", "alone"))
+        found.append(_card(f"{part.holder} alone", part.alone, "sends nothing to learn", "alone"))
     if chosen is not None:
         role = "use this" if beats_alone(part, chosen) else "cheapest of the best"
         found.append(_card(f"{chosen.label}: {role}", chosen, price_of(chosen), "chosen"))
     if part.pooled is not None:
+        pooled = part.what_is_pooled
         found.append(
-            _card("all columns pooled", part.pooled, f"{in_bytes(part.pooled.bytes)} of raw columns", "pooled")
+            _card(f"all {pooled} pooled", part.pooled, f"{in_bytes(part.pooled.bytes)} of raw {pooled}", "pooled")
         )
     return found
 
