@@ -224,3 +224,9 @@ def test_an_id_in_two_batches_is_refused_or_left_out(tmp_path, monkeypatch):
         list(own_batches("bank", described(csv(tmp_path, TWICE), on_duplicate="aggregate"), recipe))
     parts = own_batches("bank", described(csv(tmp_path, TWICE), on_duplicate="first"), recipe)
     assert [part.keys.tolist() for part in parts] == [["b", "a"], ["c"]]
+
+
+def test_two_ways_to_write_a_letter_are_one(tmp_path):
+    frame = pd.DataFrame({"id": ["Mu\u0308ller", "Meier"], "n": [1, 2]})
+    own = read_own("bank", OwnData(source=csv(tmp_path, frame), key="id"))
+    assert own.table.keys.tolist() == ["M\u00fcller", "Meier"]
