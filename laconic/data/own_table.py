@@ -119,7 +119,8 @@ class _Gathered:
 
     def add(self, party: str, data: OwnData, frame: "DataFrame", before: int) -> None:
         """Take one batch."""
-        self.ids.append(read_ids(frame, data.keys, data.ids, party))
+        # Fixed-width text: Python's own would take twice the memory and more.
+        self.ids.append(read_ids(frame, data.keys, data.ids, party).astype(str))
         for reader in self.readers:
             reader.add(frame[reader.name], before)
         if self.label is not None:
@@ -166,7 +167,7 @@ def _assemble(party: str, data: OwnData, gathered: _Gathered, recipe: Recipe | N
         if len(ids) < before:
             words = {"first": "same id as an earlier row", "aggregate": "made one with another row of the same id"}
             left_out[words[data.on_duplicate]] = before - len(ids)
-    table = Table(raw, columns, ids=ids.astype(str), y=y, task=found, party=party, recipe=recipe)
+    table = Table(raw, columns, ids=ids, y=y, task=found, party=party, recipe=recipe)
     return OwnTable(table=table, rows=rows, left_out=left_out)
 
 
@@ -180,7 +181,7 @@ def _check_ids(party: str, data: OwnData, ids: Array) -> None:
             "fill them in, or say data.on_empty = 'drop' to leave those rows out"
         )
     if data.on_duplicate == "error":
-        different, times = np.unique(ids[~empty].astype(str), return_counts=True)
+        different, times = np.unique(ids[~empty], return_counts=True)
         twice = different[times > 1]
         if len(twice):
             raise DataError(

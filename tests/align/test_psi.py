@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from benchmarks.psi import measure
 from laconic.align.exact import ExactMatch
 from laconic.align.group import are_points, hide_ids, multiply, new_secret, shared_points
 from laconic.align.psi import PrivateMatch
@@ -205,3 +206,8 @@ def test_a_server_without_rows_can_relay_and_learns_no_row():
     assert private.data["alignment"]["shared"] == 80
     with pytest.raises(PlanError, match="needs a hub with rows"):
         simulate(Rap(), made, align=PrivateMatch(learns="hub"))
+
+
+def test_the_benchmark_runs_at_a_small_size(capsys):
+    measure(300)
+    assert capsys.readouterr().out.split()[0] == "300"
