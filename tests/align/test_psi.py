@@ -211,3 +211,18 @@ def test_a_server_without_rows_can_relay_and_learns_no_row():
 def test_the_benchmark_runs_at_a_small_size(capsys):
     measure(300)
     assert capsys.readouterr().out.split()[0] == "300"
+
+
+def test_questions_out_of_turn_are_refused():
+    align, shop = PrivateMatch(), Party("shop", federation().tables["shop"], 0)
+    with pytest.raises(WireError, match="no match has begun at shop"):
+        align.show_points(shop, 0)
+    align.begin(shop)
+    with pytest.raises(WireError, match="no points of bank were brought to shop"):
+        align.hand_on(shop, "bank", 0)
+    align.take_points(shop, "bank", hide_ids(["a", "b"], new_secret()))
+    align.hand_on(shop, "bank", 0)
+    with pytest.raises(WireError, match="were all brought to shop already"):
+        align.take_points(shop, "bank", hide_ids(["a"], new_secret()))
+    with pytest.raises(WireError, match="marks for 120 points are 15 bytes, not 3 values"):
+        align.keep_rows(shop, [1, 2, 3], 0)
