@@ -105,13 +105,18 @@ class PrivateMatch(Align, frozen=True):
         return hide_ids(keys_of(party)[rows].tolist(), memory["secret"], self.threads)
 
     @step(takes="another party's ids as points hidden by secrets; their number is how many ids it has", gives=None)
-    def take_points(self, party: Party, owner: str, points: Array) -> None:
-        """Multiply another party's points by its own secret too, and keep them until all are there."""
+    def take_points(self, party: Party, owner: str, part: int, points: Array) -> None:
+        """Multiply one chunk of another party's points by its own secret too, and keep it until all are there.
+
+        Safe to be asked again, as happens when a hub starts anew after a crash: the first chunk begins the list afresh.
+        """
         memory = _begun(party)
-        taken = memory["from"].setdefault(owner, {"parts": []})
+        if part == 0:
+            memory["from"][owner] = {"parts": {}}
+        taken = _brought(party, owner)
         if "parts" not in taken:
             raise WireError(f"the points of {owner} were all brought to {party.name} already; start the match anew")
-        taken["parts"].append(multiply(points, memory["secret"], self.threads))
+        taken["parts"][str(part)] = multiply(points, memory["secret"], self.threads)
 
     @step(takes=None, gives="another party's points multiplied by its secret as well, and shuffled: the hub can count "
           "how many ids groups of parties share, but not tell which")  # fmt: skip
@@ -119,12 +124,11 @@ class PrivateMatch(Align, frozen=True):
         """One chunk of another party's points, in an order that only this party knows."""
         taken = _brought(party, owner)
         if "order" not in taken:
-            points = np.concatenate(taken.pop("parts"))
+            parts = taken.pop("parts")
+            points = np.concatenate([parts[number] for number in sorted(parts, key=int)])
             taken["order"] = shuffled(len(points))
             taken["points"] = points[taken["order"]]
         chunk: Array = taken["points"][self._part(part)]
-        if (part + 1) * self.chunk >= len(taken["points"]):
-            del taken["points"]  # The last chunk; the order is still needed.
         return chunk
 
     @step(takes="for each of another party's points whether it is shared, one bit each, as shuffled here",
@@ -200,7 +204,7 @@ class _Ring:
             some = self._script._part(part)
             self.each(
                 self._script.take_points,
-                {goes_to[name]: {"owner": name, "points": lists[name][some]} for name in names},
+                {goes_to[name]: {"owner": name, "part": part, "points": lists[name][some]} for name in names},
             )
         for part, names in self._parts(sizes, "taking them back"):
             asked = {goes_to[name]: {"owner": name, "part": part} for name in names}
