@@ -39,7 +39,7 @@ class OwnTable:
     left_out: dict[str, int] = field(default_factory=dict)
 
 
-def read_own(party: str, data: OwnData, *, recipe: Recipe | None = None) -> OwnTable:
+def read_own(party: str, data: OwnData, *, recipe: Recipe | None = None, frame: "DataFrame | None" = None) -> OwnTable:
     """Read, check and code a party's rows.
 
     Args:
@@ -47,30 +47,31 @@ def read_own(party: str, data: OwnData, *, recipe: Recipe | None = None) -> OwnT
         data: what its `party.toml` says of its data.
         recipe: that of a model, for rows that come later: its columns are read, text is coded by its levels, and a
             level that it does not know counts as unseen. None to take columns and levels from the data.
+        frame: the rows themselves, where they are at hand already; `data.source` is then only a name for errors.
 
     Raises:
         DataError: the source cannot be used; says party, file, column, what was found and what to do.
     """
     try:
-        return _read(party, data, recipe)
+        return _read(party, data, recipe, frame)
     except DataError as problem:
         # The party knows its files by their names; a database may hold a password in its URL.
         where = f"table {data.table or 'of its query'}" if data.in_database else data.source
         raise problem if where in str(problem) else DataError(f"{problem} (in {where})") from problem
 
 
-def own_columns(party: str, data: OwnData) -> dict[str, ColumnKind]:
+def own_columns(party: str, data: OwnData, frame: "DataFrame | None" = None) -> dict[str, ColumnKind]:
     """The columns a party would use and what they are: as approved in its file, or told from its first rows.
 
     Raises:
         DataError: a column is missing, or text and numbers are mixed in one.
     """
-    there = column_names(party, data)
+    there = _names_in(party, data, frame)
     _check_names(party, data, there)
     if data.columns:
         return dict(data.columns)
     names = [name for name in there if name not in (*data.keys, data.label)]
-    first = next(read_batches(party, data, names), None) if names else None
+    first = next(_batches(party, data, names, frame), None) if names else None
     if names and (first is None or not len(first)):
         raise DataError(f"party {party!r} has no rows, only the column names {', '.join(there[:20])}; give it rows")
     return {} if first is None else {name: _guess(first[name], party) for name in names}
@@ -128,19 +129,27 @@ class _Gathered:
         self.rows += len(frame)
 
 
-def _read(party: str, data: OwnData, recipe: Recipe | None) -> OwnTable:
-    kinds = own_columns(party, data) if recipe is None else {}
+def _read(party: str, data: OwnData, recipe: Recipe | None, frame: "DataFrame | None") -> OwnTable:
+    kinds = own_columns(party, data, frame) if recipe is None else {}
     known = [Column(name, "categorical" if kind == "categorical" else "numeric") for name, kind in kinds.items()]
     columns = known if recipe is None else list(recipe.columns)
     label = None if recipe is not None else data.label
     names = [*data.keys, *(column.name for column in columns), *([] if label is None else [label])]
-    _check_names(party, data, column_names(party, data), names)
+    _check_names(party, data, _names_in(party, data, frame), names)
     gathered = _Gathered(_readers(party, data, columns, kinds, new=recipe is None), label)
-    for frame in read_batches(party, data, names):
-        gathered.add(party, data, frame, gathered.rows)
+    for batch in _batches(party, data, names, frame):
+        gathered.add(party, data, batch, gathered.rows)
     if gathered.rows == 0:
         raise DataError(f"party {party!r} has no rows, only the column names {', '.join(names[:20])}; give it rows")
     return _assemble(party, data, gathered, recipe)
+
+
+def _names_in(party: str, data: OwnData, frame: "DataFrame | None") -> list[str]:
+    return column_names(party, data) if frame is None else [str(name) for name in frame.columns]
+
+
+def _batches(party: str, data: OwnData, names: Sequence[str], frame: "DataFrame | None") -> "Iterator[DataFrame]":
+    return read_batches(party, data, names) if frame is None else iter([frame[list(names)]])
 
 
 def _readers(

@@ -230,3 +230,13 @@ def test_two_ways_to_write_a_letter_are_one(tmp_path):
     frame = pd.DataFrame({"id": ["Mu\u0308ller", "Meier"], "n": [1, 2]})
     own = read_own("bank", OwnData(source=csv(tmp_path, frame), key="id"))
     assert own.table.keys.tolist() == ["M\u00fcller", "Meier"]
+
+
+def test_a_frame_at_hand_is_read_by_the_same_rules():
+    own = read_own("bank", described("a frame"), frame=ROWS)
+    check_rows(own)
+    joined = TWICE.assign(branch=["x", "y", "x", "z", "x"])
+    data = described("a frame", key=("branch", "customer"), on_duplicate="aggregate", ids=IdRules(case="lower"))
+    assert read_own("bank", data, frame=joined).table.keys.tolist() == ["x|b", "y|a", "z|b", "x|c"]
+    with pytest.raises(DataError, match="no key column 'customer' in a frame"):
+        read_own("bank", described("a frame"), frame=ROWS.drop(columns="customer"))
