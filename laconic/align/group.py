@@ -7,6 +7,7 @@ either order, with the same result. All arithmetic, and the way from a hash to a
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
@@ -113,7 +114,7 @@ def _among(wanted: Array, ordered: Array) -> Array:
 def _in_slices(work: Callable[[slice], bytes], count: int, threads: int) -> Array:
     """Points made slice by slice, several at a time: the library lets go of Python's lock while it multiplies."""
     slices = [slice(start, min(start + _SLICE, count)) for start in range(0, count, _SLICE)]
-    with ThreadPoolExecutor(threads or len(os.sched_getaffinity(0))) as pool:
+    with ThreadPoolExecutor(threads or os.cpu_count()) as pool:
         blob = b"".join(pool.map(work, slices))
     return np.frombuffer(blob, dtype=np.uint8).reshape(count, POINT)
 
@@ -126,6 +127,7 @@ def _library() -> ModuleType:
     except ImportError as problem:
         raise MissingExtra("rbcl", "psi") from problem
     # The binding unpacks libsodium to a file, loads it, and leaves the file behind; loaded, it is needed no more.
-    Path(_sodium._name).unlink(missing_ok=True)
+    with suppress(OSError):  # Windows does not delete what is loaded.
+        Path(_sodium._name).unlink()
     library: ModuleType = rbcl
     return library

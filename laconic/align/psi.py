@@ -21,6 +21,7 @@ from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.script import Step, step
 from laconic.core.values import Array
+from laconic.core.wire import describe
 from laconic.learn.progress import track
 
 _MEMORY = "psi"
@@ -100,36 +101,42 @@ class PrivateMatch(Align, frozen=True):
     @step(takes=None, gives="its ids as points multiplied by a secret that only it knows, in random order")
     def show_points(self, party: Party, part: int) -> Array:
         """One chunk of its hidden ids."""
-        memory = party.memory[_MEMORY]
+        memory = _begun(party)
         rows = memory["order"][self._part(part)]
         return hide_ids(keys_of(party)[rows].tolist(), memory["secret"], self.threads)
 
     @step(takes="another party's ids as points hidden by secrets; their number is how many ids it has", gives=None)
-    def take_points(self, party: Party, owner: str, points: Array) -> None:
-        """Multiply another party's points by its own secret too, and keep them until all are there."""
-        memory = party.memory[_MEMORY]
-        taken = memory["from"].setdefault(owner, {"parts": []})
-        taken["parts"].append(multiply(points, memory["secret"], self.threads))
+    def take_points(self, party: Party, owner: str, part: int, points: Array) -> None:
+        """Multiply one chunk of another party's points by its own secret too, and keep it until all are there.
+
+        Safe to be asked again, as happens when a hub starts anew after a crash: the first chunk begins the list afresh.
+        """
+        memory = _begun(party)
+        if part == 0:
+            memory["from"][owner] = {"parts": {}}
+        taken = _brought(party, owner)
+        if "parts" not in taken:
+            raise WireError(f"the points of {owner} were all brought to {party.name} already; start the match anew")
+        taken["parts"][str(part)] = multiply(points, memory["secret"], self.threads)
 
     @step(takes=None, gives="another party's points multiplied by its secret as well, and shuffled: the hub can count "
           "how many ids groups of parties share, but not tell which")  # fmt: skip
     def hand_on(self, party: Party, owner: str, part: int) -> Array:
         """One chunk of another party's points, in an order that only this party knows."""
-        taken = party.memory[_MEMORY]["from"][owner]
+        taken = _brought(party, owner)
         if "order" not in taken:
-            points = np.concatenate(taken.pop("parts"))
+            parts = taken.pop("parts")
+            points = np.concatenate([parts[number] for number in sorted(parts, key=int)])
             taken["order"] = shuffled(party.secret_bytes(8 * len(points)))
             taken["points"] = points[taken["order"]]
         chunk: Array = taken["points"][self._part(part)]
-        if (part + 1) * self.chunk >= len(taken["points"]):
-            del taken["points"]  # The last chunk; the order is still needed.
         return chunk
 
     @step(takes="for each of another party's points whether it is shared, one bit each, as shuffled here",
           gives="the same bits as they were before it shuffled")  # fmt: skip
     def unshuffle(self, party: Party, owner: str, marks: Array) -> Array:
         """Put the bits back in the order in which the points came."""
-        order = party.memory[_MEMORY]["from"][owner]["order"]
+        order = _brought(party, owner).get("order", np.empty(0, dtype=np.uint32))
         before = np.empty(len(order), dtype=bool)
         before[order] = _bits(marks, len(order))
         return np.packbits(before)
@@ -137,7 +144,7 @@ class PrivateMatch(Align, frozen=True):
     @step(takes="for each of its points whether every party has it, one bit each", gives=None)
     def keep_rows(self, party: Party, marks: Array, seed: int) -> None:
         """Put the shared rows first, cut the same way at every party."""
-        order = party.memory[_MEMORY]["order"]
+        order = _begun(party)["order"]
         shared = np.sort(order[_bits(marks, len(order))]).astype(np.int64)
         keep_shared(party, shared, seed, test=self.test, valid=self.valid)
 
@@ -198,7 +205,7 @@ class _Ring:
             some = self._script._part(part)
             self.each(
                 self._script.take_points,
-                {goes_to[name]: {"owner": name, "points": lists[name][some]} for name in names},
+                {goes_to[name]: {"owner": name, "part": part, "points": lists[name][some]} for name in names},
             )
         for part, names in self._parts(sizes, "taking them back"):
             asked = {goes_to[name]: {"owner": name, "part": part} for name in names}
@@ -221,7 +228,21 @@ class _Ring:
         place[:] = points
 
 
+def _begun(party: Party) -> dict[str, Any]:
+    memory: dict[str, Any] | None = party.memory.get(_MEMORY)
+    if memory is None:
+        raise WireError(f"no match has begun at {party.name}; ask it to begin first")
+    return memory
+
+
+def _brought(party: Party, owner: str) -> dict[str, Any]:
+    taken: dict[str, Any] | None = _begun(party)["from"].get(owner)
+    if taken is None:
+        raise WireError(f"no points of {owner} were brought to {party.name}; start the match anew")
+    return taken
+
+
 def _bits(packed: Array, count: int) -> Array:
-    if packed.dtype != np.uint8 or packed.shape != (ceil(count / 8),):
-        raise WireError(f"marks for {count} points are {ceil(count / 8)} bytes, not {packed.dtype} {packed.shape}")
+    if not isinstance(packed, np.ndarray) or packed.dtype != np.uint8 or packed.shape != (ceil(count / 8),):
+        raise WireError(f"marks for {count} points are {ceil(count / 8)} bytes, not {describe(packed)}")
     return np.unpackbits(packed, count=count).astype(bool)

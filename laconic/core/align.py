@@ -53,9 +53,20 @@ class Align(Script, frozen=True):
         return fingerprint(party.data)
 
 
-def note_alignment(party: Party) -> None:
-    """Remember what a party's data is now that its rows are matched, so that a change is noticed."""
-    party.memory[_MEMORY] = {"data": digest(party.data)}
+def note_alignment(party: Party, asked: str = "") -> None:
+    """Remember what a party's data is now that its rows are matched, so that a change is noticed.
+
+    Args:
+        party: whose rows were matched.
+        asked: a digest of what it was told to keep, so that being told the same again changes nothing.
+    """
+    party.memory[_MEMORY] = {"data": digest(party.data), "asked": asked}
+
+
+def is_aligned(party: Party, asked: str) -> bool:
+    """Whether the party already did what it is told, and its data is still as that left it."""
+    noted = party.memory.get(_MEMORY) or {}
+    return noted.get("asked") == asked and noted["data"] == digest(party.data)
 
 
 def fingerprint(table: Table) -> str:

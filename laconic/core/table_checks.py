@@ -29,6 +29,9 @@ def clean_ids(ids: Array | Sequence[str] | Sequence[int], party: str) -> Array:
         clean = np.where(gaps, 0, given).astype(np.int64) if whole else given.astype(str)
     elif given.dtype.kind in "iu":
         gaps, clean = np.zeros(len(given), dtype=bool), given
+    elif given.dtype.kind == "U":
+        clean = np.char.strip(given)
+        gaps = np.isin(clean, _NO_ID)
     else:
         text = ["" if one is None else str(one).strip() for one in given.tolist()]
         clean = np.array(text, dtype=str)

@@ -28,7 +28,7 @@ def join_duplicates(
     Raises:
         DataError: rows of one id have different labels.
     """
-    _, first, groups = np.unique(ids.astype(str), return_index=True, return_inverse=True)
+    _, first, groups = np.unique(ids, return_index=True, return_inverse=True)
     groups = np.where(ids == "", len(first) + np.arange(len(ids)), groups)  # A missing id is nobody's second row.
     _, first, groups = np.unique(groups, return_index=True, return_inverse=True)
     order = np.argsort(first)
@@ -67,8 +67,8 @@ def _most_frequent(cells: Array, groups: Array, count: int) -> Array:
 def _refuse_disagreement(party: str, ids: Array, y: Array, groups: Array, first: Array, task: Task | None) -> None:
     differs = y != y[first][groups]
     if differs.any():
-        at = int(differs.argmax())
+        twice = str(ids[int(differs.argmax())])
         raise DataError(
-            f"party {party!r}, label {task.label if task else ''!r}: rows of the id {ids[at]!r} have different labels, "
+            f"party {party!r}, label {task.label if task else ''!r}: rows of the id {twice!r} have different labels, "
             "which cannot be made one; give each id one label, or say data.on_duplicate = 'first'"
         )

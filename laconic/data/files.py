@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from laconic.core.errors import DataError
 from laconic.core.task import Task
-from laconic.data.batches import MISSING, PARQUET
+from laconic.data.batches import column_names, read_batches
 from laconic.data.federation import Federation
 from laconic.data.frames import Kinds, from_frames
+from laconic.data.own_data import OwnData
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -39,7 +40,7 @@ def from_files(
         DataError: a file cannot be used; says which, which column, and what to do.
     """
     named = {party: Path(path) for party, path in _by_party(paths).items()}
-    frames = {party: read_file(path, id) for party, path in named.items()}
+    frames = {party: read_file(party, path, id) for party, path in named.items()}
     try:
         federation = from_frames(frames, id=id, label=label, kinds=kinds, task=task, name=name)
     except DataError as problem:
@@ -49,27 +50,17 @@ def from_files(
     return federation
 
 
-def read_file(path: Path, id_name: str) -> "DataFrame":
-    """One CSV or Parquet file, chosen by the ending of its name; ids in CSV stay as written.
+def read_file(party: str, path: Path, id_name: str) -> "DataFrame":
+    """All rows of one CSV or Parquet file, chosen by the ending of its name; cells of CSV stay as written.
 
     Raises:
         DataError: the file is missing, empty, or not what its name says.
     """
     import pandas
 
-    if not path.is_file():
-        raise DataError(f"there is no file {path}; check the path")
-    if path.stat().st_size == 0:
-        raise DataError(f"the file {path} is empty; it needs a line of column names and at least two rows")
-    try:
-        if path.suffix in PARQUET:
-            return pandas.read_parquet(path)
-        names = pandas.read_csv(path, nrows=0, skipinitialspace=True).columns
-        gaps = {name: MISSING for name in names if name != id_name}
-        return pandas.read_csv(path, dtype={id_name: str}, na_values=gaps, keep_default_na=False, skipinitialspace=True)
-    except (ValueError, OSError) as problem:
-        kind = "Parquet" if path.suffix in PARQUET else "CSV"
-        raise DataError(f"the file {path} cannot be read as {kind}: {problem}; export it again") from problem
+    data = OwnData(source=str(path), key=id_name)
+    frames = list(read_batches(party, data))
+    return pandas.concat(frames, ignore_index=True) if frames else pandas.DataFrame(columns=column_names(party, data))
 
 
 def _by_party(paths: Mapping[str, Path | str] | Iterable[Path | str]) -> dict[str, Path | str]:

@@ -73,9 +73,13 @@ def _plain_text(series: "Series") -> "Series":
     """Cells as text, whole numbers without a decimal point: 1.0 and 1 are the same class."""
     from pandas.api import types
 
+    text = series.astype("string").str.strip()
+    if not types.is_numeric_dtype(series.dtype) and text.str.fullmatch(r"[+-]?\d+\.\d*|[+-]?\d+").all():
+        # Numbers as text, as a CSV file has them: with a point in any of them, 1 and 1.0 must not become two classes.
+        series = series.astype(float) if text.str.contains(".", regex=False).any() else text
     if types.is_float_dtype(series.dtype):
         return series.map(lambda value: str(int(value)) if value == int(value) else repr(float(value)))
-    return series.astype("string").str.strip()
+    return text
 
 
 def _rank(text: str) -> tuple[float, str]:

@@ -20,7 +20,9 @@ _MOSTLY_MISSING = 0.5
 
 def check_columns(party: PartyFile) -> Iterable[Diagnosis]:
     """Read the rows as a run would, and say what each column is and what would be made of it."""
-    data = party.own_data
+    if party.data is None:
+        return
+    data = party.data
     try:
         kinds = own_columns(party.name, data)
         own = read_own(party.name, data)

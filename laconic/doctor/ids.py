@@ -20,7 +20,10 @@ def check_ids(party: PartyFile) -> Iterable[Diagnosis]:
     Raises:
         DataError: the source cannot be read at all.
     """
-    data = party.own_data
+    if party.data is None:
+        yield Diagnosis(level="fine", about="data", words="none: a server, which has no rows")
+        return
+    data = party.data
     missing = [key for key in data.keys if key not in column_names(party.name, data)]
     if missing:
         there = ", ".join(column_names(party.name, data)[:20])

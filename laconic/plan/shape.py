@@ -72,6 +72,10 @@ class DataPlan(Settings, frozen=True, tag=False):
         for share, value in (("test", self.test), ("valid", self.valid)):
             if not 0 < value < 1:
                 raise ValueError(f"{share} is a share of the rows above 0 and below 1, not {value}")
+        for share in ("test", "valid"):
+            said, usual = getattr(self.match, share), getattr(ExactMatch(), share)
+            if said not in (usual, getattr(self, share)):
+                raise ValueError(f"say {share} = {said} for the data as a whole, not match.{share}")
         if self.overlap is not None and self.overlap <= 0:
             raise ValueError(f"overlap is a number of rows, or a share below 1, not {self.overlap}")
 

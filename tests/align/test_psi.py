@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from benchmarks.psi import measure
 from laconic.align.exact import ExactMatch
 from laconic.align.group import are_points, hide_ids, multiply, new_secret, shared_points
 from laconic.align.psi import PrivateMatch
@@ -205,3 +206,48 @@ def test_a_server_without_rows_can_relay_and_learns_no_row():
     assert private.data["alignment"]["shared"] == 80
     with pytest.raises(PlanError, match="needs a hub with rows"):
         simulate(Rap(), made, align=PrivateMatch(learns="hub"))
+
+
+def test_the_benchmark_runs_at_a_small_size(capsys):
+    measure(300)
+    assert capsys.readouterr().out.split()[0] == "300"
+
+
+def test_questions_out_of_turn_are_refused():
+    align, shop = PrivateMatch(), Party("shop", federation().tables["shop"], 0)
+    with pytest.raises(WireError, match="no match has begun at shop"):
+        align.show_points(shop, 0)
+    align.begin(shop)
+    with pytest.raises(WireError, match="no points of bank were brought to shop"):
+        align.hand_on(shop, "bank", 0)
+    align.take_points(shop, "bank", 0, hide_ids(["a", "b"], new_secret()))
+    align.hand_on(shop, "bank", 0)
+    with pytest.raises(WireError, match="were all brought to shop already"):
+        align.take_points(shop, "bank", 1, hide_ids(["a"], new_secret()))
+    with pytest.raises(WireError, match="marks for 120 points are 15 bytes, not 3 values"):
+        align.keep_rows(shop, [1, 2, 3], 0)
+
+
+def test_a_match_that_is_asked_again_from_the_start_gives_whole_lists():
+    align, shop = PrivateMatch(chunk=2), Party("shop", federation().tables["shop"], 0)
+    align.begin(shop)
+    points = hide_ids(["a", "b", "c"], new_secret())
+    for _ in range(2):
+        for part in (0, 1, 1):
+            align.take_points(shop, "bank", part, points[2 * part : 2 * part + 2])
+        back = [align.hand_on(shop, "bank", part) for part in (0, 1, 1)]
+        assert [len(part) for part in back] == [2, 1, 1]
+        assert np.array_equal(back[1], back[2])
+
+
+@pytest.mark.parametrize("align", [ExactMatch(), PrivateMatch(chunk=50)])
+def test_being_told_twice_which_rows_to_keep_changes_nothing(align):
+    class Twice(Recorder):
+        def carry(self, script, blobs, deadline):
+            if decode_question(next(iter(blobs.values()))).step == "keep_rows":
+                list(self.carrier.carry(script, blobs, deadline))
+            return super().carry(script, blobs, deadline)
+
+    once = simulate(Linear(), federation(), align=align)
+    twice = simulate(Linear(), federation(), align=align, runtime=Twice())
+    assert once.predictions == twice.predictions

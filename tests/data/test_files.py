@@ -91,3 +91,8 @@ def test_a_missing_id_in_a_file_is_refused(folder):
     (folder / "shop.csv").write_text("person,visits\n9,1\n,2\n08,3\n")
     with pytest.raises(DataError, match=r"'shop': 1 of 3 rows have no id, the first is row 2"):
         read(folder, "bank.csv", "shop.csv")
+
+
+def test_classes_written_with_and_without_a_point_are_the_same(folder):
+    (folder / "bank.csv").write_text("person,income,paid\n007,10,1.0\n08,20,0\n9,30,1\n")
+    assert read(folder, "bank.csv", "shop.csv").task.classes == ("0", "1")

@@ -13,7 +13,7 @@ import pytest
 from laconic.core.errors import DataError
 from laconic.data import batches
 from laconic.data.own_data import IdRules, OwnData
-from laconic.data.own_table import own_columns, read_own
+from laconic.data.own_table import own_batches, own_columns, read_own
 
 ROWS = pd.DataFrame(
     {
@@ -201,3 +201,42 @@ def test_a_password_comes_from_the_environment_and_is_not_shown(tmp_path, monkey
     with pytest.raises(DataError, match="party 'bank': cannot read from") as caught:
         read_own("bank", described(source, table="x"))
     assert "swordfish" not in str(caught.value)
+
+
+@pytest.mark.parametrize("batch", [1, 3, 100])
+def test_new_rows_in_batches_are_prepared_as_all_at_once(tmp_path, monkeypatch, batch):
+    data = described(csv(tmp_path))
+    recipe = read_own("bank", data).table.recipe
+    whole = read_own("bank", data, recipe=recipe).table
+    monkeypatch.setattr(batches.read_batches, "__defaults__", (None, batch))
+    parts = list(own_batches("bank", data, recipe))
+    assert max(part.rows for part in parts) <= batch
+    assert [key for part in parts for key in part.keys.tolist()] == whole.keys.tolist()
+    np.testing.assert_array_equal(np.concatenate([part.x for part in parts]), whole.x)
+
+
+def test_an_id_in_two_batches_is_refused_or_left_out(tmp_path, monkeypatch):
+    monkeypatch.setattr(batches.read_batches, "__defaults__", (None, 2))
+    recipe = read_own("bank", described(csv(tmp_path, TWICE), on_duplicate="first")).table.recipe
+    with pytest.raises(DataError, match=r"the id b occurs more than once in .*bank\.csv; keep one row"):
+        list(own_batches("bank", described(csv(tmp_path, TWICE[:3])), recipe))
+    with pytest.raises(DataError, match="cannot be made one"):
+        list(own_batches("bank", described(csv(tmp_path, TWICE), on_duplicate="aggregate"), recipe))
+    parts = own_batches("bank", described(csv(tmp_path, TWICE), on_duplicate="first"), recipe)
+    assert [part.keys.tolist() for part in parts] == [["b", "a"], ["c"]]
+
+
+def test_two_ways_to_write_a_letter_are_one(tmp_path):
+    frame = pd.DataFrame({"id": ["Mu\u0308ller", "Meier"], "n": [1, 2]})
+    own = read_own("bank", OwnData(source=csv(tmp_path, frame), key="id"))
+    assert own.table.keys.tolist() == ["M\u00fcller", "Meier"]
+
+
+def test_a_frame_at_hand_is_read_by_the_same_rules():
+    own = read_own("bank", described("a frame"), frame=ROWS)
+    check_rows(own)
+    joined = TWICE.assign(branch=["x", "y", "x", "z", "x"])
+    data = described("a frame", key=("branch", "customer"), on_duplicate="aggregate", ids=IdRules(case="lower"))
+    assert read_own("bank", data, frame=joined).table.keys.tolist() == ["x|b", "y|a", "z|b", "x|c"]
+    with pytest.raises(DataError, match="no key column 'customer' in a frame"):
+        read_own("bank", described("a frame"), frame=ROWS.drop(columns="customer"))
