@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from laconic.align.agreed import AgreedIds
     from laconic.align.exact import ExactMatch
     from laconic.align.psi import PrivateMatch
     from laconic.check import check_method
@@ -99,6 +100,7 @@ _HOMES = {
     "laconic.methods.vertical.rap": ("Rap",),
     "laconic.privacy.labels": ("RandomisedResponse",),
     "laconic.privacy.local": ("LocalGaussian",),
+    "laconic.align.agreed": ("AgreedIds",),
     "laconic.align.exact": ("ExactMatch",),
     "laconic.align.psi": ("PrivateMatch",),
     "laconic.check": ("check_method",),
@@ -172,6 +174,7 @@ __all__ = [
     "L0",
     "L1",
     "L2",
+    "AgreedIds",
     "Apart",
     "AsPublished",
     "BatchClip",

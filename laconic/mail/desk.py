@@ -57,18 +57,9 @@ class Desk:
 
     def begin(self, party: Party) -> None:
         """Sit down with these rows; if the run has begun already, they must be those it began with."""
-        noted = self.folder / "rows"
-        now = digest(party.data)
-        if noted.exists() and self._party.begun:
-            if noted.read_text() != now:
-                raise DataError(
-                    f"the rows of {party.name} changed since this run began; bring them back as they were, or begin a "
-                    f"new run by moving {self.folder} away"
-                )
-            return
-        self.folder.mkdir(parents=True, exist_ok=True)
-        noted.write_text(now)
-        self._party.begin(party)
+        note_rows(self.folder, party)
+        if not self._party.begun:
+            self._party.begin(party)
 
     def load(self) -> Party:
         """The party as it is after its last answer."""
@@ -112,6 +103,19 @@ class Desk:
 
     def _question(self, script: Script, blob: bytes) -> str:
         return question_id(script, self.load().name, blob)
+
+
+def note_rows(folder: Path, party: Party) -> None:
+    """Remember the rows that a run begins with; other rows later are an error, as the run could not go on with them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    noted, now = folder / "rows", digest(party.data)
+    if not noted.exists():
+        noted.write_text(now)
+    elif noted.read_text() != now:
+        raise DataError(
+            f"the rows of {party.name} changed since this run began; bring them back as they were, or begin a new run "
+            f"by moving {folder} away"
+        )
 
 
 def alignment_of(party: Party) -> str:

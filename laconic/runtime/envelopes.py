@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Protocol
 
-from laconic.core.errors import Waiting
+from laconic.core.errors import Waiting, WireError
 from laconic.core.ledger import Ledger
 from laconic.core.script import Script
-from laconic.core.wire import read_heading
+from laconic.core.wire import decode, describe, read_heading
 from laconic.envelope.keys import SecretKey
 from laconic.envelope.opening import Envelope, Opened
-from laconic.envelope.refusals import Replayed
+from laconic.envelope.refusals import CoverMismatch, Replayed
 from laconic.runtime.naming import question_id
 
 ENDING = ".envelope"
@@ -86,10 +86,21 @@ class Arrived:
         with envelope.open(self._own) as opened:
             for at, (_, pieces) in enumerate(opened.blobs()):
                 if at == number:
-                    return b"".join(pieces)
+                    return _as_told(b"".join(pieces), opened.content.blobs[at].form, envelope)
                 for _ in pieces:
                     pass
         raise IndexError(f"{envelope.path} has no blob {number}")
+
+
+def _as_told(reply: bytes, form: str, envelope: Envelope) -> bytes:
+    """An answer whose form is what its cover says."""
+    try:
+        found = describe(decode(reply))
+    except WireError as problem:
+        raise CoverMismatch(f"an answer in {envelope.path} cannot be read: {problem}") from problem
+    if found != form:
+        raise CoverMismatch(f"the cover of {envelope.path} says {form}, but inside is {found}; ask its sender why")
+    return reply
 
 
 class Mailbox:
