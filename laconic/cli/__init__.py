@@ -7,6 +7,7 @@ from laconic.cli.demo import demo
 from laconic.cli.doctor import doctor
 from laconic.cli.group import Commands, debug_option
 from laconic.cli.lists import data, methods
+from laconic.cli.online import host, join, provision, status, stop
 from laconic.cli.plan import plan
 from laconic.cli.privacy import privacy
 from laconic.cli.run import run
@@ -25,5 +26,5 @@ def main() -> None:
     """  # noqa: D301 (click keeps the lines below a backspace as they are)
 
 
-for _command in (demo, run, plan, methods, data, privacy, audit, doctor):
+for _command in (demo, run, plan, methods, data, privacy, audit, doctor, provision, join, host, status, stop):
     main.add_command(_command)
