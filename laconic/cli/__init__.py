@@ -10,6 +10,7 @@ from laconic.cli.host import host
 from laconic.cli.keys import keys
 from laconic.cli.lists import data, methods
 from laconic.cli.mail import answer, open_envelopes, seal
+from laconic.cli.online import join, provision, status, stop
 from laconic.cli.plan import plan
 from laconic.cli.privacy import privacy
 from laconic.cli.run import run
@@ -28,6 +29,7 @@ def main() -> None:
     """  # noqa: D301 (click keeps the lines below a backspace as they are)
 
 
-_COMMANDS = (demo, run, plan, methods, data, privacy, audit, doctor, keys, seal, answer, open_envelopes, host)
-for _command in _COMMANDS:
+_TRIALS = (demo, run, plan, methods, data, privacy, audit, doctor)
+_APART = (provision, join, host, status, stop, keys, seal, answer, open_envelopes)
+for _command in (*_TRIALS, *_APART):
     main.add_command(_command)
