@@ -58,8 +58,8 @@ def host(
 ) -> None:
     """Run a plan as the party that asks; a run that was cut off goes on from its journal.
 
-    Online (--site), parties that have joined are asked. By mail (--envelopes, --party), answers are taken from envelopes.
-    If some are missing, questions are written to the folder `questions` within the folder of envelopes, and the command
+    Online (--site), parties that have joined are asked. By mail (--envelopes, --party), answers come from envelopes. If
+    some are missing, questions are written to the folder `questions` within the folder of envelopes, and the command
     ends with code 3. Take them to the parties, put their answers into the folder, and give the same command again.
 
     \b
