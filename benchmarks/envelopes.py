@@ -61,26 +61,28 @@ def fuzz(source: object, count: int, seed: int = 0) -> Counter[str]:
     with tempfile.TemporaryDirectory() as folder:
         corpus = Corpus.make(Path(folder))
         for mutant in source(corpus, np.random.default_rng(seed), count):  # type: ignore[operator]
-            ends[_try(_InMemory(mutant), corpus.reader)] += 1
+            ends[_try(InMemory(mutant), corpus.reader)] += 1
     return ends
 
 
-class _InMemory:
+class InMemory:
     """A file that is not on a disk: opening a million real ones takes longer than checking them."""
 
     def __init__(self, written: bytes) -> None:
         self._written = written
 
     def is_file(self) -> bool:
+        """It is there."""
         return True
 
     def open(self, mode: str) -> io.BytesIO:
+        """Its bytes, as a file."""
         if mode != "rb":
             raise ValueError(f"only to be read, not opened as {mode!r}")
         return io.BytesIO(self._written)
 
 
-def _try(path: _InMemory, reader: KeyRing) -> str:
+def _try(path: InMemory, reader: KeyRing) -> str:
     try:
         with check(cast("Path", path), reader, Expected("answer")).open(reader.own) as inside:
             for _, pieces in inside.blobs():

@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from laconic.align.agreed import AgreedIds
     from laconic.align.exact import ExactMatch
     from laconic.align.psi import PrivateMatch
     from laconic.check import check_method
@@ -101,6 +102,7 @@ if TYPE_CHECKING:
     from laconic.trained import Trained, train
 
 _HOMES = {
+    "laconic.align.agreed": ("AgreedIds",),
     "laconic.align.exact": ("ExactMatch",),
     "laconic.align.psi": ("PrivateMatch",),
     "laconic.check": ("check_method",),
@@ -201,6 +203,7 @@ __all__ = [
     "L1",
     "L2",
     "Abstain",
+    "AgreedIds",
     "Apart",
     "AsPublished",
     "BatchClip",

@@ -14,6 +14,7 @@ from laconic.cli.host import host
 from laconic.cli.keys import keys
 from laconic.cli.lists import data, methods
 from laconic.cli.mail import answer, open_envelopes, seal
+from laconic.cli.online import join, provision, status, stop
 from laconic.cli.plan import plan
 from laconic.cli.predict import predict
 from laconic.cli.privacy import privacy
@@ -35,8 +36,8 @@ def main() -> None:
     """  # noqa: D301 (click keeps the lines below a backspace as they are)
 
 
-for _command in (
-    demo, run, compare, report, disclose, predict, serve, add, forget, plan, methods, data, privacy, audit, doctor,
-    keys, seal, answer, open_envelopes, host,
-):  # fmt: skip
+_TRIALS = (demo, run, compare, report, disclose, plan, methods, data, privacy, audit, doctor)
+_APART = (provision, join, host, status, stop, keys, seal, answer, open_envelopes)
+_AFTERWARDS = (predict, serve, add, forget)
+for _command in (*_TRIALS, *_APART, *_AFTERWARDS):
     main.add_command(_command)

@@ -25,12 +25,14 @@ _STYLES = {"fine": "green", "note": "yellow", "wrong": "bold red"}
 def doctor(context: click.Context, files: tuple[Path, ...], write: bool, as_json: bool) -> None:
     """Check a party's ids and columns, alone and without sending anything; with several files, match their rows too.
 
+    A site's folder stands for the party file in it; then versions, certificates, ports and the clock are looked at too.
     Ends with exit code 1 if anything is wrong.
 
     \b
     Examples:
       laconic doctor bank.toml
       laconic doctor bank.toml --write
+      laconic doctor sites/bank
       laconic doctor bank.toml shop.toml insurer.toml
     """  # noqa: D301 (click keeps the lines below a backspace as they are)
     import msgspec
@@ -41,7 +43,7 @@ def doctor(context: click.Context, files: tuple[Path, ...], write: bool, as_json
     from laconic.doctor.together import match_parties
     from laconic.plan.party_file import read_party
 
-    parties = [read_party(path) for path in files]
+    parties = [read_party(path / "party.toml" if path.is_dir() else path) for path in files]
     found = {party.name: list(examine(party)) for party in parties}
     wrong = any(one.level == "wrong" for some in found.values() for one in some)
     together = match_parties(files) if len(files) > 1 and not wrong else None

@@ -1,4 +1,4 @@
-"""`laconic host`: run a plan as the party that asks."""
+"""`laconic host`: run a plan as the party that asks, with parties on other machines or by envelope."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -6,30 +6,34 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from laconic.cli.group import debug_option
-from laconic.cli.mail import find_place, party_options
+from laconic.cli.mail import find_place, mail_options
+from laconic.cli.online import tell
 from laconic.cli.progress import showing_progress
 from laconic.core.errors import PlanError
 
 if TYPE_CHECKING:
     from laconic.core.errors import Waiting
+    from laconic.core.result import Result
     from laconic.mail.place import Place
 
 _FILE: Any = click.Path(path_type=Path, dir_okay=False)
+_FOLDER: Any = click.Path(path_type=Path, file_okay=False)
 _WAITING = 3
 
 
 @click.command(short_help="Run a plan as the party that asks.")
-@click.argument("plan", type=click.Path(path_type=Path), metavar="PLAN.toml")
+@click.argument("plan", type=_FILE, metavar="PLAN.toml")
+@click.option("--site", type=_FOLDER, help="Online: the hub's site.")
 @click.option(
-    "--envelopes",
-    type=click.Path(path_type=Path, file_okay=False),
-    metavar="FOLDER",
-    required=True,
-    help="Train from the envelopes in this folder.",
+    "--wait", type=float, default=60.0, show_default=True, help="Online: seconds to wait for parties to join."
 )
-@party_options
-@click.option("--without", multiple=True, metavar="NAME", help="Do without a party, if the method can; repeatable.")
-@click.option("-o", "--output", type=_FILE, metavar="FILE", help="With --predict: the CSV file to write. [scores.csv]")
+@click.option("--deadline", type=float, default=0.0, help="Online: seconds a question may take; 0 for no limit.")
+@click.option("--afresh", is_flag=True, help="Online: begin a new run even if one was cut off.")
+@click.option("--envelopes", type=_FOLDER, help="By mail: train from the envelopes in this folder.")
+@click.option("--party", type=_FILE, metavar="FILE", help="By mail: your own party.toml.")
+@mail_options
+@click.option("--without", multiple=True, metavar="NAME", help="By mail: do without a party, if the method can.")
+@click.option("-o", "--output", type=_FILE, metavar="FILE", help="With --predict: the CSV file. [scores.csv]")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON object.")
 @click.option("--save", type=_FILE, metavar="FILE", help="Save the result as JSON.")
 @debug_option
@@ -37,8 +41,12 @@ _WAITING = 3
 def host(
     context: click.Context,
     plan: Path,
-    envelopes: Path,
-    party: Path,
+    site: Path | None,
+    wait: float,
+    deadline: float,
+    afresh: bool,
+    envelopes: Path | None,
+    party: Path | None,
     keys: Path | None,
     ids: Path | None,
     predict: Path | None,
@@ -48,40 +56,58 @@ def host(
     as_json: bool,
     save: Path | None,
 ) -> None:
-    """Train from envelopes, without a connection to anyone.
+    """Run a plan as the party that asks; a run that was cut off goes on from its journal.
 
-    If answers are missing, questions for them are written to the folder `questions` within FOLDER, and the command ends
-    with code 3. Take them to the parties, put their answers into FOLDER, and give the same command again: it goes on
-    where it was.
+    Online (--site), parties that have joined are asked. By mail (--envelopes, --party), answers come from envelopes. If
+    some are missing, questions are written to the folder `questions` within the folder of envelopes, and the command
+    ends with code 3. Take them to the parties, put their answers into the folder, and give the same command again.
 
     \b
     Examples:
+      laconic host plan.toml --site sites/bank
+      laconic host plan.toml --site sites/bank --deadline 600 --save result.json
       laconic host plan.toml --envelopes inbox --party bank.toml
       laconic host plan.toml --envelopes november --party bank.toml --predict november.txt -o scores.csv
     """  # noqa: D301 (click keeps the lines below a backspace as they are)
     from laconic.core.errors import Waiting
 
+    if not plan.is_file():
+        raise PlanError(f"there is no plan file {plan}; write one with: laconic plan FedOnce --data breast_cancer")
     for path in (save, output):
         if path is not None and not path.absolute().parent.is_dir():
             raise PlanError(f"cannot write {path}: there is no folder {path.parent}; make it first")
-    place = find_place(plan, party, keys, ids, predict)
+    if (site is None) == (envelopes is None) or (envelopes is not None and party is None):
+        raise PlanError("say where the parties are: --site FOLDER, or --envelopes FOLDER with --party FILE")
+    if site is not None:
+        _show(_host_online(plan, site, wait, deadline, afresh), as_json, save)
+        return
+    place = find_place(plan, party or Path(), keys, ids, predict)
+    folder = envelopes or Path()
     try:
         if predict is None:
-            _train(place, envelopes, without, days, as_json, save)
+            _show(_train(place, folder, without, days), as_json, save)
         else:
-            _predict(place, envelopes, without, days, predict, output or Path("scores.csv"))
+            _predict(place, folder, without, days, predict, output or Path("scores.csv"))
     except Waiting as waiting:
-        _say_waiting(waiting, envelopes)
+        _say_waiting(waiting, folder)
         context.exit(_WAITING)
 
 
-def _train(
-    place: "Place", envelopes: Path, without: tuple[str, ...], days: float, as_json: bool, save: Path | None
-) -> None:
+def _host_online(plan: Path, site: Path, wait: float, deadline: float, afresh: bool) -> "Result":
+    from laconic.online.operating import host as host_run
+    from laconic.online.site import open_site
+
+    return host_run(open_site(site), plan, tell, wait=wait, deadline=deadline, afresh=afresh)
+
+
+def _train(place: "Place", envelopes: Path, without: tuple[str, ...], days: float) -> "Result":
     from laconic.mail.hosting import host as train
 
     with showing_progress() as listener:
-        result = train(place, envelopes, without=without, days=days, listener=listener)
+        return train(place, envelopes, without=without, days=days, listener=listener)
+
+
+def _show(result: "Result", as_json: bool, save: Path | None) -> None:
     if save is not None:
         result.save(save)
     if as_json:

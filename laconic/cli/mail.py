@@ -20,8 +20,14 @@ _PLAN = click.argument("plan", type=click.Path(path_type=Path), metavar="PLAN.to
 
 def party_options(command: Command) -> Command:
     """The options that say who you are."""
+    return mail_options(
+        click.option("--party", type=_FILE, required=True, metavar="FILE", help="Your own party.toml.")(command)
+    )
+
+
+def mail_options(command: Command) -> Command:
+    """The options of every command that reads or writes envelopes."""
     options = (
-        click.option("--party", type=_FILE, required=True, metavar="FILE", help="Your own party.toml."),
         click.option("--keys", type=click.Path(path_type=Path), metavar="FOLDER",
                      help="Your key ring. [keys, beside your party file]"),
         click.option("--ids", type=_FILE, metavar="FILE", help="The ids agreed upon, one a line. [all your rows]"),

@@ -88,6 +88,11 @@ def describe(value: object) -> str:
     return "nothing" if value is None else type(value).__name__
 
 
+def outline(blob: Blob, limits: Limits = Limits()) -> str:  # noqa: B008 (frozen)
+    """As `describe` of what a blob holds, without copying any of its arrays."""
+    return describe(_read(_outline_decoder, blob, limits))
+
+
 def _read(decoder: msgspec.msgpack.Decoder[Any], blob: Blob, limits: Limits) -> Any:
     if len(blob) > limits.bytes:
         raise WireError(f"a blob of {len(blob):,} bytes is over the limit of {limits.bytes:,}")
@@ -156,6 +161,19 @@ def _pack(value: object) -> object:
 def _unpack(code: int, data: memoryview) -> Array:
     if code != _ARRAY:
         raise WireError(f"unknown extension {code}")
+    found = _in_place(data)
+    return found.astype(found.dtype.newbyteorder("="), copy=True)
+
+
+def _view(code: int, data: memoryview) -> Array:
+    if code != _ARRAY:
+        raise WireError(f"unknown extension {code}")
+    found = _in_place(data)
+    return np.broadcast_to(np.empty((), found.dtype.newbyteorder("=")), found.shape)
+
+
+def _in_place(data: memoryview) -> Array:
+    """An array as it lies in the blob."""
     letter, axes = struct.unpack_from("<cB", data)
     if letter not in _TYPES or axes > _MOST_AXES:
         raise WireError(f"unknown array type {letter!r} or too many axes ({axes})")
@@ -168,14 +186,14 @@ def _unpack(code: int, data: memoryview) -> Array:
         raise WireError(f"an array of shape {shape} does not fit its {len(buffer)} bytes")
     flat = np.frombuffer(buffer, dtype=_TYPES[letter])
     try:
-        shaped = flat.reshape(shape)
+        return flat.reshape(shape)
     except ValueError as problem:  # No numbers, but one side of 0 and others beyond all memory.
         raise WireError(f"an array of shape {shape} cannot be: {problem}") from problem
-    return shaped.astype(_TYPES[letter].newbyteorder("="), copy=True)
 
 
 _encoder = msgspec.msgpack.Encoder(enc_hook=_pack)
 _any_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(ext_hook=_unpack)
+_outline_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(ext_hook=_view)
 _question_decoder = msgspec.msgpack.Decoder(Question, ext_hook=_unpack)
 _heading_decoder = msgspec.msgpack.Decoder(Heading, ext_hook=_unpack)
 

@@ -1,5 +1,6 @@
 """The cover: what anyone may read on an envelope, one line a fact, signed together with what is inside."""
 
+import re
 from datetime import UTC, datetime
 from typing import Literal, TypeAlias
 
@@ -15,6 +16,7 @@ MOST = 1 << 16
 """The most bytes that a cover may have."""
 
 _STEP = "step"
+_NUMBER = re.compile("[0-9a-f]{32}")
 _TIME = "%Y-%m-%dT%H:%M:%SZ"
 
 
@@ -112,7 +114,7 @@ def _read(written: bytes, where: str) -> Cover:
         }
         fields["steps"] = tuple(value for _, _, value in lines[14:])
         cover = msgspec.convert(fields, Cover, strict=False)
-        same = write_cover(cover) == written
+        same = write_cover(cover) == written and _NUMBER.fullmatch(cover.number) is not None
     except (UnicodeDecodeError, KeyError, ValueError, msgspec.ValidationError) as problem:
         raise NotAnEnvelope(f"the cover of {where} cannot be read; have it sent again") from problem
     if not same:

@@ -24,7 +24,7 @@ from laconic.envelope.content import Asked, Content
 from laconic.envelope.opening import Envelope
 from laconic.envelope.refusals import OtherAlignment
 from laconic.envelope.sealing import cover_of, seal
-from laconic.mail.desk import NONE, Desk, alignment_of, question_of, rows_of
+from laconic.mail.desk import NONE, Desk, alignment_of, note_rows, question_of, rows_of
 from laconic.mail.epsilon import epsilon_words
 from laconic.mail.office import Office
 from laconic.mail.place import Place
@@ -72,6 +72,7 @@ def host(
     """
     agreement, plan = place.agreement, place.agreement.plan
     office = open_office(place, inbox)
+    note_rows(place.run / "hub", place.party)
     office.take_in()
     hub, judge, here = _seats(place)
     with asking(place, office, hub, judge, here, inbox, place.run / "hub", without, days) as carrier, on_threads(1):
@@ -150,6 +151,7 @@ def asking(
     post = _poster(place, hub, judge, inbox / QUESTIONS, days)
     mailbox = Mailbox(place.agreement.peers, office.arrived, here=here, without=without, approve=approve, post=post)
     with Journal(folder / "journal") as journal:
+        hub.secret = journal.secret  # Taken up again, it must ask what it asked before.
         yield journal.around(mailbox)
 
 

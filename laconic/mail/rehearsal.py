@@ -25,7 +25,7 @@ from laconic.core.script import Script
 from laconic.core.table import Table
 from laconic.core.task import Task
 from laconic.core.values import Array, Rng
-from laconic.core.wire import read_heading
+from laconic.core.wire import Blob, read_heading
 from laconic.data.splits import split
 from laconic.envelope.content import Asked
 from laconic.runtime.inprocess import InProcess
@@ -212,7 +212,7 @@ class _Listening:
     def names(self) -> tuple[str, ...]:
         return self._within.names
 
-    def carry(self, script: Script, blobs: Mapping[str, bytes], deadline: float | None) -> Iterator[tuple[str, bytes]]:
+    def carry(self, script: Script, blobs: Mapping[str, bytes], deadline: float | None) -> Iterator[tuple[str, Blob]]:
         if self._name in blobs:
             self.heard.append(Foretold("align" if isinstance(script, Align) else "method", blobs[self._name]))
         if len(self.heard) == self._most:

@@ -100,7 +100,7 @@ def answer_and_seal(
         about = {"plan": place.agreement.fingerprint, "alignment": desk.alignment}
         cover = cover_of(content, own, to, kind="answer", days=days, **about)
         if out is not None:
-            seal(out, cover, content, [[one.reply] for one in answers], own, to)
+            seal(out, cover, content, [one.pieces() for one in answers], own, to)
     finished = bool(content.blobs) and content.blobs[-1].phase not in ("align", "fit", "look")
     return Sealed(cover, content, finished)
 

@@ -40,6 +40,11 @@ class Site:
         return read_circle(self.folder / "parties.toml")
 
     @property
+    def is_hub(self) -> bool:
+        """Whether this is the site of the party that asks."""
+        return self.name == self.circle.hub.name
+
+    @property
     def kit(self) -> Path:
         """The engine's part of the site."""
         return self.folder / "kit"

@@ -4,17 +4,17 @@ What was answered is taken from the envelopes at hand. What was not is written o
 stops; started again when the answers are in, it goes on from its journal. Methods notice none of this.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Protocol
 
-from laconic.core.errors import Waiting
+from laconic.core.errors import Waiting, WireError
 from laconic.core.ledger import Ledger
 from laconic.core.script import Script
-from laconic.core.wire import read_heading
+from laconic.core.wire import Blob, outline, read_heading
 from laconic.envelope.keys import SecretKey
 from laconic.envelope.opening import Envelope, Opened
-from laconic.envelope.refusals import Replayed
+from laconic.envelope.refusals import CoverMismatch, Replayed
 from laconic.runtime.naming import question_id
 
 ENDING = ".envelope"
@@ -71,7 +71,7 @@ class Arrived:
         if given >= self._ledgers.get(name, (0, ledger))[0]:
             self._ledgers[name] = given, ledger
 
-    def find(self, name: str, question: str) -> tuple[Envelope, Callable[[], bytes]] | None:
+    def find(self, name: str, question: str) -> tuple[Envelope, Callable[[], Blob]] | None:
         """The envelope with a party's answer to a question, and how to read it; None if it has not come."""
         place = self._places.get((name, question))
         if place is None:
@@ -82,14 +82,34 @@ class Arrived:
         """What each sender says that it gave away."""
         return {name: ledger for name, (_, ledger) in self._ledgers.items()}
 
-    def _read(self, envelope: Envelope, number: int) -> bytes:
+    def _read(self, envelope: Envelope, number: int) -> Blob:
         with envelope.open(self._own) as opened:
-            for at, (_, pieces) in enumerate(opened.blobs()):
+            for at, (told, pieces) in enumerate(opened.blobs()):
                 if at == number:
-                    return b"".join(pieces)
+                    return _as_told(_joined(pieces, told.size), told.form, envelope)
                 for _ in pieces:
                     pass
         raise IndexError(f"{envelope.path} has no blob {number}")
+
+
+def _joined(pieces: Iterable[bytes], size: int) -> memoryview:
+    """All pieces as one, put together where they stay: an answer may be as large as memory."""
+    whole, at = bytearray(size), 0
+    for piece in pieces:
+        whole[at : at + len(piece)] = piece
+        at += len(piece)
+    return memoryview(whole)
+
+
+def _as_told(reply: memoryview, form: str, envelope: Envelope) -> memoryview:
+    """An answer whose form is what its cover says."""
+    try:
+        found = outline(reply)
+    except WireError as problem:
+        raise CoverMismatch(f"an answer in {envelope.path} cannot be read: {problem}") from problem
+    if found != form:
+        raise CoverMismatch(f"the cover of {envelope.path} says {form}, but inside is {found}; ask its sender why")
+    return reply
 
 
 class Mailbox:
@@ -118,7 +138,7 @@ class Mailbox:
         self._arrived, self._here, self._without = arrived, here, without
         self._approve, self._post = approve, post
 
-    def carry(self, script: Script, blobs: Mapping[str, bytes], deadline: float | None) -> Iterator[tuple[str, bytes]]:
+    def carry(self, script: Script, blobs: Mapping[str, bytes], deadline: float | None) -> Iterator[tuple[str, Blob]]:
         """Yield the answers that are in; stop the run if others are not."""
         missing: dict[str, bytes] = {}
         for name, blob in blobs.items():

@@ -3,6 +3,8 @@
 import json
 import shutil
 import tempfile
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +76,8 @@ def _provision(workspace: Path, project: str, address: str, port: int, parties: 
         ],
         "builders": [{"path": path, "args": args} for path, args in _BUILDERS],
     }
-    context = Provisioner(str(workspace), prepare_builders(plain)).provision(prepare_project(plain))
+    with redirect_stdout(StringIO()):
+        context = Provisioner(str(workspace), prepare_builders(plain)).provision(prepare_project(plain))
     return str(context.get_result_location())
 
 

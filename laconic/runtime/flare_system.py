@@ -1,12 +1,16 @@
 """Start FLARE at a site, hand it runs, and see how they go."""
 
 import json
+import logging
 import os
+import signal
+import socket
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, redirect_stdout, suppress
+from io import StringIO
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
@@ -15,6 +19,10 @@ from laconic.core.errors import LaconicError, MissingExtra
 from laconic.runtime.flare_kits import ADMIN, keep_storage_here
 
 _ONE_THREAD = {"OMP_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2"}
+
+
+_own: dict[int, "subprocess.Popen[bytes]"] = {}
+"""Engines that this process started itself."""
 
 
 class EngineError(LaconicError):
@@ -44,6 +52,7 @@ def start(kit: Path, name: str | None) -> "subprocess.Popen[bytes]":
             command, stdout=log, stderr=subprocess.STDOUT, env=environment, cwd=kit, start_new_session=True
         )
     (kit / "pid").write_text(str(process.pid))
+    _own[process.pid] = process
     return process
 
 
@@ -55,7 +64,8 @@ def session(admin: Path, seconds: float = 30.0) -> Iterator[Any]:
     except ImportError as problem:
         raise MissingExtra("nvflare", "flare") from problem
     try:
-        opened = new_secure_session(ADMIN, str(admin.absolute()), timeout=seconds)
+        with _quiet():
+            opened = new_secure_session(ADMIN, str(admin.absolute()), timeout=seconds)
     # The engine raises what it likes when nobody answers; whoever asked wants to hear just that.
     except Exception as problem:
         raise EngineError(f"the hub's engine does not answer: {problem}; see engine.log in its kit") from problem
@@ -63,6 +73,18 @@ def session(admin: Path, seconds: float = 30.0) -> Iterator[Any]:
         yield opened
     finally:
         opened.close()  # Left open, it would keep this process from ending.
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep the engine's own words from whoever reads ours."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        with redirect_stdout(StringIO()):
+            yield
+    finally:
+        logging.disable(before)
 
 
 def connected(opened: Any) -> list[str]:
@@ -124,15 +146,53 @@ def state_of(opened: Any, job: str) -> str:
     return str(opened.get_job_meta(job).get("status", ""))
 
 
+def is_running(kit: Path) -> bool:
+    """Whether a site's engine runs on this machine."""
+    return _pid(kit) is not None
+
+
+def wait_until_listening(kit: Path, address: str, port: int, seconds: float = 60.0) -> None:
+    """Wait until the hub's engine can be reached, or has died."""
+    ends = monotonic() + seconds
+    while monotonic() < ends:
+        with suppress(OSError), socket.create_connection((address, port), timeout=1.0):
+            return
+        if not is_running(kit):
+            break
+        sleep(0.1)
+    raise EngineError(f"the hub's engine does not listen at {address}:{port}; see {kit / 'engine.log'}")
+
+
 def stop(kit: Path) -> bool:
     """End a site's engine and what it started; False if it was not running."""
+    pid = _pid(kit)
+    (kit / "pid").unlink(missing_ok=True)
+    if pid is None:
+        return False
+    for number, seconds in ((signal.SIGTERM, 5.0), (signal.SIGKILL, 5.0)):
+        with suppress(ProcessLookupError):
+            os.killpg(pid, number)
+        ends = monotonic() + seconds
+        while monotonic() < ends:
+            if pid in _own:
+                _own[pid].poll()  # Nobody else takes note of our own child's end.
+            try:
+                os.killpg(pid, 0)
+            except ProcessLookupError:
+                return True
+            sleep(0.05)
+    return True
+
+
+def _pid(kit: Path) -> int | None:
+    """The process of a site's engine, if it is one: a number that was left behind may be somebody else's by now."""
     path = kit / "pid"
     if not path.exists():
-        return False
+        return None
     pid = int(path.read_text())
-    path.unlink()
-    with suppress(ProcessLookupError, PermissionError):
-        if b"nvflare" in Path(f"/proc/{pid}/cmdline").read_bytes() if Path("/proc").is_dir() else True:
-            os.killpg(pid, 15)
-            return True
-    return False
+    if pid in _own and _own[pid].poll() is None:
+        return pid
+    command = subprocess.run(  # noqa: S603 (our own command)
+        ["/bin/ps", "-o", "stat=", "-o", "command=", "-p", str(pid)], capture_output=True, text=True, check=False
+    ).stdout
+    return pid if str(kit.absolute()) in command and not command.startswith("Z") else None

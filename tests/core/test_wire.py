@@ -130,3 +130,9 @@ def test_a_question_of_another_form_is_refused():
 def test_describe_says_the_form_in_words():
     assert describe({"train": np.zeros((5, 2), np.float16)}) == "train: float16 5x2"
     assert describe(None) == "nothing"
+
+
+def test_an_outline_is_the_description_without_the_arrays():
+    value = {"train": np.zeros((3, 2), np.float16), "count": 4, "none": None, "list": [1, 2]}
+    assert wire.outline(wire.encode(value)) == wire.describe(value)
+    assert wire.outline(memoryview(wire.encode(None))) == "nothing"

@@ -6,7 +6,6 @@ import msgspec
 import pytest
 
 from laconic.core.errors import DataError
-from laconic.core.ledger import Entry, Noise
 from laconic.envelope.opening import Expected, check
 from laconic.envelope.refusals import CoverMismatch, OtherAlignment, OtherPlan, Replayed
 from laconic.envelope.sealing import cover_of, seal
@@ -62,18 +61,19 @@ def test_a_party_with_other_people_is_refused(world):
         host(world.place("bank"), world.inbox)
 
 
-@pytest.mark.parametrize("lie", ["epsilon", "rows"])
-def test_a_cover_that_its_own_ledger_does_not_bear_out_is_refused(world, lie):
+def lying(content, lie):
+    if lie == "float16":
+        blobs = [msgspec.structs.replace(blob, form="float16 2x2") for blob in content.blobs]
+        return msgspec.structs.replace(content, blobs=tuple(blobs))
+    return msgspec.structs.replace(content, **{"epsilon": {"epsilon": "0.1 at delta 1e-05"}, "rows": {"rows": 7}}[lie])
+
+
+@pytest.mark.parametrize("lie", ["epsilon", "rows", "float16"])
+def test_a_cover_that_what_is_inside_does_not_bear_out_is_refused(world, lie):
     world.plan(FEDONCE)
     place = world.place("shop")
     honest = sealed(world)
-    noise = Noise(mechanism="gaussian", scale=1.0, sensitivity=1.0, unit="one row", caveat="made up", secure=True)
-    claimed = {
-        "epsilon": {"epsilon": "0.1 at delta 1e-05"},
-        "rows": {"rows": 7},
-    }[lie]
-    content = msgspec.structs.replace(honest.content, **claimed)
-    assert all(isinstance(entry, Entry) and entry.noise != noise for entry in content.ledger)
+    content = lying(honest.content, lie)
     path = world.inbox / "shop.envelope"
     bank = world.place("bank")
     with check(path, bank.ring, Expected("answer")).open(bank.ring.own) as opened:
@@ -116,3 +116,15 @@ def test_a_question_for_another_plan_is_refused(world):
     path.write_text(path.read_text().replace("width = 4", "width = 5"))
     with pytest.raises(OtherPlan):
         answer_envelope(world.place("shop"), question, world.root / "x")
+
+
+def test_a_hub_whose_rows_changed_cannot_go_on(world):
+    world.plan(FEDONCE)
+    with pytest.raises(Waiting):
+        host(world.place("bank"), world.inbox)
+    path = world.home("bank") / "rows.csv"
+    head, first, *rest = path.read_text().splitlines()
+    customer, _, cells = first.partition(",")
+    path.write_text("\n".join([head, f"{customer},9.9,{cells.partition(',')[2]}", *rest]))
+    with pytest.raises(DataError, match="rows of bank changed since this run began"):
+        host(world.place("bank"), world.inbox)

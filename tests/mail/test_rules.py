@@ -87,3 +87,16 @@ seeded = true
     else:
         pytest.fail("sixteen more runs passed the limit")
     assert paid < Spending(world.home("shop") / "spent").epsilon(1e-5) <= 5.0
+
+
+def test_a_budget_by_mail_is_kept_and_stands_on_the_cover(tmp_path):
+    allow = """\
+methods = ["AgreedIds", "FedOnce"]
+open = ["keep_agreed", "show_fingerprint", "learn_and_send", "represent"]
+max_epsilon = 4.0
+"""
+    world = World(tmp_path, parties=("bank", "shop"), allow=allow)
+    world.plan('[budget]\nepsilon = 4.0\n[method]\ntype = "FedOnce"\n')
+    seal_plan(world.place("shop"), world.inbox / "shop.envelope")
+    result = host(world.place("bank"), world.inbox)
+    assert 0 < result.privacy.epsilon <= 4.0

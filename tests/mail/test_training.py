@@ -122,6 +122,13 @@ def test_what_was_answered_is_sealed_again_without_a_second_release(world):
     assert again.cover.number != first.cover.number
 
 
+def test_an_envelope_adds_little_to_what_it_carries(world):
+    world.plan(FEDONCE)
+    out = world.root / "shop.envelope"
+    sealed = seal_plan(world.place("shop"), out)
+    assert out.stat().st_size < 1.02 * sealed.cover.bytes + 2000
+
+
 def test_a_party_that_the_run_does_without_counts_as_absent(world):
     world.plan(FEDONCE)
     seal_plan(world.place("shop"), world.inbox / "shop.envelope")

@@ -1,0 +1,140 @@
+"""Is a party's machine ready: versions, certificates, ports and clock. For party files that lie in a site."""
+
+import socket
+import ssl
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from laconic.doctor.diagnosis import Diagnosis, Level
+from laconic.online.site import Site, open_site
+from laconic.plan.party_file import PartyFile
+
+_ENGINE = "2.9."
+_SOON = 14
+"""Days before its end at which a certificate is worth a note."""
+_APART = 60.0
+"""Seconds by which two clocks may differ."""
+
+
+def check_machine(party: PartyFile) -> Iterator[Diagnosis]:
+    """Everything about the machine that the party's site is on; nothing for a party file without a site."""
+    folder = Path(party.path).parent
+    if not (folder / "kit").is_dir():
+        return
+    site = open_site(folder)
+    yield from _versions()
+    yield from _certificates(site)
+    yield from (_hub_port(site) if site.is_hub else _line_to_hub(site))
+
+
+def _versions() -> Iterator[Diagnosis]:
+    try:
+        engine = version("nvflare")
+    except PackageNotFoundError:
+        remedy = "run: pip install 'laconic[flare]'"
+        yield Diagnosis(level="wrong", about="versions", words="nvflare is not installed", remedy=remedy)
+        return
+    fits = engine.startswith(_ENGINE)
+    yield Diagnosis(
+        level="fine" if fits else "wrong",
+        about="versions",
+        words=f"laconic {version('laconic')}, nvflare {engine}; laconic must be the same at every party",
+        remedy="" if fits else f"run: pip install 'nvflare=={_ENGINE}*'",
+    )
+
+
+def _certificates(site: Site) -> Iterator[Diagnosis]:
+    from cryptography import x509
+    from cryptography.exceptions import InvalidSignature
+
+    name = "server" if site.is_hub else "client"
+    startup = site.kit / "startup"
+    again = "make the kits again with `laconic provision`, and send each site its own"
+    try:
+        own = x509.load_pem_x509_certificate((startup / f"{name}.crt").read_bytes())
+        root = x509.load_pem_x509_certificate((startup / "rootCA.pem").read_bytes())
+        own.verify_directly_issued_by(root)
+    except (OSError, ValueError, InvalidSignature) as problem:
+        words = f"{startup} holds no pair that fits: {type(problem).__name__} {problem}"
+        yield Diagnosis(level="wrong", about="certificates", words=words, remedy=again)
+        return
+    now = datetime.now(UTC)
+    starts = max(own.not_valid_before_utc, root.not_valid_before_utc)
+    ends = min(own.not_valid_after_utc, root.not_valid_after_utc)
+    if now < starts:
+        words = f"the clock says {now:%Y-%m-%d %H:%M} UTC, and the certificates begin at {starts:%Y-%m-%d %H:%M}"
+        yield Diagnosis(level="wrong", about="clock", words=words, remedy="set the clock")
+    days = (ends - now).days
+    level: Level = "wrong" if days < 0 else "note" if days < _SOON else "fine"
+    words = f"valid until {ends:%Y-%m-%d}, {days} days from now"
+    yield Diagnosis(level=level, about="certificates", words=words, remedy="" if level == "fine" else again)
+    key = startup / f"{name}.key"
+    if key.stat().st_mode & 0o077:
+        remedy = f"run: chmod 600 {key}"
+        yield Diagnosis(level="note", about="certificates", words=f"others can read {key}", remedy=remedy)
+
+
+def _hub_port(site: Site) -> Iterator[Diagnosis]:
+    hub = site.circle.hub
+    try:
+        socket.getaddrinfo(hub.address, hub.port)
+    except OSError as problem:
+        words = f"{hub.address} is not known here: {problem}"
+        yield Diagnosis(level="note", about="address", words=words, remedy="the parties at least must know it")
+    with socket.socket() as trial:
+        trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            trial.bind(("", hub.port))
+        except OSError as problem:
+            running = (site.kit / "pid").exists()
+            words = f"port {hub.port} is taken" + (" by this site's own engine" if running else f": {problem}")
+            remedy = "" if running else "stop what listens there (ss -ltnp shows it), or choose another port"
+            yield Diagnosis(level="note" if running else "wrong", about="port", words=words, remedy=remedy)
+            return
+    yield Diagnosis(level="fine", about="port", words=f"port {hub.port} is free; the parties must be able to reach it")
+
+
+def _line_to_hub(site: Site) -> Iterator[Diagnosis]:
+    hub = site.circle.hub
+    where = f"{hub.address}:{hub.port}"
+    try:
+        line = socket.create_connection((hub.address, hub.port), timeout=5)
+    except socket.gaierror as problem:
+        remedy = f"put {hub.address} in the name service, or in /etc/hosts"
+        yield Diagnosis(level="wrong", about="port", words=f"{hub.address} is not known: {problem}", remedy=remedy)
+        return
+    except OSError as problem:
+        remedy = "start the hub, or have the firewalls between let this port through"
+        yield Diagnosis(level="note", about="port", words=f"nobody answers at {where}: {problem}", remedy=remedy)
+        return
+    yield Diagnosis(level="fine", about="port", words=f"{where} can be reached")
+    startup = site.kit / "startup"
+    context = ssl.create_default_context(cafile=startup / "rootCA.pem")
+    context.check_hostname = (
+        False  # The engine's certificates bear plain names; that the root signed them is what counts.
+    )
+    context.load_cert_chain(startup / "client.crt", startup / "client.key")
+    try:
+        with line, context.wrap_socket(line, server_hostname=hub.address) as secure:
+            secure.sendall(f"GET / HTTP/1.1\r\nHost: {hub.address}\r\nConnection: close\r\n\r\n".encode())
+            said = secure.recv(4096).decode("latin-1")
+    except (ssl.SSLError, OSError) as problem:
+        remedy = "use the kit of this project, and let the hub use its own"
+        yield Diagnosis(level="wrong", about="certificates", words=f"{where} does not accept: {problem}", remedy=remedy)
+        return
+    yield Diagnosis(level="fine", about="certificates", words=f"{where} and this site accept each other")
+    yield from _clock(said)
+
+
+def _clock(said: str) -> Iterator[Diagnosis]:
+    dates = [line[5:].strip() for line in said.splitlines() if line.lower().startswith("date:")]
+    if not dates:
+        yield Diagnosis(level="note", about="clock", words="the hub did not say what time it is")
+        return
+    apart = abs((datetime.now(UTC) - parsedate_to_datetime(dates[0])).total_seconds())
+    words = f"the hub's clock and this one are {apart:.0f} s apart"
+    wrong = apart > _APART
+    yield Diagnosis(level="wrong" if wrong else "fine", about="clock", words=words, remedy="set it" if wrong else "")
