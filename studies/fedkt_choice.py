@@ -147,7 +147,8 @@ def _table(records: list[Record]) -> str:
         key = {"data": name, "method": method, "choice": choice}
         found = [100 * one["accuracy"] for one in records if key.items() <= one["key"].items()]
         rows.append((name, method, choice, f"{mean_spread(found, 1)} ({len(found)})"))
-    return markdown(("data", "method", "candidate", "accuracy on validation rows, percent (seeds)"), rows)
+    head = ("data", "method", "candidate", "accuracy")
+    return "# Accuracy on validation rows, in percent (seeds)\n\n" + markdown(head, rows)
 
 
 if __name__ == "__main__":
