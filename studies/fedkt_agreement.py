@@ -95,7 +95,7 @@ def _few(learn: Learn, times: int) -> Callable[[], Record]:
 
 
 def _dealt(seed: int) -> Callable[[], Record]:
-    """Which share of the parties has more rows of the rarer class than of the other, and which only rows of one."""
+    """The shares of parties with mostly rows of the rarer class and with rows of one class only."""
 
     def measure() -> Record:
         tables = SETTINGS["Adult"].deal(seed).tables
@@ -103,7 +103,9 @@ def _dealt(seed: int) -> Callable[[], Record]:
             table.y[table.cut("train")] for table in tables.values() if "train" in table.cuts and table.y is not None
         ]
         rare = np.array([float(y.mean()) for y in labels])
-        return {"mostly": float((rare > 0.5).mean()), "only": float(np.isin(rare, (0, 1)).mean())}
+        tested = tables["server"].part("test")[1]
+        common = 0.0 if tested is None else 1 - float(tested.mean())
+        return {"mostly": float((rare > 0.5).mean()), "only": float(np.isin(rare, (0, 1)).mean()), "common": common}
 
     return measure
 
@@ -150,10 +152,14 @@ def _report(records: list[Record]) -> Iterator[str]:
     few = [one for one in records if one["key"]["table"] == "few"]
     lines = [(one["key"]["forest"], *(f"{100 * one[f'from {m}']:.1f}" for m in ASKED)) for one in few]
     yield markdown(("forest", *(f"from {m} rows" for m in ASKED)), lines)
-    yield "## Parties in percent, rows dealt as for the tables\n"
+    yield "## Parties, and test rows, in percent, rows dealt as for the tables\n"
     dealt = [one for one in records if one["key"]["table"] == "dealt"]
-    shares = [(one["key"]["seed"], f"{100 * one['mostly']:.0f}", f"{100 * one['only']:.0f}") for one in dealt]
-    yield markdown(("seed", "mostly of the rarer class", "of one class only"), shares)
+    shares = [
+        (one["key"]["seed"], *(f"{100 * one[part]:.0f}" for part in ("mostly", "only", "common"))) for one in dealt
+    ]
+    yield markdown(
+        ("seed", "mostly of the rarer class", "of one class only", "test rows of the commoner class"), shares
+    )
 
 
 if __name__ == "__main__":
