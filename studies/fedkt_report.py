@@ -65,8 +65,8 @@ def _rows_2(records: list[Record], name: str, line: Private) -> list[tuple[objec
                 rows.append((*start, there[0]["asked"], *paper, *prices, _percent(there)))
     known = _those(records, **key, noise="none, true labels")
     if known:
-        start = (name, line.level, f"{line.share:.1%}", "", "", "none, true labels")
-        rows.append((*start, known[0]["asked"], "", "", "", "", _percent(known)))
+        asked = ("none, true labels", known[0]["asked"])
+        rows.append((name, line.level, f"{line.share:.1%}", "", "", *asked, "", "", "", "", _percent(known)))
     return rows
 
 
