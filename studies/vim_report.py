@@ -101,6 +101,21 @@ def _clean(records: list[Record]) -> str:
     return "## Nobody noisy\n\n" + markdown(("data", "rows", "method", "metric", "by epoch", "rounds", "MB"), rows)
 
 
+def _yardsticks(records: list[Record]) -> str:
+    kinds = ("commonest", "best_party", "no_upload", "pooled_net", "pooled_trees")
+    rows = [
+        (
+            one["key"]["data"],
+            one["key"]["rows"],
+            one["metric"],
+            *("-" if one.get(kind) is None else f"{one[kind]:.4f}" for kind in kinds),
+        )
+        for one in records
+    ]
+    head = ("data", "rows", "metric", "always the commonest", "best party", "no upload", "pooled net", "pooled trees")
+    return "## What they have to beat\n\n" + markdown(head, rows)
+
+
 def _importance(records: list[Record]) -> str:
     pairs = ("heads_shapley", "heads_noise", "noise_shapley")
     rows = [
@@ -193,6 +208,7 @@ _TABLES = {
     "noisy": _noisy,
     "messages": _messages,
     "clean": _clean,
+    "yardsticks": _yardsticks,
     "importance": _importance,
     "denoise": _denoise,
     "summarise": _summarise,
