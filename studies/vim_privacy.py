@@ -101,7 +101,8 @@ def _published(quick: bool) -> dict[str, Summing]:
         VimAdmmJoint(lr=0.05, epochs=1, local_steps=steps),
         VimSgd(lr=0.5, epochs=few),
         Vafl(lr=0.5, epochs=few),
-        Fdml(lr=0.5, epochs=few),
+        # With the 0.5 of table 3 it diverges here; 0.1 is its rate in table 2.
+        Fdml(lr=0.1, epochs=few),
     )
     return {type(one).__name__: replace(one, batch=BATCH, net=NET) for one in found}
 
