@@ -37,10 +37,10 @@ def _jobs(quick: bool, out: Path) -> Iterator[Job]:
     yield from label_jobs(quick)
     yield from privacy_jobs(quick)
     yield from clean_jobs(quick)
-    yield from yardstick_jobs(quick)
     # An epoch takes as long as one of VimAdmm, and the paper has no figure to set beside it.
     yield from noisy_jobs(quick, ("VimAdmmJoint",), epochs=2)
     yield from patch_jobs(quick)
+    yield from yardstick_jobs(quick)
     yield from patch_importance_jobs(quick, out)
 
 

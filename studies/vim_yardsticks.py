@@ -26,8 +26,8 @@ def yardstick_jobs(quick: bool) -> Iterator[Job]:
     """On the federations of the tables of scores by epoch."""
     epochs, size = (1, 400) if quick else (5, 0)
     dealt: dict[str, tuple[Callable[[int], Federation], int]] = {
-        "superconduct": (partial(tables, "superconduct"), size or 15_000),
-        "nycflights13": (partial(tables, "nycflights13"), size or 40_000),
+        "superconduct": (partial(tables, "superconduct"), size or 8_192),
+        "nycflights13": (partial(tables, "nycflights13"), size or 12_288),
         "fashion_mnist": (lambda rows: bands("fashion_mnist", rows, 0), size or 12_288),
         "mnist, one party noisy": (lambda rows: noisy_bands("mnist", rows, 0), size or 54_000),
     }
