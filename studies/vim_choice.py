@@ -6,6 +6,7 @@ from functools import partial
 from msgspec.structs import replace
 
 from laconic.core.method import Method
+from laconic.core.result import Result
 from laconic.data.federation import Federation
 from laconic.learn.nets import Mlp
 from laconic.methods.vertical.fdml import Fdml
@@ -70,9 +71,15 @@ def words_for(method: Method) -> str:
 
 def _validated(method: Method, noisy_bands: Bands, rows: int) -> Record:
     ready = replace(method, epochs=EPOCHS, net=NET, batch=BATCH)
+    result = unless_diverged(lambda: simulate(ready, noisy_bands("mnist", rows, 0), rows="valid"))
+    return {"valid_accuracy": None if result is None else result.metrics["accuracy"]}
+
+
+def unless_diverged(run: Callable[[], Result]) -> Result | None:
+    """The result of a run, or None if it ended in numbers that are none: a finding like any other."""
     try:
-        return {"valid_accuracy": simulate(ready, noisy_bands("mnist", rows, 0), rows="valid").metrics["accuracy"]}
+        return run()
     except ValueError as problem:
         if "NaN" not in str(problem):
             raise
-        return {"valid_accuracy": None}
+        return None

@@ -34,10 +34,10 @@ def noisy_jobs(quick: bool, names: Sequence[str], epochs: int) -> Iterator[Job]:
 
 def clean_jobs(quick: bool) -> Iterator[Job]:
     """Nobody noisy: Fashion-MNIST in bands, tables with several owners."""
-    rows, epochs = (400, 1) if quick else (12_288, 5)
+    rows, epochs = (400, 1) if quick else (12_288, 3)
     for name, method in _fewer(methods(epochs), quick).items():
         yield _job("clean", "fashion_mnist", rows, method, name, partial(bands, "fashion_mnist", rows, 0))
-    sizes = {"superconduct": 400} if quick else {"nycflights13": 40_000, "superconduct": 15_000}
+    sizes = {"superconduct": 400} if quick else {"nycflights13": 12_288, "superconduct": 8_192}
     for data, rows in sizes.items():
         for name, method in _fewer(_table_methods(data, epochs), quick).items():
             yield _job("clean", data, rows, method, name, partial(tables, data, rows))
@@ -45,14 +45,14 @@ def clean_jobs(quick: bool) -> Iterator[Job]:
 
 def patch_jobs(quick: bool) -> Iterator[Job]:
     """CIFAR-10 in nine patches; five local steps in place of the paper's 30, for convolutions on two cores."""
-    rows, epochs = (128, 1) if quick else (3_000, 4)
+    rows, epochs = (128, 1) if quick else (3_000, 2)
     for name, method in _fewer(patch_methods(epochs), quick).items():
         yield _job("clean", "cifar10", rows, method, name, partial(patches, rows))
 
 
 def patch_methods(epochs: int) -> dict[str, Summing]:
     """Methods for patches of photographs, with learning rates from the paper's grid or near it."""
-    shared = {"epochs": epochs, "batch": 256, "net": _PIXELS, "weight_decay": 1e-3}
+    shared = {"epochs": epochs, "batch": 128, "net": _PIXELS, "weight_decay": 1e-3}
     found = (VimAdmm(lr=0.02, local_steps=5, **shared), VimSgd(lr=0.05, **shared), Vafl(lr=0.05, **shared))  # type: ignore[arg-type]
     return {type(one).__name__: one for one in found}
 

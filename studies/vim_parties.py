@@ -46,9 +46,9 @@ def patch_importance_jobs(quick: bool, out: Path) -> Iterator[Job]:
     """Importance of the patches of CIFAR-10."""
     if quick:
         return
-    rows = 3_000
-    key = {"part": "importance", "data": "cifar10", "rows": rows, "method": "VimAdmm", "epochs": 4}
-    method = replace(patch_methods(epochs=4)["VimAdmm"], batch=64)
+    rows = 1_500
+    key = {"part": "importance", "data": "cifar10", "rows": rows, "method": "VimAdmm", "epochs": 2}
+    method = replace(patch_methods(epochs=2)["VimAdmm"], batch=64)
     yield Job(key, partial(_important, method, partial(patches, rows), quick, out / "importance_cifar10_VimAdmm.svg"))
 
 

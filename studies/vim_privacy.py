@@ -31,7 +31,7 @@ from laconic.privacy.price import ledgers_of, price
 from laconic.privacy.steps import PrivateSteps
 from laconic.simulation import simulate
 from studies.harness import Job, Record
-from studies.vim_choice import BATCH, NET
+from studies.vim_choice import BATCH, NET, unless_diverged
 from studies.vim_data import bands
 
 DELTA = 1e-5
@@ -153,7 +153,17 @@ def _key(rows: int, words: str, null: str, method: str) -> Record:
 
 
 def _private(method: Method, rows: int) -> Record:
-    result = simulate(method, bands("mnist", rows, 0))
+    result = unless_diverged(lambda: simulate(method, bands("mnist", rows, 0)))
+    if result is None:
+        return {
+            "accuracy": None,
+            "epsilon": None,
+            "claimed": None,
+            "units": [],
+            "unproven": [],
+            "open": [],
+            "rounds": 0,
+        }
     honest = price(ledgers_of(result), DELTA, "disjoint")
     return {
         "accuracy": result.metrics["accuracy"],

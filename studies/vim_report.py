@@ -101,6 +101,21 @@ def _clean(records: list[Record]) -> str:
     return "## Nobody noisy\n\n" + markdown(("data", "rows", "method", "metric", "by epoch", "rounds", "MB"), rows)
 
 
+def _yardsticks(records: list[Record]) -> str:
+    kinds = ("commonest", "best_party", "no_upload", "pooled_net", "pooled_trees")
+    rows = [
+        (
+            one["key"]["data"],
+            one["key"]["rows"],
+            one["metric"],
+            *("-" if one.get(kind) is None else f"{one[kind]:.4f}" for kind in kinds),
+        )
+        for one in records
+    ]
+    head = ("data", "rows", "metric", "always the commonest", "best party", "no upload", "pooled net", "pooled trees")
+    return "## What they have to beat\n\n" + markdown(head, rows)
+
+
 def _importance(records: list[Record]) -> str:
     pairs = ("heads_shapley", "heads_noise", "noise_shapley")
     rows = [
@@ -140,7 +155,7 @@ def _summarise(records: list[Record]) -> str:
 
 
 def _privacy(records: list[Record]) -> str:
-    scores = {(one["key"]["case"], one["key"]["null"]): f"{100 * one['accuracy']:.2f}" for one in records}
+    scores = {(one["key"]["case"], one["key"]["null"]): _percent(one["accuracy"]) for one in records}
     rows = []
     for one in records:
         if one["key"]["null"] == "yes":
@@ -166,6 +181,10 @@ def _privacy(records: list[Record]) -> str:
     return words + markdown(head, rows) + "\n[Accuracy by epsilon](accuracy_by_epsilon.svg).\n"
 
 
+def _percent(score: float | None) -> str:
+    return "diverges" if score is None else f"{100 * score:.2f}"
+
+
 def _labels(records: list[Record]) -> str:
     rows = [
         (one["key"]["method"], f"{100 * one['labels_read']:.2f} %", f"{100 * one['commonest']:.2f} %")
@@ -182,8 +201,7 @@ def _choice(records: list[Record]) -> str:
     for one in records:
         method, settings, found = one["key"]["method"], one["key"]["settings"], one["valid_accuracy"]
         used = "used" if settings == words_for(CHOSEN[method]) else ""
-        score = "diverges" if found is None else f"{100 * found:.2f}"
-        rows.append((method, settings, score, "best" if found == best[method] else "", used))
+        rows.append((method, settings, _percent(found), "best" if found == best[method] else "", used))
     key = records[0]["key"]
     words = f"## How settings were chosen: MNIST, one noisy party, {key['rows']} rows, {key['epochs']} epochs\n\n"
     return words + markdown(("method", "settings", "accuracy on validation rows", "", ""), rows)
@@ -193,6 +211,7 @@ _TABLES = {
     "noisy": _noisy,
     "messages": _messages,
     "clean": _clean,
+    "yardsticks": _yardsticks,
     "importance": _importance,
     "denoise": _denoise,
     "summarise": _summarise,

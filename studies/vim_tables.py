@@ -18,6 +18,7 @@ from studies.vim_messages import message_jobs
 from studies.vim_parties import party_jobs, patch_importance_jobs
 from studies.vim_privacy import privacy_jobs
 from studies.vim_report import write_report
+from studies.vim_yardsticks import yardstick_jobs
 
 
 def main() -> None:
@@ -36,10 +37,11 @@ def _jobs(quick: bool, out: Path) -> Iterator[Job]:
     yield from label_jobs(quick)
     yield from privacy_jobs(quick)
     yield from clean_jobs(quick)
+    # An epoch takes as long as one of VimAdmm, and the paper has no figure to set beside it.
+    yield from noisy_jobs(quick, ("VimAdmmJoint",), epochs=2)
     yield from patch_jobs(quick)
+    yield from yardstick_jobs(quick)
     yield from patch_importance_jobs(quick, out)
-    # Last, because it takes longest and the paper has no figure to set beside it.
-    yield from noisy_jobs(quick, ("VimAdmmJoint",), epochs=5)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from laconic.learn.descent import Descent
 from laconic.learn.nets import to_tensor
 from laconic.learn.resnet import ResNet
 from laconic.methods.summing import Summing
+from laconic.privacy.steps import PrivateSteps
 
 _LANES = 16
 """Matrix products with fewer columns than this are slow, so that heads get columns of zeros up to it."""
@@ -94,6 +95,6 @@ class Admm(Summing, frozen=True):
     def _alike(self, party: Party, x: Array) -> Alike:
         """Rows that can go as one: not under dropout, which treats each in its own way, nor where each is clipped."""
         net = self.net_of(party)
-        if self.guard_of(party) is not None or not (isinstance(net, ResNet) or net.dropout == 0):
+        if isinstance(self.guard_of(party), PrivateSteps) or not (isinstance(net, ResNet) or net.dropout == 0):
             return each_alone(len(x))
         return find_alike(x)
