@@ -45,4 +45,4 @@ def check_scores():
     assert set(without["parties"]) == {"insurer"}
     record = json.loads(Path("churn/bank/forgotten.jsonl").read_text())
     assert record["party"] == "shop"
-    assert "from shop.safetensors" in record["before"].keys() - record["after"].keys()
+    assert "from-shop.safetensors" in record["before"].keys() - record["after"].keys()

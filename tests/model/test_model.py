@@ -195,14 +195,14 @@ def test_forgetting_deletes_refits_and_writes_it_down(saved, federation):
     before = load_part(part_folder(folder, "bank"))
     record, card = forget(folder, "shop")
     hub = part_folder(folder, "bank")
-    assert not list(hub.glob("from shop*"))
+    assert not list(hub.glob("from-shop*"))
     after = load_part(hub)
     assert after.memory == {}
     assert set(after.store.answers) == {"insurer"}
     assert np.array_equal(after.store.answers["insurer"].block, before.store.answers["insurer"].block)
     assert not any("shop" in key for key in after.heads)
     assert record.people == len(before.store.answers["shop"].ids)
-    assert "from shop.safetensors" in record.before.keys() - record.after.keys()
+    assert "from-shop.safetensors" in record.before.keys() - record.after.keys()
     assert record.before["memory.json"] != record.after["memory.json"]
     assert record.party in (hub / RECORD).read_text()
     assert {one.party for one in card.asked} == {"insurer"}
