@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Protocol
 
 from laconic.align.exact import ExactMatch
@@ -109,8 +109,16 @@ def on_threads(count: int) -> Iterator[None]:
 
     before = torch.get_num_threads()
     torch.set_num_threads(count)
+    # Finding all libraries takes longer than a small prediction, so a block within such a block does not do it again.
+    limit = nullcontext() if _limits and _limits[-1] == count else threadpool_limits(count)
+    _limits.append(count)
     try:
-        with threadpool_limits(count):
+        with limit:
             yield
     finally:
+        _limits.pop()
         torch.set_num_threads(before)
+
+
+_limits: list[int] = []
+"""What the blocks of `on_threads` that are open now ask for."""

@@ -156,6 +156,8 @@ class Table:
         """
         added = {rows: np.asarray(places, dtype=np.int64)}
         check_cuts(added, self.rows, self.party)
+        if self._given is not None:
+            _ = self.x  # Before copying, or each copy would prepare all rows anew.
         same = copy(self)
         same.cuts = {name: cut for name, cut in self.cuts.items() if name not in dropping} | added
         return same

@@ -36,6 +36,7 @@ class Zeros(Settings, frozen=True):
     word: ClassVar[str] = "zeros"
     fits: ClassVar[bool] = False
     by_pattern: ClassVar[bool] = False
+    alone: ClassVar[bool] = False
 
     def fit(self, task: Task, store: Store, present: Sequence[str], joint: Joint) -> Weights:
         """Nothing is fitted."""
@@ -59,6 +60,7 @@ class Refit(Settings, frozen=True):
     word: ClassVar[str] = "refit"
     fits: ClassVar[bool] = True
     by_pattern: ClassVar[bool] = True
+    alone: ClassVar[bool] = False
 
     learner: AnyLearner = NetModel(net=Mlp(hidden=(64,)), trainer=Sgd(epochs=40, batch=256, lr=3e-3, patience=5))
     seed: int = 0
@@ -94,6 +96,7 @@ class SoloModel(Settings, frozen=True):
     word: ClassVar[str] = "solo"
     fits: ClassVar[bool] = True
     by_pattern: ClassVar[bool] = False
+    alone: ClassVar[bool] = True
 
     net: Mlp = Mlp(hidden=(64,))
     trainer: Sgd = Sgd(epochs=30, batch=128, lr=2e-3, decay="cosine")
@@ -122,6 +125,7 @@ class Abstain(Settings, frozen=True):
     word: ClassVar[str] = "abstain"
     fits: ClassVar[bool] = False
     by_pattern: ClassVar[bool] = False
+    alone: ClassVar[bool] = False
 
     def fit(self, task: Task, store: Store, present: Sequence[str], joint: Joint) -> Weights:
         """Nothing is fitted."""

@@ -22,7 +22,7 @@ from laconic.model.folder import count_use, folder_name, read_folder, read_uses,
 from laconic.model.store import Answers, Store
 
 _HEADS, _MEMORY, _ABOUT, _LEDGER, _OWN = "heads", "memory", "about", "ledger", "own"
-_FROM = "from "
+_FROM = "from-"
 _FREE = 62  # bits of a seed
 
 

@@ -13,8 +13,8 @@ from laconic.core.party import Party
 from laconic.core.peers import Carrier, Peers
 from laconic.core.script import Script, steps_of
 from laconic.core.values import Array
-from laconic.core.wire import decode, decode_question, encode
-from laconic.model.asking import FindRows
+from laconic.core.wire import Question, decode, decode_question, encode
+from laconic.model.asking import FindRows, cut_name
 from laconic.model.card import Asked
 from laconic.model.store import as_kept
 from laconic.runtime.faults import Faults
@@ -51,19 +51,20 @@ def probe(trained: Trained) -> tuple[tuple[Asked, ...], tuple[str, ...] | None]:
             )
         )
     if asked and trained.method.kind == "vertical":
-        asked = [*_finding(trained, few, many), *asked]
+        asked = [*_finding(trained), *asked]
     steps = tuple(dict.fromkeys(crossing.step for crossing in other)) if kept else None
     return tuple(asked), steps
 
 
-def _finding(trained: Trained, few: int, many: int) -> list[Asked]:
+def _finding(trained: Trained) -> list[Asked]:
     """What it takes to say whom a prediction is about."""
     words = steps_of(FindRows)["find_rows"]
     found = []
     for party in trained.others:
         keys = party.data.keys[_shared(party)].tolist()
-        less, more = (len(encode({"ids": keys[:count]})) for count in (few, many))
-        row = (more - less) / max(1, many - few)
+        none, all_of_them = (len(encode(Question("find_rows", "align", 1, {"ids": ids, "rows": cut_name(ids)})))
+                             for ids in ([], keys))  # fmt: skip
+        row = (all_of_them - none) / len(keys)
         found.append(
             Asked(
                 party=party.name,
@@ -72,7 +73,7 @@ def _finding(trained: Trained, few: int, many: int) -> list[Asked]:
                 takes=words.takes,
                 bytes_up=1.0,
                 bytes_down=row,
-                bytes_fixed=more - many * row,
+                bytes_fixed=none + len(encode(np.empty(0, dtype=bool))),
                 needed=False,
             )
         )

@@ -119,7 +119,7 @@ def _expect(model: Model, present: tuple[str, ...], way: AnyAbsent | None) -> Ex
     """The score on validation rows if only these parties are there; None if the hub alone has nothing to go by."""
     store = model.store
     people, y = store.ids_of("valid"), store.labels_of("valid")
-    if not store.own.columns and not present:
+    if not store.own.columns and (not present or (way is not None and way.alone)):
         return None
     known = [set(model.part.about.peers) <= have for have in store.knowing(people)]
     ids, y = [one for one, there in zip(people, known, strict=True) if there], y[np.array(known, dtype=bool)]

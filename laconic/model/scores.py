@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -39,12 +40,25 @@ class Scores:
         found = self.predictions.astype(np.float64)
         return found if self.task.kind == "multiclass" else np.stack([1.0 - found, found], axis=1)
 
+    @cached_property
+    def places(self) -> dict[str, int]:
+        """Where each person's score is."""
+        return {one: at for at, one in enumerate(self.ids)}
+
+    def with_others(self, places: Sequence[int], others: "Scores") -> "Scores":
+        """The same with the scores at these places replaced by others."""
+        predictions = self.predictions.astype(np.float64)
+        predictions[list(places)] = others.predictions
+        present, how = list(self.present), list(self.how)
+        for at, place in enumerate(places):
+            present[place], how[place] = others.present[at], others.how[at]
+        return Scores(self.ids, predictions, tuple(present), tuple(how), self.task)
+
     def take(self, ids: Sequence[str]) -> "Scores":
         """The scores of these people, in this order, each as often as named."""
         if tuple(ids) == self.ids:
             return self
-        places = {one: at for at, one in enumerate(self.ids)}
-        at = [places[one] for one in ids]
+        at = [self.places[one] for one in ids]
         return Scores(
             tuple(ids),
             self.predictions[at],

@@ -13,6 +13,7 @@ from laconic.core.table import Table
 from laconic.model.absent import AnyAbsent
 from laconic.model.model import Model
 from laconic.model.scores import Scores
+from laconic.model.store import Store
 from laconic.serving.counts import Counts
 
 
@@ -40,18 +41,18 @@ class Answering:
     Attributes:
         live: parties to ask about people whom nothing is stored about; None to ask nobody.
         counts: what was done.
+        known: scores of everybody who is stored, by what was done about absent parties.
     """
 
     model: Model
     live: Live | None = None
     counts: Counts = field(default_factory=Counts)
     lock: Lock = field(default_factory=Lock)
+    known: dict[str, Scores] = field(default_factory=dict)
 
     def predict(self, ids: Sequence[str], absent: AnyAbsent) -> Scores:
         """Scores for these people, in this order: from what is stored if everybody's answers are, else by asking."""
-        with self.lock:
-            # Heads for patterns not met before are fitted once, by one thread.
-            scores = self._stored(ids, absent)
+        scores = self._stored(ids, absent)
         if self.live is not None:
             asked = [place for place, how in enumerate(scores.how) if how != "all"]
             scores = self._replaced(scores, asked, absent) if asked else scores
@@ -59,11 +60,27 @@ class Answering:
             self.counts.add("people_total", f'answered_by="{how}"', scores.how.count(how))
         return scores
 
+    def get_ready(self, absent: AnyAbsent) -> Scores:
+        """Everybody's scores from what is stored, worked out once: it does not change while the server runs."""
+        with self.lock:
+            if absent.word not in self.known:
+                store = self.model.part.store
+                everybody = [] if store is None else sorted({*store.own.keys.tolist(), *_heard_of(store)})
+                self.known[absent.word] = (
+                    self.model.predict_stored(everybody, absent=absent) if everybody else self._nothing(())
+                )
+            return self.known[absent.word]
+
     def _stored(self, ids: Sequence[str], absent: AnyAbsent) -> Scores:
-        if self.model.part.store is not None:
-            return self.model.predict_stored(ids, absent=absent)
-        task = self.model.task
-        nothing, count = np.full(task.shape(len(ids)), np.nan), len(ids)
+        known, nothing = self.get_ready(absent), self._nothing(ids)
+        there = [place for place, one in enumerate(ids) if one in known.places]
+        if len(there) == len(ids):
+            return known.take(ids)
+        return nothing.with_others(there, known.take([ids[place] for place in there])) if there else nothing
+
+    def _nothing(self, ids: Sequence[str]) -> Scores:
+        task, count = self.model.task, len(ids)
+        nothing = np.full(task.shape(count), np.nan)
         return Scores(tuple(ids), nothing, ((),) * count, ("unknown to the hub",) * count, task)
 
     def _replaced(self, scores: Scores, places: list[int], absent: AnyAbsent) -> Scores:
@@ -75,11 +92,7 @@ class Answering:
         if not places:
             return scores
         found = self._asked(self.live, [scores.ids[place] for place in places], absent)
-        predictions = scores.predictions.astype(np.float64)
-        present, how = list(scores.present), list(scores.how)
-        for at, place in enumerate(places):
-            predictions[place], present[place], how[place] = found.predictions[at], found.present[at], found.how[at]
-        return Scores(scores.ids, predictions, tuple(present), tuple(how), scores.task)
+        return scores.with_others(places, found)
 
     def _asked(self, live: Live, ids: list[str], absent: AnyAbsent) -> Scores:
         with live.lock:
@@ -92,3 +105,8 @@ class Answering:
                     if one.up is None:
                         self.counts.add("absences_total", f'party="{one.party}"')
                 live.log.crossings.clear()
+
+
+def _heard_of(store: Store) -> set[str]:
+    """People whom parties have answered about, if the hub can predict them without columns of its own."""
+    return set() if store.own.columns else {one for answers in store.answers.values() for one in answers.ids}

@@ -30,6 +30,7 @@ _CLIENT = "laconic.client"
 
 def make_app(answering: Answering, *, absent: AnyAbsent, access: Access, limits: Limits) -> "Guarded":
     """The application: predictions, health, metrics and its own description, none of them without authorisation."""
+    answering.get_ready(absent)
     service = _Service(answering, absent, Guard(access, limits), limits)
     described = msgspec.json.encode(describe(limits, tokens=bool(access.tokens)))
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from laconic.core.errors import DataError, MissingExtra
 from laconic.core.values import Settings
+from laconic.simulation import on_threads
 
 _LOCAL = ("127.0.0.1", "localhost", "::1")
 
@@ -63,4 +64,5 @@ def serve(app: object, address: Address) -> None:
         timeout_graceful_shutdown=10,
         lifespan="on",
     )
-    uvicorn.Server(config).run()
+    with on_threads(1):
+        uvicorn.Server(config).run()

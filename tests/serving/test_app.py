@@ -23,7 +23,8 @@ def ids(answering):
 def test_stored_people_are_predicted_as_the_model_predicts_them(client, trained, ids):
     answer = client.post("/predict", json={"ids": ids}).json()
     found = [one["probabilities"]["benign"] for one in answer["scores"]]
-    assert np.array_equal(np.float32(found), trained.predict("valid"))
+    # Worked out for everybody at once: matrix products of another size may round otherwise.
+    assert np.allclose(found, trained.predict("valid"), atol=1e-6)
     assert [one["id"] for one in answer["scores"]] == ids
     assert {one["answered_by"] for one in answer["scores"]} == {"all"}
     assert answer["scores"][0]["parties"] == ["shop", "insurer"]

@@ -15,9 +15,9 @@ import pandas
 import pytest
 from click.testing import CliRunner
 
+from benchmarks.certificates import write_certificates
 from laconic.cli import main
 from laconic.core.wire import Question, encode
-from tests.serving.certificates import write_certificates
 from tests.serving.conftest import HEADERS, TOKEN
 
 pytestmark = pytest.mark.slow

@@ -1,7 +1,9 @@
-"""Certificates for tests: an authority, and whatever it signs."""
+"""Certificates to try servers with: an authority, and whatever it signs."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from ipaddress import IPv4Address
+from pathlib import Path
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -9,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 
-def write_certificates(folder, authority="authority", names=("server", "client")):
+def write_certificates(folder: Path, authority: str = "authority", names: Sequence[str] = ("server", "client")) -> None:
     """Write NAME.pem and NAME.key for each name, signed by an authority whose own certificate is AUTHORITY.pem."""
     root_key = ec.generate_private_key(ec.SECP256R1())
     root = _sign(_name(authority), _name(authority), root_key, root_key, is_authority=True)
@@ -25,11 +27,18 @@ def write_certificates(folder, authority="authority", names=("server", "client")
         )
 
 
-def _name(text):
+def _name(text: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
 
 
-def _sign(subject, issuer, key, signer, *, is_authority):
+def _sign(
+    subject: x509.Name,
+    issuer: x509.Name,
+    key: ec.EllipticCurvePrivateKey,
+    signer: ec.EllipticCurvePrivateKey,
+    *,
+    is_authority: bool,
+) -> x509.Certificate:
     now = datetime.now(UTC)
     places = x509.SubjectAlternativeName([x509.DNSName("localhost"), x509.IPAddress(IPv4Address("127.0.0.1"))])
     use = x509.KeyUsage(True, False, False, False, False, is_authority, is_authority, False, False)

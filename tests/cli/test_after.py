@@ -1,0 +1,96 @@
+"""Commands on saved models: what they refuse, and that nothing half-done stays."""
+
+import pytest
+from click.testing import CliRunner
+
+from laconic.cli import main
+from laconic.demo import write_files
+
+
+def call(*words):
+    return CliRunner().invoke(main, [str(word) for word in words])
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("after")
+    write_files(folder)
+    files = sorted(folder.rglob("*.csv"))
+    words = ("--files", *files, "--id", "customer", "--label", "diagnosis", "--set", "method.trainer.epochs=3")
+    outcome = call("run", "FedOnce", *words, "--model", folder / "model")
+    assert outcome.exit_code == 0, outcome.output
+    assert "bank can predict diagnosis" in outcome.stdout
+    assert "bytes a row" in outcome.stdout
+    assert "who is there beside bank" in outcome.stdout
+    return folder, {file.name.split(".")[0]: file for file in files}
+
+
+def test_the_plan_is_kept_with_every_part(place):
+    folder, _ = place
+    for party in ("bank", "shop"):
+        assert '[method]\ntype = "FedOnce"' in (folder / "model" / party / "plan.toml").read_text()
+
+
+def test_scores_go_to_a_file_or_to_standard_output(place, tmp_path):
+    folder, files = place
+    words = ("predict", folder / "model", "--files", files["bank"], files["shop"])
+    to_file = call(*words, "--out", tmp_path / "scores.csv")
+    assert to_file.exit_code == 0
+    assert to_file.stdout == ""
+    text = (tmp_path / "scores.csv").read_text()
+    assert text.startswith("id,diagnosis,probability of benign,probability of malignant,answered by,parties\n")
+    assert call(*words).stdout == text
+    assert [path.name for path in tmp_path.iterdir()] == ["scores.csv"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("predict", "{}", "--files", "{shop}"), "bank predicts, but there is no file with its rows"),
+        (("predict", "{}", "--files", "{other}"), "Let its name begin with a party's: bank, shop"),
+        (("predict", "{}", "--files", "{bank}", "{bank}"), "would both be bank's"),
+        (("predict", "{}", "--without", "shpo"), "did you mean shop?"),
+        (("predict", "{}", "--out", "/nowhere/x.csv"), "there is no folder /nowhere"),
+        (("predict", "{}/shop"), "only answers questions; load that of bank"),
+        (("predict", "{root}"), "holds 0 parts of models"),
+        (("forget", "bank", "{}"), "holds the label and the model"),
+        (("forget", "nobody", "{}"), "is no party of this model; it has shop"),
+        (("add", "{}"), "one of the two"),
+        (("add", "{}", "--party", "insurer"), "--party needs NAME=FILE"),
+        (("add", "{}", "--party", "shop={shop}"), "there is a party 'shop' already"),
+        (("add", "{}", "--files", "{shop}"), "add a file with its own new rows"),
+        (("serve", "{}"), "nobody could be told apart"),
+        (("serve", "{}", "--tokens", "{short}"), "shorter than 16"),
+        (("serve", "{}", "--tokens", "{tokens}", "--host", "192.0.2.1"), "HTTPS is needed"),
+        (("serve", "{}", "--tokens", "{tokens}", "--key", "{tokens}"), "a key its certificate"),
+        (("serve", "{}", "--tokens", "{tokens}", "--ask", "shop=https://x"), "--ask needs --files"),
+        (("serve", "{}", "--tokens", "{tokens}", "--files", "{bank}", "--ask", "shop"), "--ask needs PARTY=URL"),
+        (("serve", "{}/shop", "--tokens", "{tokens}"), "shop answers from its own rows"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_one_line(place, tmp_path, words, said):
+    folder, files = place
+    (tmp_path / "short.txt").write_text("abc")
+    (tmp_path / "tokens.txt").write_text("0123456789abcdef")
+    (tmp_path / "other.csv").write_text("customer,x\n1,2\n")
+    names = {"shop": files["shop"], "bank": files["bank"], "other": tmp_path / "other.csv", "root": tmp_path}
+    names |= {"short": tmp_path / "short.txt", "tokens": tmp_path / "tokens.txt"}
+    outcome = call(*(word.format(folder / "model", **names) for word in words))
+    assert outcome.exit_code == 2, outcome.output
+    assert outcome.stderr.startswith("Error: ")
+    assert said in outcome.stderr
+    assert len(outcome.stderr.splitlines()) == 1
+
+
+def test_a_model_is_saved_from_parties_in_this_process_only(tmp_path):
+    outcome = call("run", "Solo", "--data", "breast_cancer", "--runtime", "processes", "--model", tmp_path / "m")
+    assert outcome.exit_code == 2
+    assert "leave the runtime out" in outcome.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("command", ["predict", "add", "forget", "serve"])
+def test_help_gives_examples(command):
+    assert f"laconic {command} churn" in call(command, "--help").stdout or f"laconic {command} shop churn" in call(
+        command, "--help"
+    ).stdout  # fmt: skip

@@ -1,0 +1,344 @@
+from dataclasses import replace
+
+import numpy as np
+import pandas
+import pytest
+
+from laconic.check import small_federation
+from laconic.core.errors import DataError
+from laconic.core.log import WireLog
+from laconic.core.party import Party
+from laconic.core.peers import Peers
+from laconic.data.deal import deal
+from laconic.data.federation import Federation
+from laconic.data.sources import load
+from laconic.data.vertical import Equal
+from laconic.learn.learners import LinearModel
+from laconic.learn.sgd import Sgd
+from laconic.methods.baselines.solo import Solo
+from laconic.methods.vertical.fedonce import FedOnce
+from laconic.methods.vertical.rap import Rap
+from laconic.methods.vertical.splitnn import SplitNN
+from laconic.model.absent import WAYS, Abstain, Refit, SoloModel, Zeros
+from laconic.model.growing import add_party, add_rows, save_grown
+from laconic.model.leaving import RECORD, forget
+from laconic.model.model import load_model
+from laconic.model.part import load_part
+from laconic.model.reaching import part_folder, parts_of, reach_parts
+from laconic.model.rows import read_rows
+from laconic.model.saving import save_model
+from laconic.model.show import show_card
+from laconic.runtime.faults import Faults
+from laconic.runtime.inprocess import InProcess
+from laconic.trained import train
+
+QUICK = Sgd(epochs=30, lr=3e-3, patience=5)
+
+
+@pytest.fixture(scope="module")
+def federation():
+    return small_federation("binary")
+
+
+@pytest.fixture(scope="module")
+def trained(federation):
+    return train(FedOnce(trainer=QUICK), federation)
+
+
+@pytest.fixture
+def saved(trained, tmp_path):
+    card = save_model(trained, tmp_path)
+    return tmp_path, card
+
+
+def rows_of(federation, cut="test"):
+    return {name: table.as_new(cut) for name, table in federation.tables.items()}
+
+
+def ask(folder, tables, absent=Zeros(), runtime=InProcess()):  # noqa: B008
+    model = load_model(folder)
+    with reach_parts(model.part, parts_of(folder), tables, runtime) as carrier:
+        return model.ask(tables["bank"], carrier, tables["bank"].keys.tolist(), absent=absent)
+
+
+def test_each_party_s_folder_holds_nothing_of_another(saved, trained):
+    folder, _ = saved
+    for name in ("shop", "insurer"):
+        part = load_part(part_folder(folder, name))
+        assert part.store is None
+        assert part.about.task is None
+        assert [column.name for column in part.about.columns] == [
+            column.name for column in trained.federation.tables[name].columns
+        ]
+    files = {path.suffix for path in folder.rglob("*") if path.is_file()}
+    assert files == {".json", ".safetensors"}
+
+
+def test_the_card_says_who_must_be_there_what_crosses_and_how_many_bytes(saved):
+    from rich.console import Console
+
+    _, card = saved
+    asked = {(one.party, one.step): one for one in card.asked}
+    dim = asked["shop", "represent"].bytes_up / 4
+    assert dim == int(dim) > 0
+    assert not asked["shop", "represent"].needed
+    assert asked["shop", "find_rows"].bytes_down >= 2
+    console = Console(width=120, record=True, file=open("/dev/null", "w"))  # noqa: PTH123, SIM115
+    console.print(show_card(card))
+    text = console.export_text()
+    assert "bytes a row" in text
+    assert "must be there" in text
+    assert "who is there beside bank" in text
+
+
+def test_bytes_a_row_on_the_card_are_what_crosses(saved, federation):
+    folder, card = saved
+    tables, log = rows_of(federation), WireLog()
+    model = load_model(folder)
+    with reach_parts(model.part, parts_of(folder), tables) as carrier:
+        model.ask(tables["bank"], carrier, tables["bank"].keys.tolist(), log=log)
+    rows = tables["bank"].rows
+    for one in card.asked:
+        crossed = [crossing for crossing in log.crossings if (crossing.party, crossing.step) == (one.party, one.step)]
+        said = rows * (one.bytes_up + one.bytes_down) + one.bytes_fixed
+        assert sum(each.up + each.down for each in crossed) == pytest.approx(said, rel=0.03, abs=80)
+
+
+def test_a_method_that_needs_everybody_says_so(federation, tmp_path):
+    card = save_model(train(SplitNN(trainer=Sgd(epochs=1)), federation), tmp_path, ways=())
+    assert {one.needed for one in card.asked if one.step == "give_outputs"} == {True}
+    assert card.bytes > 0
+
+
+def test_expected_scores_are_those_of_validation_rows(saved, trained, federation):
+    _, card = saved
+    expected = {(one.present, one.answer): one.value for one in card.expected}
+    assert len(expected) == 1 + 3 * len(WAYS)
+    assert expected[("shop", "insurer"), "all"] == pytest.approx(trained.score("valid")["auc"])
+    assert expected[(), "abstain"] is None
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.word)
+def test_a_lost_party_is_made_up_for_as_chosen(saved, federation, way):
+    folder, _ = saved
+    tables = rows_of(federation)
+    lost = InProcess(faults=Faults(absent=("shop",)))
+    scores = ask(folder, tables, way, lost)
+    assert set(scores.how) == {way.word}
+    assert set(scores.present) == {("insurer",)}
+    answered = np.isfinite(scores.predictions)
+    assert answered.all() == (way != Abstain())
+    if way != Abstain():
+        right = scores.task.decide(scores.predictions) == federation.labels("test")
+        assert right.mean() > 0.85
+
+
+def test_zeros_are_what_the_method_itself_does_without_a_party(saved, trained, federation):
+    folder, _ = saved
+    lost = InProcess(faults=Faults(absent=("shop",)))
+    scores = ask(folder, rows_of(federation), Zeros(), lost)
+    hub = Party("bank", federation.tables["bank"], 0, dict(trained.hub.memory))
+    with lost.open(trained.others) as carrier:
+        itself = trained.method.predict(hub, Peers(trained.method, hub, carrier, WireLog(), carrier.names), "test")
+    assert np.array_equal(scores.predictions, itself)
+
+
+def test_people_whom_a_party_does_not_know_are_made_up_for_one_by_one(saved, federation):
+    folder, _ = saved
+    tables = rows_of(federation)
+    shop = federation.tables["shop"]
+    half = shop.with_cut("some", shop.cut("test")[::2]).as_new("some")
+    scores = ask(folder, tables | {"shop": half}, Refit())
+    assert scores.how[::2] == ("all",) * len(scores.how[::2])
+    assert set(scores.how[1::2]) == {"refit"}
+    whole = ask(folder, tables)
+    assert np.allclose(scores.predictions[::2], whole.predictions[::2], atol=1e-6)
+
+
+def test_a_hub_without_columns_predicts_from_others_answers_and_cannot_alone(tmp_path):
+    federation = deal(load("breast_cancer"), Equal(parties=2), hub=None, seed=3, test=0.3)
+    card = save_model(train(FedOnce(trainer=QUICK), federation), tmp_path)
+    assert () not in {one.present for one in card.expected}
+    model = load_model(tmp_path)
+    ids = model.store.ids_of("valid")
+    assert set(model.predict_stored(ids).how) == {"all"}
+    assert model.predict_stored(["nobody"]).how == ("unknown to the hub",)
+
+
+def test_refitting_is_better_than_zeros_when_the_telling_party_is_gone(tmp_path):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 1200)
+    twin = y[:, None] + rng.normal(0, 0.5, (1200, 2))
+    frames = {
+        "bank": pandas.DataFrame({"id": range(1200), "a": rng.normal(size=1200), "b": twin[:, 0], "y": y}),
+        "shop": pandas.DataFrame({"id": range(1200), "c": twin[:, 1] + 5, "d": rng.normal(size=1200)}),
+    }
+    from laconic.data.frames import from_frames
+
+    card = save_model(train(FedOnce(trainer=QUICK), from_frames(frames, id="id", label="y")), tmp_path)
+    found = {one.answer: one.value for one in card.expected if one.present == ()}
+    assert found["refit"] >= found["zeros"] - 0.01
+    assert found["refit"] > 0.8
+
+
+def test_the_same_use_twice_draws_other_chance(saved):
+    folder, _ = saved
+    part = load_part(part_folder(folder, "shop"))
+    table = small_federation("binary").tables["shop"]
+    first = part.party(table).seed
+    part.note_use()
+    assert part.party(table).seed != first == part.about.seed
+
+
+def test_forgetting_deletes_refits_and_writes_it_down(saved, federation):
+    folder, _ = saved
+    before = load_part(part_folder(folder, "bank"))
+    record, card = forget(folder, "shop")
+    hub = part_folder(folder, "bank")
+    assert not list(hub.glob("from-shop*"))
+    after = load_part(hub)
+    assert after.memory == {}
+    assert set(after.store.answers) == {"insurer"}
+    assert np.array_equal(after.store.answers["insurer"].block, before.store.answers["insurer"].block)
+    assert not any("shop" in key for key in after.heads)
+    assert record.people == len(before.store.answers["shop"].ids)
+    assert "from-shop.safetensors" in record.before.keys() - record.after.keys()
+    assert record.before["memory.json"] != record.after["memory.json"]
+    assert record.party in (hub / RECORD).read_text()
+    assert {one.party for one in card.asked} == {"insurer"}
+    tables = rows_of(federation)
+    scores = ask(folder, tables)
+    assert set(scores.how) == {"all"}
+    assert (scores.task.decide(scores.predictions) == federation.labels("test")).mean() > 0.85
+
+
+def test_forgetting_twice_keeps_both_records(saved):
+    folder, _ = saved
+    forget(folder, "shop")
+    forget(folder, "insurer")
+    lines = (part_folder(folder, "bank") / RECORD).read_text().splitlines()
+    assert [line[:20] for line in lines] == ['{"party": "shop", "a', '{"party": "insurer",']
+    assert set(load_model(folder).predict_stored(["4"]).how) == {"all"}
+
+
+@pytest.mark.parametrize(("party", "words"), [("bank", "holds the label"), ("nobody", "is no party of this model")])
+def test_who_cannot_be_forgotten_is_told_why_and_nothing_changes(saved, party, words):
+    folder, _ = saved
+    before = load_part(part_folder(folder, "bank")).memory.keys()
+    with pytest.raises(DataError, match=words):
+        forget(folder, party)
+    assert load_part(part_folder(folder, "bank")).memory.keys() == before
+
+
+def test_new_rows_are_asked_for_once_and_only_they(saved, federation):
+    folder, _ = saved
+    tables = rows_of(federation)
+    model = load_model(folder)
+    with reach_parts(model.part, parts_of(folder), tables) as carrier:
+        grown, sent = add_rows(model, tables["bank"], None, carrier)
+        again, nothing = add_rows(grown, tables["bank"], None, carrier)
+    count = tables["bank"].rows
+    assert sent.people == {"shop": count, "insurer": count}
+    assert all(sent.bytes[name] < sent.whole[name] for name in sent.bytes)
+    assert nothing.bytes == {}
+    assert again.store.own.rows == grown.store.own.rows == model.store.own.rows + count
+    ids = tables["bank"].keys.tolist()
+    assert np.allclose(grown.predict_stored(ids).predictions, ask(folder, tables).predictions, atol=1e-6)
+    save_grown(grown)
+    assert load_model(folder).store.own.rows == grown.store.own.rows
+
+
+def test_new_labelled_rows_are_learnt_from(saved, federation):
+    folder, _ = saved
+    tables = rows_of(federation)
+    model = load_model(folder)
+    with reach_parts(model.part, parts_of(folder), tables) as carrier:
+        grown, _ = add_rows(model, tables["bank"], federation.labels("test"), carrier)
+    assert len(grown.store.ids_of("train")) == len(model.store.ids_of("train")) + tables["bank"].rows
+    assert grown.part.about.head == Refit()
+    found = grown.predict_stored(grown.store.ids_of("valid")).predictions
+    assert (grown.task.decide(found) == grown.store.labels_of("valid")).mean() > 0.85
+
+
+def test_a_new_party_sends_only_its_own_and_nobody_else_is_asked(federation, tmp_path):
+    two = {name: table for name, table in federation.tables.items() if name != "insurer"}
+    small = Federation(name="two", tables=two, hub="bank", aligned=True)
+    save_model(train(FedOnce(trainer=QUICK), small), tmp_path)
+    model = load_model(tmp_path)
+    table = federation.tables["insurer"]
+    new = type(table)(table.raw, table.columns, ids=table.ids, party="insurer")
+    grown, sent = add_party(model, "insurer", new, folder=tmp_path)
+    save_grown(grown)
+    assert set(sent.bytes) == {"insurer"}
+    assert grown.part.about.peers == ("shop", "insurer")
+    scores = ask(tmp_path, rows_of(federation))
+    assert set(scores.how) == {"all"}
+    assert (scores.task.decide(scores.predictions) == federation.labels("test")).mean() > 0.85
+
+
+def test_a_method_trained_together_lets_nobody_join(federation, tmp_path):
+    save_model(train(SplitNN(trainer=Sgd(epochs=1)), federation), tmp_path, ways=())
+    with pytest.raises(DataError, match="SplitNN trains all parties together"):
+        add_party(load_model(tmp_path), "late", federation.tables["shop"])
+    record, _ = forget(tmp_path, "shop")
+    assert "trained together" in record.stays
+
+
+def test_a_method_that_keeps_no_answers_says_what_cannot_be_done(federation, tmp_path):
+    card = save_model(train(Rap(), federation), tmp_path)
+    assert not card.kept
+    with pytest.raises(DataError, match="parties must be asked each time"):
+        load_model(tmp_path).predict_stored(["4"])
+    with pytest.raises(DataError, match="nothing to refit from"):
+        forget(tmp_path, "shop")
+
+
+def test_a_peers_part_cannot_predict(saved):
+    folder, _ = saved
+    with pytest.raises(DataError, match="only answers questions; load that of bank"):
+        load_model(part_folder(folder, "shop"))
+
+
+def test_solo_asks_nobody(federation, tmp_path):
+    card = save_model(train(Solo(trainer=Sgd(epochs=5)), federation), tmp_path)
+    assert card.asked == ()
+    assert set(load_model(tmp_path).predict_stored(["4"]).how) == {"all"}
+
+
+def test_new_rows_with_a_missing_column_are_told_which(saved):
+    folder, _ = saved
+    about = load_part(part_folder(folder, "shop")).about
+    frame = pandas.DataFrame({"id": ["1"], about.columns[0].name: [1.0]})
+    with pytest.raises(DataError, match=f"party 'shop': .*{about.columns[1].name}"):
+        read_rows(about, frame)
+
+
+def test_any_learner_can_be_the_head_and_any_net_the_solo_model(saved):
+    folder, _ = saved
+    model = load_model(folder)
+    store = model.store.as_if_absent("shop")
+    ids, y = store.ids_of("valid"), store.labels_of("valid")
+    for way in (Refit(learner=LinearModel()), SoloModel(trainer=Sgd(epochs=10))):
+        found = model.predict_from(store, ids, absent=way).predictions
+        assert (model.task.decide(found) == y).mean() > 0.8
+
+
+@pytest.mark.parametrize("kind", ["multiclass", "regression"])
+def test_every_kind_of_task_can_do_without_a_party(kind, tmp_path):
+    card = save_model(train(FedOnce(trainer=QUICK), small_federation(kind)), tmp_path)
+    values = [one.value for one in card.expected if one.answer in ("zeros", "refit", "solo")]
+    assert len(values) == 9
+    assert all(np.isfinite(values))
+
+
+def test_a_part_with_another_method_than_this_package_s_needs_its_class(saved):
+    folder, _ = saved
+    part = load_part(part_folder(folder, "bank"))
+    import msgspec
+
+    from tests.broken.methods import Sound
+
+    strange = replace(part, about=msgspec.structs.replace(part.about, method={"type": "Sound", "size": 3}))
+    with pytest.raises(DataError, match="give method=Sound"):
+        strange.method()
+    assert strange.method(Sound) == Sound(size=3)
