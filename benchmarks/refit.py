@@ -5,12 +5,14 @@ Usage: python -m benchmarks.refit [--rows 10000] [--numbers 16]
 
 import argparse
 import time
+from collections.abc import Sequence
 
 import numpy as np
 
 from laconic.core.columns import Column, fit_recipe
 from laconic.core.table import Table
 from laconic.core.task import Task
+from laconic.core.values import Array
 from laconic.model.absent import Refit, SoloModel
 from laconic.model.store import Answers, Store
 from laconic.simulation import on_threads
@@ -45,7 +47,7 @@ def _clock(task: Task, store: Store) -> tuple[float, float]:
     return min(one for one, _ in times), min(one for _, one in times)
 
 
-def _nobody(*_: object) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def _nobody(store: Store, ids: Sequence[str], zeros: frozenset[str]) -> Array:
     raise RuntimeError(f"only {SoloModel.__name__} asks the joint model")
 
 

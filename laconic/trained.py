@@ -5,12 +5,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from laconic.align.exact import ExactMatch
+from laconic.core.align import Align
 from laconic.core.log import WireLog
 from laconic.core.method import Method
 from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.result import Result
-from laconic.core.run import Align, run
+from laconic.core.run import run
 from laconic.core.score import headline, metrics
 from laconic.core.script import Step
 from laconic.core.table import Table

@@ -75,7 +75,7 @@ class Remembering:
     Noise at the server changes nothing at the parties, so all settings of it share one training of the students.
     """
 
-    answers: ClassVar[dict[object, bytes]] = {}
+    answers: ClassVar[dict[object, Blob]] = {}
 
     def __init__(self, federation: object) -> None:
         self.federation = federation
@@ -98,7 +98,7 @@ class _Remembered:
     def ledgers(self) -> dict[str, Ledger]:
         return self._carrier.ledgers()
 
-    def carry(self, script: Script, blobs: Mapping[str, bytes], deadline: float | None) -> Iterator[tuple[str, bytes]]:
+    def carry(self, script: Script, blobs: Mapping[str, bytes], deadline: float | None) -> Iterator[tuple[str, Blob]]:
         if not isinstance(script, FedKt) or script.level.at_parties() is not None:
             yield from self._carrier.carry(script, blobs, deadline)
             return

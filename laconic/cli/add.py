@@ -63,7 +63,7 @@ def _add_rows(model: "Model", folder: Path, files: tuple[str, ...]) -> "tuple[Mo
     if about.party not in named:
         raise DataError(f"{about.party} holds the label and the model: add a file with its own new rows")
     tables = read_files({name: part.about for name, part in parts.items()}, named)
-    labels = read_row_labels(about, read_file(named[about.party], about.id))
+    labels = read_row_labels(about, read_file(about.party, named[about.party], about.id))
     with reach_parts(model.part, parts, tables) as carrier:
         return add_rows(model, tables[about.party], labels, carrier)
 
@@ -84,4 +84,4 @@ def _table(party: str, path: Path, id_name: str) -> "Table":
     from laconic.data.files import read_file
     from laconic.data.frames import read_table
 
-    return read_table(party, read_file(path, id_name), id_name)
+    return read_table(party, read_file(party, path, id_name), id_name)

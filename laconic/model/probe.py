@@ -13,7 +13,7 @@ from laconic.core.party import Party
 from laconic.core.peers import Carrier, Peers
 from laconic.core.script import Script, steps_of
 from laconic.core.values import Array
-from laconic.core.wire import Question, decode, decode_question, encode
+from laconic.core.wire import Blob, Question, decode, decode_question, encode
 from laconic.model.asking import FindRows, cut_name
 from laconic.model.card import Asked
 from laconic.model.store import as_kept
@@ -63,7 +63,7 @@ def _finding(trained: Trained) -> list[Asked]:
     for party in trained.others:
         keys = party.data.keys[_shared(party)].tolist()
         none, all_of_them = (len(encode(Question("find_rows", "align", 1, {"ids": ids, "rows": cut_name(ids)})))
-                             for ids in ([], keys))  # fmt: skip
+                             for ids in (keys[:0], keys))  # fmt: skip
         row = (all_of_them - none) / len(keys)
         found.append(
             Asked(
@@ -119,7 +119,7 @@ class _Listening:
     def names(self) -> tuple[str, ...]:
         return self._within.names
 
-    def carry(self, script: Script, blobs: Mapping[str, bytes], deadline: float | None) -> Iterator[tuple[str, bytes]]:
+    def carry(self, script: Script, blobs: Mapping[str, bytes], deadline: float | None) -> Iterator[tuple[str, Blob]]:
         for name, blob in self._within.carry(script, blobs, deadline):
             asked: dict[str, Any] = decode_question(blobs[name]).payload
             fits = asked.keys() == {"rows"} and as_kept(decode(blob), asked["rows"], self._count) is not None

@@ -60,7 +60,7 @@ def read_files(parts: Mapping[str, About], files: Mapping[str, Path]) -> dict[st
         if name not in parts:
             raise DataError(f"{path} would be party {name!r}, but the model's parties are {', '.join(parts)}")
         try:
-            found[name] = read_rows(parts[name], read_file(path, parts[name].id))
+            found[name] = read_rows(parts[name], read_file(name, path, parts[name].id))
         except DataError as problem:
             raise DataError(f"{path}: {problem}") from problem
     return found
