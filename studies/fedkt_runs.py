@@ -15,6 +15,7 @@ from laconic.core.party import Party
 from laconic.core.peers import Carrier, Peers
 from laconic.core.run import run
 from laconic.core.script import Script
+from laconic.core.wire import Blob
 from laconic.learn.classifier import classes_of, fit_models
 from laconic.learn.classifiers import Network
 from laconic.methods.horizontal.fedkt import FedKt, Prox
