@@ -5,9 +5,7 @@ import pytest
 from studies.cards import documents, refresh, unsourced
 
 BY_HAND = {
-    "docs/privacy.md",
     "docs/methods/fedkt.md",
-    "docs/methods/fedonce_l1.md",
 }
 """Documents that still have figures typed by hand. None may be added."""
 
