@@ -49,6 +49,16 @@ def test_weighing_parties_changes_neither_score_nor_bytes(compared):
     assert plain.releases == results[1].releases
 
 
+def test_digests_are_the_same_with_parties_in_processes_of_their_own(compared):
+    from laconic.plan import execute
+    from laconic.runtime.processes import Processes
+
+    results, _ = compared
+    apart = execute(Plan(method=PLANS[1].method, data=DATA, runtime=Processes()))
+    assert [one.digest for one in apart.releases] == [one.digest for one in results[1].releases]
+    assert all(len(one.digest) == 32 for one in apart.releases)
+
+
 def test_what_was_compared_is_read_back_and_not_run_again(compared):
     results, path = compared
     assert read_results(path) == results

@@ -2,12 +2,11 @@
 
 import pytest
 
+from laconic.methods import METHODS
 from studies.cards import documents, refresh, unsourced
 
 BY_HAND = {
-    "docs/privacy.md",
     "docs/methods/fedkt.md",
-    "docs/methods/fedonce_l1.md",
 }
 """Documents that still have figures typed by hand. None may be added."""
 
@@ -25,3 +24,16 @@ def test_the_figures_of_a_page_are_those_of_the_results(page):
 def test_every_figure_of_a_page_says_its_source(page):
     found = list(unsourced((ROOT / page).read_text(encoding="utf-8")))
     assert not found, f"{page} has figures without a source (line, number); see CONTRIBUTING.md"
+
+
+def test_every_method_has_a_card_that_says_what_crosses_what_leaks_and_what_prints_its_figures():
+    cards = [path.read_text(encoding="utf-8") for path in sorted((ROOT / "docs" / "methods").glob("*.md"))]
+    for method in METHODS:
+        name = method.__name__.casefold()
+        mine = [
+            card for card in cards if name in card.partition("\n")[0].casefold() or f"**{name}**" in card.casefold()
+        ]
+        assert mine, f"{method.__name__} has no card in docs/methods"
+    for card in cards:
+        for words in ("what crosses", "what leaks", "python -m studies."):
+            assert words in card.casefold(), f"the card {card.partition(chr(10))[0]!r} lacks {words!r}"
