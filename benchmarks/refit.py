@@ -5,13 +5,15 @@ Usage: python -m benchmarks.refit [--rows 10000] [--numbers 16]
 
 import argparse
 import time
+from collections.abc import Sequence
 
 import numpy as np
 
 from laconic.core.columns import Column, fit_recipe
 from laconic.core.table import Table
 from laconic.core.task import Task
-from laconic.model.absent import Refit, SoloModel
+from laconic.core.values import Array
+from laconic.model.absent import Refit
 from laconic.model.store import Answers, Store
 from laconic.simulation import on_threads
 
@@ -45,8 +47,8 @@ def _clock(task: Task, store: Store) -> tuple[float, float]:
     return min(one for one, _ in times), min(one for _, one in times)
 
 
-def _nobody(*_: object) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    raise RuntimeError(f"only {SoloModel.__name__} asks the joint model")
+def _nobody(store: Store, ids: Sequence[str], zeros: frozenset[str]) -> Array:
+    raise RuntimeError("a refitted head asks nothing of the joint model")
 
 
 def _store(rows: int, numbers: int, task: Task) -> Store:

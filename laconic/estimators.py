@@ -138,8 +138,8 @@ class FederatedClassifier(ClassifierMixin, _Federated):  # type: ignore[misc]
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(f"Classifier can't train when only one class is present: found only {self.classes_[0]!r}")
-        kind = "binary" if len(self.classes_) == 2 else "multiclass"
-        self._fit(raw, columns, codes, Task(kind=kind, classes=tuple(str(one) for one in self.classes_)))
+        names = tuple(str(one) for one in self.classes_)
+        self._fit(raw, columns, codes, Task(kind="binary" if len(names) == 2 else "multiclass", classes=names))
         return self
 
     def predict(self, X: Any) -> Array:  # noqa: N803

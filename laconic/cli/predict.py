@@ -10,7 +10,7 @@ from laconic.cli.options import ManyFiles
 
 if TYPE_CHECKING:
     from laconic.model.absent import AnyAbsent
-    from laconic.model.model import Scores
+    from laconic.model.scores import Scores
 
 WAYS = ("zeros", "refit", "solo", "abstain")
 

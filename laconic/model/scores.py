@@ -70,7 +70,7 @@ class Scores:
     @property
     def answered(self) -> Array:
         """Whether there is an answer, row by row."""
-        return np.isfinite(self.predictions.reshape(len(self.ids), -1)).all(axis=1)
+        return np.asarray(np.isfinite(self.predictions.reshape(len(self.ids), -1)).all(axis=1))
 
     @property
     def decisions(self) -> list[str | float | None]:
