@@ -13,7 +13,7 @@ from laconic.core.columns import Column, fit_recipe
 from laconic.core.table import Table
 from laconic.core.task import Task
 from laconic.core.values import Array
-from laconic.model.absent import Refit, SoloModel
+from laconic.model.absent import Refit
 from laconic.model.store import Answers, Store
 from laconic.simulation import on_threads
 
@@ -48,7 +48,7 @@ def _clock(task: Task, store: Store) -> tuple[float, float]:
 
 
 def _nobody(store: Store, ids: Sequence[str], zeros: frozenset[str]) -> Array:  # noqa: ARG001 (a Joint)
-    raise RuntimeError(f"only {SoloModel.__name__} asks the joint model")
+    raise RuntimeError("a refitted head asks nothing of the joint model")
 
 
 def _store(rows: int, numbers: int, task: Task) -> Store:

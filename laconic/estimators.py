@@ -3,7 +3,7 @@
 For trying methods out with scikit-learn's own tools (clone, cross-validation, grid search, pipelines), on one machine.
 """
 
-from typing import TYPE_CHECKING, Any, Literal, Self, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import msgspec
 import numpy as np
@@ -138,8 +138,8 @@ class FederatedClassifier(ClassifierMixin, _Federated):  # type: ignore[misc]
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(f"Classifier can't train when only one class is present: found only {self.classes_[0]!r}")
-        kind: Literal["binary", "multiclass"] = "binary" if len(self.classes_) == 2 else "multiclass"
-        self._fit(raw, columns, codes, Task(kind=kind, classes=tuple(str(one) for one in self.classes_)))
+        names = tuple(str(one) for one in self.classes_)
+        self._fit(raw, columns, codes, Task(kind="binary" if len(names) == 2 else "multiclass", classes=names))
         return self
 
     def predict(self, X: Any) -> Array:  # noqa: N803

@@ -24,6 +24,7 @@ HEAD = "model.json"
 USES = "uses.json"
 """How often the part was used; not among the digests, as it changes with every use."""
 
+_PART, _OLD = ".part", ".old"
 _KIND = "part of a Laconic model"
 
 
@@ -50,7 +51,8 @@ def write_folder(
 
     if path.exists() and not (path / HEAD).is_file() and any(path.iterdir()):
         raise DataError(f"{path} is there already and holds no model; name another folder or empty it")
-    part, old = path.with_name(path.name + ".part"), path.with_name(path.name + ".old")
+    bring_back(path)
+    part, old = path.with_name(path.name + _PART), path.with_name(path.name + _OLD)
     for leftover in (part, old):
         shutil.rmtree(leftover, ignore_errors=True)
     part.mkdir(parents=True)
@@ -77,6 +79,22 @@ def write_folder(
         shutil.rmtree(part, ignore_errors=True)
         raise
     shutil.rmtree(old, ignore_errors=True)
+
+
+def bring_back(path: Path) -> None:
+    """Put the folder back that was moved aside by a writing that was broken off before the new one took its place."""
+    old = path.with_name(path.name + _OLD)
+    if not path.exists() and (old / HEAD).is_file():
+        old.rename(path)
+
+
+def model_folders(path: Path) -> list[Path]:
+    """The parts of a model within a folder."""
+    if not path.is_dir():
+        return []
+    for aside in path.glob(f"*{_OLD}"):
+        bring_back(aside.with_name(aside.name.removesuffix(_OLD)))
+    return [one for one in sorted(path.iterdir()) if (one / HEAD).is_file() and one.suffix not in (_OLD, _PART)]
 
 
 def read_folder(path: Path) -> dict[str, Any]:
@@ -142,6 +160,7 @@ def _digests(folder: Path) -> dict[str, str]:
 
 
 def _head(path: Path) -> dict[str, Any]:
+    bring_back(path)
     file = path / HEAD
     if not file.is_file():
         raise DataError(f"{path} holds no model, for it has no {HEAD}; save one with: laconic run ... --model {path}")

@@ -16,6 +16,7 @@ from laconic.core.task import Task
 from laconic.core.values import Array, Weights
 from laconic.model.absent import Abstain, AnyAbsent, Zeros
 from laconic.model.asking import collect, cut_name, find
+from laconic.model.folder import HEAD, model_folders
 from laconic.model.part import Part, load_part
 from laconic.model.scores import Scores
 from laconic.model.store import FromStore, Store
@@ -211,11 +212,9 @@ def load_model(path: Path | str, *, method: type[Method] | None = None) -> Model
 
 def hub_folder(path: Path) -> Path:
     """The hub's folder of a model: the path itself, or the one within it."""
-    from laconic.model.folder import HEAD
-
     if (path / HEAD).is_file() or not path.is_dir():
         return path
-    parts = [one for one in sorted(path.iterdir()) if (one / HEAD).is_file()]
+    parts = model_folders(path)
     hubs = [one for one in parts if (one / "heads.json").is_file()]
     if len(hubs) == 1:
         return hubs[0]

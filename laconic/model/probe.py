@@ -62,8 +62,7 @@ def _finding(trained: Trained) -> list[Asked]:
     found = []
     for party in trained.others:
         keys = party.data.keys[_shared(party)].tolist()
-        none, all_of_them = (len(encode(Question("find_rows", "align", 1, {"ids": ids, "rows": cut_name(ids)})))
-                             for ids in (keys[:0], keys))  # fmt: skip
+        none, all_of_them = _asking_bytes([]), _asking_bytes(keys)
         row = (all_of_them - none) / len(keys)
         found.append(
             Asked(
@@ -78,6 +77,10 @@ def _finding(trained: Trained) -> list[Asked]:
             )
         )
     return found
+
+
+def _asking_bytes(ids: list[str]) -> int:
+    return len(encode(Question("find_rows", "align", 1, {"ids": ids, "rows": cut_name(ids)})))
 
 
 def _predict(trained: Trained, cut: str, count: int, absent: str | None = None) -> tuple[list[Crossing], bool, bool]:

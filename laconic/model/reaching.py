@@ -7,7 +7,7 @@ from pathlib import Path
 from laconic.core.errors import DataError
 from laconic.core.peers import Carrier
 from laconic.core.table import Table
-from laconic.model.folder import HEAD, folder_name
+from laconic.model.folder import HEAD, folder_name, model_folders
 from laconic.model.part import Part, load_part
 from laconic.runtime.inprocess import InProcess
 from laconic.simulation import Runtime
@@ -15,10 +15,7 @@ from laconic.simulation import Runtime
 
 def parts_of(folder: Path) -> dict[str, Part]:
     """Every party's part in a folder that holds several; the part itself if it is one party's own."""
-    if (folder / HEAD).is_file():
-        folders = [folder]
-    else:
-        folders = [one for one in sorted(folder.iterdir()) if (one / HEAD).is_file()] if folder.is_dir() else []
+    folders = [folder] if (folder / HEAD).is_file() else model_folders(folder)
     if not folders:
         raise DataError(f"{folder} holds no model; save one with: laconic run ... --model {folder}")
     return {part.about.party: part for part in (load_part(one) for one in folders)}

@@ -5,7 +5,7 @@ from time import perf_counter
 from typing import Any
 
 import msgspec
-from anyio import CapacityLimiter, to_thread
+from anyio import CapacityLimiter, move_on_after, to_thread
 from starlette.applications import Starlette
 from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
@@ -25,6 +25,7 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 _THREADS = 4
+_PATIENCE = 10.0
 _CLIENT = "laconic.client"
 
 
@@ -125,13 +126,18 @@ def as_answers(scores: Scores) -> list[Answer]:
 
 
 async def read_body(request: HttpRequest, most: int) -> bytes | None:
-    """The body of a request, or None if it is larger than allowed; no more than that is ever held."""
+    """The body of a request, or None if it is larger than allowed; no more than that is ever held.
+
+    One that does not come within ten seconds counts as empty.
+    """
     body = bytearray()
-    async for block in request.stream():
-        body += block
-        if len(body) > most:
-            return None
-    return bytes(body)
+    with move_on_after(_PATIENCE):
+        async for block in request.stream():
+            body += block
+            if len(body) > most:
+                return None
+        return bytes(body)
+    return b""
 
 
 def _json(value: object) -> Response:

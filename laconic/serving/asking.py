@@ -3,7 +3,8 @@
 import ssl
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from time import monotonic
 from urllib.parse import urlsplit
 
 from laconic.core.errors import PlanError, StepError
@@ -65,10 +66,11 @@ class Addresses:
             else HTTPConnection(host, port or 80, timeout=wait)
         )
         headers = {"Authorization": f"Bearer {self._token}", "Content-Type": "application/octet-stream"}
+        ends = monotonic() + wait
         try:
             line.request("POST", PATH, blob, headers)
             reply = line.getresponse()
-            body = reply.read(_LARGEST)
+            body = _read(reply, ends)
         except ssl.SSLCertVerificationError as problem:
             raise StepError(f"the certificate of {name} is not trusted: {problem}; give its authority") from problem
         except (OSError, HTTPException):
@@ -79,3 +81,13 @@ class Addresses:
             words = body[:200].decode(errors="replace")
             raise StepError(f"{name} refused the question ({reply.status}): {words}; check its token and its plan")
         return body if reply.status == 200 else None
+
+
+def _read(reply: HTTPResponse, ends: float) -> bytes:
+    """All of an answer, if it comes in time: each block may come within the deadline and all of them long after."""
+    body = bytearray()
+    while block := reply.read1(1 << 20):
+        body += block
+        if monotonic() > ends or len(body) > _LARGEST:
+            raise TimeoutError("the answer takes too long or is too large")
+    return bytes(body)

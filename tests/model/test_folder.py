@@ -111,6 +111,17 @@ def test_every_party_name_makes_a_folder_name_of_its_own(name, tmp_path):
     assert path.resolve().parent == tmp_path.resolve()
 
 
+def test_what_a_broken_off_writing_moved_aside_is_brought_back(tmp_path):
+    write_folder(tmp_path / "bank", {"memory": 1}, {})
+    (tmp_path / "bank").rename(tmp_path / "bank.old")
+    (tmp_path / "bank.part").mkdir()
+    assert read_folder(tmp_path / "bank")["memory"] == 1
+    (tmp_path / "bank").rename(tmp_path / "bank.old")
+    write_folder(tmp_path / "bank", {"memory": 2}, {})
+    assert read_folder(tmp_path / "bank")["memory"] == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["bank"]
+
+
 def test_uses_are_counted_and_survive_saving_again(tmp_path):
     write_folder(tmp_path / "bank", {"memory": 1}, {})
     count_use(tmp_path / "bank")
