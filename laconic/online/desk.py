@@ -20,11 +20,11 @@ from laconic.plan.allowances import Gatekeeper, read_allowances
 from laconic.plan.spending import Spending
 from laconic.runtime import frames
 from laconic.runtime.memory import PartyFolder
-from laconic.simulation import on_threads
 
 _WAIT = 15.0
 """Seconds to work on a question before saying that it takes longer."""
 
+_VERSION = version("laconic")
 _QUESTION = re.compile(r"[0-9a-f]{32}")
 _LONGEST = 2**31
 """The most bytes of a question: what one blob may have."""
@@ -56,7 +56,7 @@ class Desk:
         self._runs: dict[str, _Open] = {}
         self._lock = Lock()
         # One at a time: a party's memory is one thing.
-        self._worker = ThreadPoolExecutor(1, thread_name_prefix="answering")
+        self._worker = ThreadPoolExecutor(1, thread_name_prefix="answering", initializer=_use_one_processor)
 
     def hear(self, blob: bytes) -> bytes:
         """Answer one frame; whatever goes wrong is said in the answer."""
@@ -82,7 +82,7 @@ class Desk:
         return frames.Entries(list(msgspec.to_builtins(ledger.entries)))
 
     def _greet(self, greeting: frames.Greet) -> frames.Said:
-        own, plans = version("laconic"), self.site.plans()
+        own, plans = _VERSION, self.site.plans()
         if greeting.version != own:
             raise Refused(
                 f"{self.site.name} has laconic {own}, the hub {greeting.version}; install the same version everywhere"
@@ -146,12 +146,13 @@ class Desk:
         return frames.Answer(size, digest, opened.kept.part(question, 0, frames.PART))
 
     def _work(self, opened: _Open, ask: frames.Ask) -> tuple[int, bytes]:
-        with on_threads(1):
-            path = opened.folder / f"asked.{ask.question}"
-            blob = path.read_bytes() if ask.blob is None else ask.blob
-            opened.kept.answer(self._script(opened, ask), blob, opened.gate, expected=ask.question)
-            path.unlink(missing_ok=True)
-            return opened.kept.measure(ask.question)
+        path = opened.folder / f"asked.{ask.question}"
+        if ask.blob is None and not path.exists():
+            raise WireError(f"the parts of the question {ask.question} have not come; send them first")
+        blob = path.read_bytes() if ask.blob is None else ask.blob
+        opened.kept.answer(self._script(opened, ask), blob, opened.gate, expected=ask.question)
+        path.unlink(missing_ok=True)
+        return opened.kept.measure(ask.question)
 
     def _script(self, opened: _Open, ask: frames.Ask) -> Script:
         if ask.script == "method":
@@ -179,6 +180,15 @@ class Desk:
         if more.at < 0:
             raise WireError(f"there is no byte {more.at} of an answer")
         return frames.Have(more.at, opened.kept.part(_checked(more.question), more.at, frames.PART))
+
+
+def _use_one_processor() -> None:
+    """As on every runtime: small nets are fastest so, and sums come out the same to the bit."""
+    import torch
+    from threadpoolctl import threadpool_limits
+
+    torch.set_num_threads(1)
+    threadpool_limits(1)
 
 
 def _shared(cuts: dict[str, Array]) -> int | None:
