@@ -6,7 +6,8 @@ import pytest
 from laconic.core.errors import PartyAbsent, PlanError, Waiting
 from laconic.mail.hosting import host
 from laconic.mail.sending import answer_envelope, seal_plan
-from laconic.plan import execute, read_plan
+from laconic.plan import execute, federation_of, read_plan
+from tests.mail.conftest import World
 
 FEDONCE = """\
 [method]
@@ -164,3 +165,13 @@ def test_horizontal_methods_do_not_go_by_mail(world):
     world.plan('[method]\ntype = "FedAvg"\n')
     with pytest.raises(PlanError, match="horizontal"):
         world.place("shop")
+
+
+def test_a_public_data_set_is_dealt_by_the_plan_for_trials(world):
+    text = f'seed = 3\n{FEDONCE}\n[data]\nname = "breast_cancer"\nparties = 2\n'
+    names = federation_of(read_plan(text).data, 3).names
+    trial = World(world.root / "trial", parties=names)
+    for name in names:
+        (trial.home(name) / "plan.toml").write_text(text)
+    seal_plan(trial.place(names[1]), trial.inbox / "shop.envelope")
+    same(host(trial.place(names[0]), trial.inbox), execute(read_plan(text)))
