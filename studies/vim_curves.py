@@ -45,7 +45,7 @@ def clean_jobs(quick: bool) -> Iterator[Job]:
 
 def patch_jobs(quick: bool) -> Iterator[Job]:
     """CIFAR-10 in nine patches; five local steps in place of the paper's 30, for convolutions on two cores."""
-    rows, epochs = (128, 1) if quick else (3_000, 2)
+    rows, epochs = (128, 1) if quick else (2_048, 2)
     for name, method in _fewer(patch_methods(epochs), quick).items():
         yield _job("clean", "cifar10", rows, method, name, partial(patches, rows))
 

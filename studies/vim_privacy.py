@@ -28,6 +28,7 @@ from laconic.privacy.dppca import DpPca
 from laconic.privacy.gaussian import mu_of
 from laconic.privacy.outputs import AsPublished, BatchClip, PureNoise, RowsOnce
 from laconic.privacy.price import ledgers_of, price
+from laconic.privacy.projection import PublicProjection
 from laconic.privacy.steps import PrivateSteps
 from laconic.simulation import simulate
 from studies.harness import Job, Record
@@ -76,12 +77,13 @@ def _cases(quick: bool) -> dict[str, Case]:
         replace(admm, privacy=PureNoise(scale=0.1, rows="all")),
         "noise of sd 0.1, test rows too, VimAdmm",
     )
+    projection = PublicProjection(dim=16)
     for epsilon in (8.0,) if quick else (1.0, 2.0, 4.0, 8.0):
-        found[f"rows once, epsilon {epsilon:g}, test rows open"] = _frozen(quick, epsilon, "training")
+        found[f"rows once, random directions, epsilon {epsilon:g}"] = _frozen(quick, epsilon, "training", projection)
     if not quick:
-        found["rows once, epsilon 8, test rows too"] = _frozen(quick, 8.0, "all")
-        pca = DpPca(dim=16, sigma=4.0, seeded=True)
-        found["rows once, epsilon 8, and DP-PCA, test rows open"] = _frozen(quick, 8.0, "training", pca)
+        found["rows once, random directions, epsilon 8, test rows too"] = _frozen(quick, 8.0, "all", projection)
+        found["rows once, DP-PCA, epsilon 8"] = _frozen(quick, 8.0, "training", DpPca(dim=16, sigma=4.0, seeded=True))
+        found["rows once, random net, epsilon 1"] = _frozen(quick, 1.0, "training")
     steps = PrivateSteps(clip=0.1, sigma=4.0, gradient_sigma=2.0, gradient_clip=0.1, rate=0.25, seeded=True)
     sgd = VimSgd(epochs=1 if quick else 2, batch=BATCH, net=NET, lr=0.3)
     found["private steps"] = Case(
@@ -130,7 +132,7 @@ def _as_published(method: Summing) -> Case:
     return Case(method, replace(method, privacy=PureNoise(scale=scale)), alone)
 
 
-def _frozen(quick: bool, epsilon: float, rows: str, encoder: DpPca | None = None) -> Case:
+def _frozen(quick: bool, epsilon: float, rows: str, encoder: DpPca | PublicProjection | None = None) -> Case:
     """Each row noised once; labels stay at the hub, so the null keeps the noise and shrinks rows to nothing."""
     sigma = 2.0 / mu_of(epsilon, DELTA)
     # The clip is a matter of scale only, as every row is longer; this one makes the noise one that heads learn under.

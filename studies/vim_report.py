@@ -29,12 +29,9 @@ def _draw_noisy(curves: dict[str, Record], out: Path) -> None:
 
 def _draw_private(records: list[Record], out: Path) -> None:
     """Where each row is noised once, what epsilon buys; next to it, what its noise alone scores."""
-    once = [one for one in records if one["key"]["case"].startswith("rows once") and one["epsilon"]]
-    open_rows = sorted(
-        (one["epsilon"], one["accuracy"])
-        for one in once
-        if one["key"]["case"].endswith("test rows open") and "DP-PCA" not in one["key"]["case"]
-    )
+    once = [one for one in records if one["key"]["case"].startswith("rows once, random directions") and one["epsilon"]]
+    once = [one for one in once if not one["key"]["case"].endswith("too")]
+    open_rows = sorted((one["epsilon"], one["accuracy"]) for one in once)
     alone = {one["key"]["case"]: one["accuracy"] for one in records if one["key"]["null"] == "yes"}
     if once and once[0]["alone"] in alone:
         nothing = [(epsilon, alone[once[0]["alone"]]) for epsilon, _ in open_rows]
