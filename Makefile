@@ -38,6 +38,10 @@ clean:
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e . -c $(CONSTRAINTS)
 	touch $@
 
+# For tests of VerticalXgboost over sockets: set LACONIC_XGBOOST to this folder.
+.venv/xgboost: .venv/installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target $@ xgboost==3.2.0
+
 .venv/installed-dev: .venv/installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]' -c $(CONSTRAINTS)
 	touch $@
