@@ -25,7 +25,7 @@ _LEAST_ROWS = 10
 class Joint(Protocol):
     """The model of all parties, as the hub has it."""
 
-    def __call__(self, store: Store, ids: Sequence[str], zeros: frozenset[str]) -> Array:
+    def __call__(self, store: Store, ids: Sequence[str], zeros: frozenset[str], /) -> Array:
         """Its predictions for these people, with zeros for these parties' answers."""
         ...
 

@@ -1,3 +1,4 @@
+import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -45,10 +46,17 @@ def trained(federation):
     return train(FedOnce(trainer=QUICK), federation)
 
 
+@pytest.fixture(scope="module")
+def original(trained, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("original")
+    return folder, save_model(trained, folder)
+
+
 @pytest.fixture
-def saved(trained, tmp_path):
-    card = save_model(trained, tmp_path)
-    return tmp_path, card
+def saved(original, tmp_path):
+    """A copy of the model that a test may change, and its card."""
+    shutil.copytree(original[0], tmp_path, dirs_exist_ok=True)
+    return tmp_path, original[1]
 
 
 def rows_of(federation, cut="test"):
