@@ -78,7 +78,7 @@ def _is_allowed(blob: bytes) -> bool:
     asked = frames.read_asked(blob)
     if not isinstance(asked, frames.Ask) or asked.blob is None:
         return False
-    return msgspec.msgpack.decode(asked.blob)[0] == ALLOWED
+    return bool(msgspec.msgpack.decode(asked.blob)[0] == ALLOWED)
 
 
 def draw(rng: np.random.Generator, number: int) -> bytes:
