@@ -7,12 +7,14 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from threading import Lock
+from typing import Protocol
 
 import msgspec
 
-from laconic.core.align import fingerprint
+from laconic.core.align import Align, fingerprint
 from laconic.core.errors import LaconicError, Refused, WireError
 from laconic.core.script import Script
+from laconic.core.table import Table
 from laconic.core.values import Array
 from laconic.online.seat import Seating, seat, sit_down
 from laconic.online.site import Site
@@ -20,21 +22,41 @@ from laconic.plan.allowances import Gatekeeper, read_allowances
 from laconic.plan.spending import Spending
 from laconic.runtime import frames
 from laconic.runtime.memory import PartyFolder
-from laconic.simulation import on_threads
 
 _WAIT = 15.0
 """Seconds to work on a question before saying that it takes longer."""
 
+_VERSION = version("laconic")
 _QUESTION = re.compile(r"[0-9a-f]{32}")
 _LONGEST = 2**31
 """The most bytes of a question: what one blob may have."""
 
 
-@dataclass
-class _Open:
-    """A run that the hub has greeted for."""
+class Scripts(Protocol):
+    """Which scripts a party may be asked in a run."""
 
-    seating: Seating
+    @property
+    def align(self) -> Align | None:
+        """How rows are matched; None if they correspond already."""
+        ...
+
+    def method(self, shared: int | None, table: Table) -> Script:
+        """The method, for so many shared rows."""
+        ...
+
+
+@dataclass
+class OpenRun:
+    """A run that the hub has greeted for.
+
+    Attributes:
+        seating: what the plan settles. name: whom the party plays in it.
+        folder: where the run is kept, and `kept` the party's memory in it.
+        gate: the party's rules.
+        answers: what is being worked on, by question.
+    """
+
+    seating: Scripts
     name: str
     folder: Path
     kept: PartyFolder
@@ -48,15 +70,18 @@ class Desk:
     Args:
         site: the party's folder.
         wait: seconds to work on a question before saying that it takes longer.
+
+    Attributes:
+        runs: those that the hub has greeted for, by name.
     """
 
     def __init__(self, site: Site, wait: float = _WAIT) -> None:
         self.site = site
         self._wait = wait
-        self._runs: dict[str, _Open] = {}
+        self.runs: dict[str, OpenRun] = {}
         self._lock = Lock()
         # One at a time: a party's memory is one thing.
-        self._worker = ThreadPoolExecutor(1, thread_name_prefix="answering")
+        self._worker = ThreadPoolExecutor(1, thread_name_prefix="answering", initializer=_use_one_processor)
 
     def hear(self, blob: bytes) -> bytes:
         """Answer one frame; whatever goes wrong is said in the answer."""
@@ -82,7 +107,7 @@ class Desk:
         return frames.Entries(list(msgspec.to_builtins(ledger.entries)))
 
     def _greet(self, greeting: frames.Greet) -> frames.Said:
-        own, plans = version("laconic"), self.site.plans()
+        own, plans = _VERSION, self.site.plans()
         if greeting.version != own:
             raise Refused(
                 f"{self.site.name} has laconic {own}, the hub {greeting.version}; install the same version everywhere"
@@ -105,8 +130,8 @@ class Desk:
         aligned = fingerprint(party.data) if "train" in party.data.cuts and plan.method.kind == "vertical" else ""
         return frames.Welcome(party.name, greeting.plan, own, aligned)
 
-    def _begin(self, run: str, seating: Seating) -> _Open:
-        if run not in self._runs:
+    def _begin(self, run: str, seating: Seating) -> OpenRun:
+        if run not in self.runs:
             name = next(name for name, site in seating.sites.items() if site == self.site.name)
             folder = self.site.run(run)
             folder.mkdir(parents=True, exist_ok=True)
@@ -117,19 +142,19 @@ class Desk:
             allowed = read_allowances(file.allow, file.path)
             guests = tuple(one for one in seating.names if one != seating.holder)
             gate = Gatekeeper(allowed, Spending(self.site.spent), run, seating.holder, guests)
-            self._runs[run] = _Open(seating, name, folder, kept, gate)
-        opened = self._runs[run]
+            self.runs[run] = OpenRun(seating, name, folder, kept, gate)
+        opened = self.runs[run]
         party = opened.kept.load()
         if "train" in party.data.cuts:
             opened.gate.begin(seating.method(_shared(party.data.cuts), party.data), party)
         return opened
 
-    def _open(self, run: str) -> _Open:
-        if run not in self._runs:
+    def _open(self, run: str) -> OpenRun:
+        if run not in self.runs:
             raise Refused(f"{self.site.name} knows no run {run!r}; the hub must greet first")
-        return self._runs[run]
+        return self.runs[run]
 
-    def _ask(self, opened: _Open, ask: frames.Ask) -> frames.Said:
+    def _ask(self, opened: OpenRun, ask: frames.Ask) -> frames.Said:
         question = _checked(ask.question)
         with self._lock:
             work = opened.answers.get(question)
@@ -145,22 +170,23 @@ class Desk:
             raise
         return frames.Answer(size, digest, opened.kept.part(question, 0, frames.PART))
 
-    def _work(self, opened: _Open, ask: frames.Ask) -> tuple[int, bytes]:
-        with on_threads(1):
-            path = opened.folder / f"asked.{ask.question}"
-            blob = path.read_bytes() if ask.blob is None else ask.blob
-            opened.kept.answer(self._script(opened, ask), blob, opened.gate, expected=ask.question)
-            path.unlink(missing_ok=True)
-            return opened.kept.measure(ask.question)
+    def _work(self, opened: OpenRun, ask: frames.Ask) -> tuple[int, bytes]:
+        path = opened.folder / f"asked.{ask.question}"
+        if ask.blob is None and not path.exists():
+            raise WireError(f"the parts of the question {ask.question} have not come; send them first")
+        blob = path.read_bytes() if ask.blob is None else ask.blob
+        opened.kept.answer(self._script(opened, ask), blob, opened.gate, expected=ask.question)
+        path.unlink(missing_ok=True)
+        return opened.kept.measure(ask.question)
 
-    def _script(self, opened: _Open, ask: frames.Ask) -> Script:
+    def _script(self, opened: OpenRun, ask: frames.Ask) -> Script:
         if ask.script == "method":
             return opened.seating.method(ask.shared, opened.kept.load().data)
         if ask.script != "align" or opened.seating.align is None:
             raise Refused(f"{self.site.name} is asked for a script {ask.script!r} that its plan does not have")
         return opened.seating.align
 
-    def _take(self, opened: _Open, part: frames.Part) -> frames.Said:
+    def _take(self, opened: OpenRun, part: frames.Part) -> frames.Said:
         """Put a part of a question where the others are, if it is the next one; say how much is there."""
         path = opened.folder / f"asked.{_checked(part.question)}"
         if not 0 < part.size <= _LONGEST:
@@ -175,10 +201,19 @@ class Desk:
                     there += stream.write(part.data)
         return frames.Have(there)
 
-    def _more(self, opened: _Open, more: frames.More) -> frames.Said:
+    def _more(self, opened: OpenRun, more: frames.More) -> frames.Said:
         if more.at < 0:
             raise WireError(f"there is no byte {more.at} of an answer")
         return frames.Have(more.at, opened.kept.part(_checked(more.question), more.at, frames.PART))
+
+
+def _use_one_processor() -> None:
+    """As on every runtime: small nets are fastest so, and sums come out the same to the bit."""
+    import torch
+    from threadpoolctl import threadpool_limits
+
+    torch.set_num_threads(1)
+    threadpool_limits(1)
 
 
 def _shared(cuts: dict[str, Array]) -> int | None:

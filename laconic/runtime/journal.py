@@ -10,6 +10,7 @@ with exactly the questions that are still open. `question_id` names a question t
 """
 
 import os
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,7 +33,11 @@ _SECRET = ("", 0, "")
 
 
 class Note(msgspec.Struct, frozen=True, array_like=True):
-    """What a record is about: the hub's secret, the reply to a question, or that the hub went on without one."""
+    """What a record is about: the hub's secret, the reply to a question, or that the hub went on without one.
+
+    Attributes:
+        at: when it was written, in seconds since 1970.
+    """
 
     kind: Literal["secret", "reply", "absent"]
     party: str
@@ -41,6 +46,7 @@ class Note(msgspec.Struct, frozen=True, array_like=True):
     step: str
     gives: str | None
     question: str
+    at: float = 0.0
 
 
 class Journalled(Settings, frozen=True):
@@ -113,7 +119,12 @@ class Journal:
 
     def write(self, note: Note, reply: Blob = b"") -> None:
         """Put what a note says on the disk; returns when it is there."""
+        note = msgspec.structs.replace(note, at=time.time())
         self._remember(note, self._records.append(msgspec.msgpack.encode(note), reply))
+
+    def notes(self) -> tuple[Note, ...]:
+        """Everything that is written, in order."""
+        return tuple(note for note, _ in self._notes.values())
 
     def given(self, party: str) -> Ledger:
         """What a party gave away as far as the hub saw it: for one that cannot be asked for its own ledger."""

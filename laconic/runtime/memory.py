@@ -132,9 +132,10 @@ class PartyFolder:
                 )
             if self._durable and question in state.replies:
                 return self._again(state, question)
-            if self._durable and heading.round <= state.answered.get(heading.phase, 0):
+            last = state.answered.get(heading.phase, 0)
+            if self._durable and heading.round <= last:
                 raise StepError(
-                    f"{party.name} has answered round {state.answered[heading.phase]} of {heading.phase} in this run, "
+                    f"{party.name} has answered round {last} of {heading.phase} in this run, "
                     f"and is asked `{heading.step}` of round {heading.round} now; the hub's journal is older than the "
                     "run: put back the newer one, or start a new run"
                 )

@@ -1,0 +1,151 @@
+"""One long answer and one long question over a line, in parts: how much memory each side needs beside what it had.
+
+    python -m benchmarks.large_message [--megabytes 500]
+
+The party is a process of its own behind a socket, with the desk that every engine ends in; the hub keeps its journal on
+disk. Memory is the peak of each process, less what it held before the message; a party holds the array it sends, a hub
+the array it receives.
+"""
+
+import argparse
+import os
+import resource
+import socket
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+from laconic.core.columns import Column
+from laconic.core.log import WireLog
+from laconic.core.party import Party
+from laconic.core.peers import Peers
+from laconic.core.script import Script, step
+from laconic.core.table import Table
+from laconic.core.values import Array
+from laconic.online.desk import Desk, OpenRun
+from laconic.online.site import Site
+from laconic.plan.allowances import Allowances, Gatekeeper
+from laconic.plan.spending import Spending
+from laconic.runtime.journal import Journal
+from laconic.runtime.line import Lines
+from laconic.runtime.memory import PartyFolder
+from laconic.runtime.serve import read_frame, write_frame
+
+
+class Bulk(Script, frozen=True):
+    """Much data, either way."""
+
+    @step(takes=None, gives="many numbers")
+    def send(self, party: Party, megabytes: int) -> Array:
+        """So many numbers."""
+        return np.ones(megabytes * 250_000, dtype=np.float32)
+
+    @step(takes="many numbers", gives="their sum")
+    def take(self, party: Party, numbers: Array) -> float:
+        """Their sum."""
+        return float(numbers.sum(dtype=np.float64))
+
+
+class OneScript:
+    """A seating that knows one script, for trials without a plan."""
+
+    def __init__(self, script: Script) -> None:
+        self.script = script
+        self.align = None
+
+    def method(self, shared: int | None, table: Table) -> Script:
+        """The script."""
+        return self.script
+
+
+def make_desk(folder: Path, script: Script) -> Desk:
+    """A desk with one run open, `run`, for one script."""
+    table = Table(np.arange(4.0)[:, None], (Column(name="a", kind="numeric"),), party="shop")
+    kept = PartyFolder(folder / "memory")
+    kept.begin(Party("shop", table, 0))
+    allowed = Allowances(methods=(type(script).__name__,))
+    gate = Gatekeeper(allowed, Spending(folder / "spent"), "run", "bank", ("shop",))
+    desk = Desk(Site(folder))
+    desk.runs["run"] = OpenRun(OneScript(script), "shop", folder, kept, gate)
+    return desk
+
+
+def peak() -> int:
+    """The most memory this process has held, in bytes."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def held() -> int:
+    """The memory this process holds now, in bytes."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+
+
+def _serve(path: Path, folder: Path) -> None:
+    desk = make_desk(folder, Bulk())
+    before = held()
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(path))
+        server.listen()
+        while True:
+            with server.accept()[0] as line, line.makefile("rb") as heard, line.makefile("wb") as said:
+                blob = read_frame(heard)
+                if blob == b"peak":
+                    write_frame(said, (peak() - before).to_bytes(8, "little"))
+                elif blob is not None:
+                    write_frame(said, desk.hear(blob))
+
+
+def _call(path: Path, frame: bytes) -> bytes:
+    with socket.socket(socket.AF_UNIX) as line:
+        line.connect(str(path))
+        with line.makefile("rb") as heard, line.makefile("wb") as said:
+            write_frame(said, frame)
+            return read_frame(heard) or b""
+
+
+def main() -> None:
+    """Send, and say what it took."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--megabytes", type=int, default=500)
+    size = parser.parse_args().megabytes
+    for step_name in ("send", "take"):
+        child = os.fork()
+        if child == 0:
+            _measure(step_name, size)
+            os._exit(0)
+        os.waitpid(child, 0)
+
+
+def _measure(step_name: str, size: int) -> None:
+    """One way, in fresh processes, so that one way's peak does not hide the other's."""
+    with tempfile.TemporaryDirectory() as text:
+        folder = Path(text)
+        (folder / "party").mkdir()
+        child = os.fork()
+        if child == 0:
+            _serve(folder / "line", folder / "party")
+        while not (folder / "line").exists():
+            time.sleep(0.05)
+        lines = Lines(lambda *said: _call(folder / "line", said[1]), ("shop",), "run", folder / "spool")
+        hub = Party("bank", Table.without_rows("bank"), 0)
+        payload = {"megabytes": size} if step_name == "send" else {"numbers": np.ones(size * 250_000, np.float32)}
+        before, started = held(), time.monotonic()
+        with Journal(folder / "journal") as journal:
+            peers = Peers(Bulk(), hub, journal.around(lines), WireLog(), ("shop",))
+            peers.ask(getattr(Bulk(), step_name), **payload)
+        taken, mine = time.monotonic() - started, peak() - before
+        theirs = int.from_bytes(_call(folder / "line", b"peak"), "little")
+        os.kill(child, 9)
+        os.waitpid(child, 0)
+    whole = size * 1e6
+    way = "an answer" if step_name == "send" else "a question"
+    # The hub held the question's array before it was measured.
+    mine += 0 if step_name == "send" else size * 1_000_000
+    print(f"{way} of {size} MB: {taken:.1f} s; peak memory ", end="")
+    print(f"at the hub {mine / whole:.2f} x its size, at the party {theirs / whole:.2f} x")
+
+
+if __name__ == "__main__":
+    main()
