@@ -132,11 +132,11 @@ def _predict(
 
 
 def _say_waiting(waiting: "Waiting", envelopes: Path) -> None:
-    from laconic.mail.hosting import QUESTIONS
+    from laconic.mail.hosting import QUESTIONS, posted
 
     names = " and ".join(waiting.names)
     click.echo(f"Waiting for {names} to answer `{waiting.step}`.", err=True)
     for name in waiting.names:
-        for path in sorted((envelopes / QUESTIONS).glob(f"{name}-*")):
+        for path in posted(envelopes / QUESTIONS, name):
             click.echo(f"  take to {name}: {path}", err=True)
     click.echo(f"Put the answers into {envelopes}, and give this command again.", err=True)

@@ -21,8 +21,8 @@ from laconic.core.table import Table
 from laconic.core.values import Listener
 from laconic.core.wire import read_heading
 from laconic.envelope.content import Asked, Content
-from laconic.envelope.opening import Envelope
-from laconic.envelope.refusals import OtherAlignment
+from laconic.envelope.opening import Envelope, read_cover
+from laconic.envelope.refusals import EnvelopeRefused, OtherAlignment
 from laconic.envelope.sealing import cover_of, seal
 from laconic.mail.desk import NONE, Desk, alignment_of, note_rows, question_of, rows_of
 from laconic.mail.epsilon import epsilon_words
@@ -155,6 +155,18 @@ def asking(
         yield journal.around(mailbox)
 
 
+def posted(folder: Path, name: str) -> list[Path]:
+    """The question envelopes in a folder that are for one party."""
+    found = []
+    for path in sorted(folder.glob(f"*{ENDING}")):
+        try:
+            if read_cover(path).to == name:
+                found.append(path)
+        except EnvelopeRefused:
+            continue  # Not one that was written here.
+    return found
+
+
 def _poster(
     place: Place, hub: Party, judge: Party, folder: Path, days: float
 ) -> Callable[[Script, Mapping[str, bytes]], None]:
@@ -172,6 +184,8 @@ def _poster(
             own, to = place.ring.own, place.ring.named(name)
             about = {"plan": place.agreement.fingerprint, "alignment": alignment_of(judge)}
             cover = cover_of(content, own, to, kind="question", days=days, **about)
+            for old in posted(folder, name):
+                old.unlink()
             path = folder / f"{name}-{heading.phase}-{heading.round}{ENDING}".replace(" ", "-")
             seal(path, cover, content, [[question]], own, to)
 

@@ -18,6 +18,10 @@ class Register:
                 number, _, run = line.partition(" ")
                 self._runs[number] = run.split(" ")[0]
 
+    def has(self, number: str, run: str) -> bool:
+        """Whether a run accepted the envelope with a number."""
+        return self._runs.get(number) == run
+
     def refuse_seen(self, envelope: Envelope, run: str) -> None:
         """Refuse an envelope that another run had already.
 

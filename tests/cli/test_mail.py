@@ -27,6 +27,7 @@ def test_one_shot_goes_by_mail_from_the_command_line(tmp_path):
         waiting = laconic("host", *bank)
         assert waiting.exit_code == 3
         question = world.inbox / "questions" / f"shop-fit-{turn}.envelope"
+        assert waiting.output.count("take to shop: ") == 1
         assert f"take to shop: {question}" in waiting.output
         tried = laconic("answer", plan, question, *shop, "--dry-run")
         assert "Nothing was written and nothing was spent" in tried.output

@@ -28,7 +28,7 @@ def frames(rows=120):
     return found
 
 
-ALLOW = 'methods = ["FedOnce", "Linear", "Rap", "OneShot", "LateFusion", "AgreedIds", "ExactMatch"]'
+ALLOW = 'methods = ["FedOnce", "Linear", "Rap", "OneShot", "LateFusion", "AgreedIds", "ExactMatch", "PrivateMatch"]'
 
 
 class World:

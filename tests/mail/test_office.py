@@ -1,13 +1,15 @@
 """What a hub refuses when it takes envelopes in, beyond what an envelope itself shows."""
 
 import shutil
+from datetime import datetime, timedelta
 
 import msgspec
 import pytest
 
 from laconic.core.errors import DataError
+from laconic.envelope import opening
 from laconic.envelope.opening import Expected, check
-from laconic.envelope.refusals import CoverMismatch, OtherAlignment, OtherPlan, Replayed
+from laconic.envelope.refusals import CoverMismatch, Expired, OtherAlignment, OtherPlan, Replayed
 from laconic.envelope.sealing import cover_of, seal
 from laconic.mail.hosting import host, open_office
 from laconic.mail.sending import answer_envelope, seal_plan
@@ -24,6 +26,25 @@ def test_an_envelope_of_an_earlier_run_is_refused_as_replayed(world):
     host(world.place("bank"), world.inbox)
     shutil.rmtree(world.place("bank").run)
     with pytest.raises(Replayed, match="accepted before, for an earlier run"):
+        host(world.place("bank"), world.inbox)
+
+
+def test_an_envelope_that_was_accepted_in_time_stays_so(world, monkeypatch):
+    world.plan(FEDONCE)
+    sealed(world)
+    with pytest.raises(Waiting):
+        host(world.place("bank"), world.inbox)
+
+    class Later(datetime):
+        @classmethod
+        def now(cls, tz=None):
+            return datetime.now(tz) + timedelta(days=40)
+
+    monkeypatch.setattr(opening, "datetime", Later)
+    with pytest.raises(Waiting, match="insurer"):
+        host(world.place("bank"), world.inbox)
+    sealed(world, "insurer", "insurer.envelope")
+    with pytest.raises(Expired):
         host(world.place("bank"), world.inbox)
 
 

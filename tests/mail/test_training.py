@@ -103,6 +103,15 @@ def test_rows_are_matched_by_mail_too(world):
     assert turns == 4  # Ids, which of them to keep, a digest of them, and then the method's one question.
 
 
+def test_rows_are_matched_privately_by_mail(tmp_path):
+    world = World(tmp_path, parties=("bank", "shop"))
+    text = world.plan('[method]\ntype = "Linear"\n', match="PrivateMatch")
+    result, _ = mail_until_done(world, most=20)
+    expected = together(world, text)
+    assert result.predictions == expected.predictions
+    assert result.align.bytes == expected.align.bytes
+
+
 def test_a_run_started_again_asks_and_changes_nothing(world):
     world.plan(FEDONCE)
     seal_all(world)

@@ -1,0 +1,72 @@
+"""What `laconic seal` costs beyond fitting and answering, in time and bytes, without reading the rows.
+
+Usage: python -m benchmarks.seal_command [--rows 500000] [--dim 16]
+"""
+
+import argparse
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+from laconic.align.agreed import AgreedIds
+from laconic.core.columns import Column
+from laconic.core.party import Party
+from laconic.core.script import answer
+from laconic.core.table import Table
+from laconic.envelope.keyring import KeyRing
+from laconic.envelope.keys import make_key
+from laconic.learn.projection import RandomProjection
+from laconic.mail.agreement import agree_on
+from laconic.mail.place import Place
+from laconic.mail.sending import seal_plan
+from laconic.methods.vertical.fedonce import FedOnce
+from laconic.plan.party_file import PartyFile
+from laconic.plan.shape import DataPlan, Plan
+
+
+def main() -> None:
+    """Print the figures."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=500_000)
+    parser.add_argument("--dim", type=int, default=16)
+    chosen = parser.parse_args()
+    _compare(chosen.rows, chosen.dim)
+
+
+def _compare(rows: int, dim: int) -> None:
+    """All of `laconic seal` but reading the rows, beside the same answers given in this process."""
+    with tempfile.TemporaryDirectory() as folder:
+        place = _place(Path(folder), rows, dim)
+        asked = place.agreement.rehearsal(place.party.data).questions("shop")
+        party = Party("shop", place.party.data, place.party.seed)
+        started = time.process_time(), time.perf_counter()
+        for one in asked:
+            answer(place.agreement.script(one.script), party, one.blob)
+        fitted = time.process_time(), time.perf_counter()
+        out = Path(folder) / "shop.envelope"
+        sealed = seal_plan(place, out)
+        ended = time.process_time(), time.perf_counter()
+        size = out.stat().st_size
+    print(f"| {rows:,} rows x {dim} float16 | processor seconds | seconds |")
+    print("|---|---|---|")
+    for what, first, second in (("fit and answer in process", started, fitted), ("`laconic seal`", fitted, ended)):
+        print(f"| {what} | {second[0] - first[0]:.2f} | {second[1] - first[1]:.2f} |")
+    print(f"payload {sealed.cover.bytes:,} bytes, envelope {size:,} bytes ({size / sealed.cover.bytes - 1:+.1%})")
+
+
+def _place(home: Path, rows: int, dim: int) -> Place:
+    rng = np.random.default_rng(0)
+    columns = [Column(f"c{number}") for number in range(dim)]
+    table = Table(rng.normal(size=(rows, dim)), columns, ids=np.arange(rows), party="shop")
+    data = DataPlan(files={"bank": "bank.toml", "shop": "shop.toml"}, match=AgreedIds())
+    plan = Plan(method=FedOnce(encoder=RandomProjection(dim=dim), precision="float16"), data=data)
+    keys = {name: make_key(name) for name in ("shop", "bank")}
+    ring = KeyRing(keys["shop"], {name: key.public for name, key in keys.items()})
+    file = PartyFile(name="shop", allow={"methods": ["FedOnce", "AgreedIds"]})
+    return Place(agree_on(plan, table), file, Party("shop", table, plan.seed), ring, home)
+
+
+if __name__ == "__main__":
+    main()
