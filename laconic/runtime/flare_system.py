@@ -172,24 +172,33 @@ def wait_until_listening(kit: Path, address: str, port: int, seconds: float = 60
 
 
 def stop(kit: Path) -> bool:
-    """End a site's engine and what it started; False if it was not running."""
-    pid = _pid(kit)
+    """End a site's engine and the processes of its jobs, which outlive it; False if nothing was running."""
     (kit / "pid").unlink(missing_ok=True)
-    if pid is None:
-        return False
+    found = _processes(kit)
     for number, seconds in ((signal.SIGTERM, 5.0), (signal.SIGKILL, 5.0)):
-        with suppress(ProcessLookupError):
-            os.killpg(pid, number)
+        for pid in _processes(kit):
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
         ends = monotonic() + seconds
-        while monotonic() < ends:
-            if pid in _own:
-                _own[pid].poll()  # Nobody else takes note of our own child's end.
-            try:
-                os.killpg(pid, 0)
-            except ProcessLookupError:
-                return True
-            sleep(0.05)
-    return True
+        while _processes(kit) and monotonic() < ends:
+            sleep(0.2)
+    return bool(found)
+
+
+def _processes(kit: Path) -> list[int]:
+    """All processes of the engine that were started from this kit, and from no other."""
+    for process in _own.values():
+        process.poll()  # Nobody else takes note of our own child's end.
+    said = subprocess.run(
+        ["/bin/ps", "-eo", "pid=", "-o", "stat=", "-o", "command="], capture_output=True, text=True, check=False
+    ).stdout
+    rows = [line.split(None, 2) for line in said.splitlines()]
+    place = str(kit.absolute())
+    return [
+        int(pid)
+        for pid, stat, command in (row for row in rows if len(row) == 3)
+        if "nvflare" in command and place in command.split() and not stat.startswith("Z")
+    ]
 
 
 def _pid(kit: Path) -> int | None:
