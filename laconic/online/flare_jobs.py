@@ -3,7 +3,7 @@
 import traceback
 from pathlib import Path
 
-from laconic.core.errors import LaconicError
+from laconic.core.errors import LaconicError, PartyAbsent
 from laconic.online.desk import Desk
 from laconic.online.hosting import host_run
 from laconic.online.site import open_site
@@ -34,9 +34,12 @@ class SiteHost:
         site = open_site(kit.parent)
         for run in runs:
             folder = site.run(run)
-            (folder / "error").unlink(missing_ok=True)
+            for name in ("error", "absent"):
+                (folder / name).unlink(missing_ok=True)
             try:
                 host_run(site, run, line, deadline=self._deadline, listener=_Notes(folder / "progress"))
+            except PartyAbsent as problem:
+                write_whole(folder / "absent", str(problem).encode())
             except LaconicError as problem:
                 write_whole(folder / "error", str(problem).encode())
             # A bug must reach whoever waits for the result; the trace tells where it is.

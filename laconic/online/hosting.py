@@ -95,7 +95,7 @@ def _run(
             found = align.match(hub, Peers(align, hub, carrier, log, carrier.names))
         lines.shared = found["shared"]
         align = _Matched(within=align, found=found)
-        facts = {"name": ", ".join(seating.names)}
+        facts = {"name": ", ".join(seating.names), "kind": method.kind}
     method = seating.method(lines.shared, hub.data if hub.data.rows else judge.data)
     result = run(
         method,

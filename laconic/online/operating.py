@@ -19,6 +19,7 @@ from laconic.runtime import flare_system as engine
 from laconic.runtime.whole import read_whole
 
 Tell = Callable[[str], None]
+_BACK = 120.0
 _TRIES = 5
 """A job that ends without a result is handed over again so often."""
 
@@ -73,11 +74,14 @@ def host(site: Site, plan: Path, tell: Tell, *, wait: float, deadline: float, af
     with _ended_by_signals(), _engine(site):
         for attempt in range(_TRIES):
             if attempt:
-                tell("the engine lost the run; going on from the journal")
-            result = _attempt(site, run, tell, wait, deadline)
+                tell(f"{_standing(site.run(run))}; going on from the journal")
+            # Those who were there before need time to find the way back.
+            result = _attempt(site, run, tell, max(wait, _BACK) if attempt else wait, deadline)
             if result is not None:
                 return result
-    raise RunFailed(f"the run ended {_TRIES} times without a result; see {site.kit / 'engine.log'}")
+            if _standing(site.run(run)).startswith("ended: ") and attempt:
+                break
+    raise RunFailed(f"{_standing(site.run(run))}; the run can be taken up by the same command")
 
 
 def begin_run(site: Site, text: str, afresh: bool) -> str:
@@ -100,7 +104,8 @@ def begin_run(site: Site, text: str, afresh: bool) -> str:
 def _attempt(site: Site, run: str, tell: Tell, wait: float, deadline: float) -> Result | None:
     """Hand over the run once; None if it ended without a result."""
     folder, parties = site.run(run), site.circle.parties
-    (folder / "error").unlink(missing_ok=True)
+    for name in ("error", "absent"):
+        (folder / name).unlink(missing_ok=True)
     try:
         with _session(site) as opened:
             there = engine.wait_for(opened, parties, wait)
@@ -119,13 +124,13 @@ def _attempt(site: Site, run: str, tell: Tell, wait: float, deadline: float) -> 
 def _watch(opened: Any, job: str, folder: Path) -> Result | None:
     looked = monotonic()
     while True:
-        for name in ("result", "error"):
+        for name in ("result", "error", "absent"):
             if (folder / name).exists():
                 content = read_whole(folder / name)
                 _let_end(opened, job)
                 if name == "error":
                     raise RunFailed(content.decode())
-                return msgspec.json.decode(content, type=Result)
+                return msgspec.json.decode(content, type=Result) if name == "result" else None
         sleep(0.1)
         if monotonic() - looked > 1.0:
             looked = monotonic()
@@ -136,7 +141,7 @@ def _watch(opened: Any, job: str, folder: Path) -> Result | None:
 def _let_end(opened: Any, job: str) -> None:
     """Give the job time to end at the parties, so that nothing is left behind there."""
     ends = monotonic() + 30.0
-    with suppress(Exception):
+    with suppress(engine.EngineError):
         while not engine.state_of(opened, job).startswith("FINISHED") and monotonic() < ends:
             sleep(0.3)
 
@@ -159,8 +164,9 @@ def _standing(folder: Path) -> str:
     if (folder / "result").exists():
         result = msgspec.json.decode(read_whole(folder / "result"), type=Result)
         return f"finished, {result.score.metric} {result.score.value:.4f}"
-    if (folder / "error").exists():
-        return f"ended: {read_whole(folder / 'error').decode().strip().splitlines()[-1]}"
+    for name in ("error", "absent"):
+        if (folder / name).exists():
+            return f"ended: {read_whole(folder / name).decode().strip().splitlines()[-1]}"
     if (folder / "progress").exists():
         return (folder / "progress").read_text()
     return "begun" if (folder / "plan.toml").exists() else "taking part"

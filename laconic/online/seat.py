@@ -85,7 +85,13 @@ def seat(plan: Plan, circle: Circle) -> Seating:
             f"{len(circle.parties)}; set data.parties, or the number in data.cut, to fit"
         )
     sites = {federation.hub: circle.hub.name} | dict(zip(others, circle.parties, strict=True))
-    return Seating(plan, federation.hub, federation.names, sites, {"name": federation.name} | federation.facts)
+    return Seating(
+        plan,
+        federation.hub,
+        federation.names,
+        sites,
+        {"name": federation.name, "kind": federation.kind} | federation.facts,
+    )
 
 
 def sit_down(seating: Seating, site: Site, name: str) -> Party:

@@ -63,16 +63,13 @@ def session(admin: Path, seconds: float = 30.0) -> Iterator[Any]:
         from nvflare.fuel.flare_api.flare_api import new_secure_session
     except ImportError as problem:
         raise MissingExtra("nvflare", "flare") from problem
-    try:
-        with _quiet():
+    with _quiet():
+        with _heard(), redirect_stdout(StringIO()):
             opened = new_secure_session(ADMIN, str(admin.absolute()), timeout=seconds)
-    # The engine raises what it likes when nobody answers; whoever asked wants to hear just that.
-    except Exception as problem:
-        raise EngineError(f"the hub's engine does not answer: {problem}; see engine.log in its kit") from problem
-    try:
-        yield opened
-    finally:
-        opened.close()  # Left open, it would keep this process from ending.
+        try:
+            yield opened
+        finally:
+            opened.close()  # Left open, it would keep this process from ending.
 
 
 @contextmanager
@@ -81,15 +78,24 @@ def _quiet() -> Iterator[None]:
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:
-        with redirect_stdout(StringIO()):
-            yield
+        yield
     finally:
         logging.disable(before)
 
 
+@contextmanager
+def _heard() -> Iterator[None]:
+    """Turn what the engine raises when nobody answers, which may be anything, into one error."""
+    try:
+        yield
+    except Exception as problem:
+        raise EngineError(f"the hub's engine does not answer: {problem}; see engine.log in its kit") from problem
+
+
 def connected(opened: Any) -> list[str]:
     """The parties whose engines have joined."""
-    return [client.name for client in opened.get_system_info().client_info]
+    with _heard():
+        return [client.name for client in opened.get_system_info().client_info]
 
 
 def wait_for(opened: Any, names: tuple[str, ...], seconds: float) -> list[str]:
@@ -106,7 +112,8 @@ def submit(opened: Any, hub_args: dict[str, Any], sites: list[str]) -> str:
     """Hand over a job of a few lines of settings, without any code; returns its id."""
     with tempfile.TemporaryDirectory() as folder:
         write_job(Path(folder) / "laconic", hub_args, sites)
-        job: str = opened.submit_job(str(Path(folder) / "laconic"))
+        with _heard():
+            job: str = opened.submit_job(str(Path(folder) / "laconic"))
         return job
 
 
@@ -143,7 +150,8 @@ def write_job(folder: Path, hub_args: dict[str, Any], sites: list[str]) -> None:
 
 def state_of(opened: Any, job: str) -> str:
     """How a job stands: `RUNNING`, or a word that begins with `FINISHED`."""
-    return str(opened.get_job_meta(job).get("status", ""))
+    with _heard():
+        return str(opened.get_job_meta(job).get("status", ""))
 
 
 def is_running(kit: Path) -> bool:
@@ -164,24 +172,33 @@ def wait_until_listening(kit: Path, address: str, port: int, seconds: float = 60
 
 
 def stop(kit: Path) -> bool:
-    """End a site's engine and what it started; False if it was not running."""
-    pid = _pid(kit)
+    """End a site's engine and the processes of its jobs, which outlive it; False if nothing was running."""
     (kit / "pid").unlink(missing_ok=True)
-    if pid is None:
-        return False
+    found = _processes(kit)
     for number, seconds in ((signal.SIGTERM, 5.0), (signal.SIGKILL, 5.0)):
-        with suppress(ProcessLookupError):
-            os.killpg(pid, number)
+        for pid in _processes(kit):
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
         ends = monotonic() + seconds
-        while monotonic() < ends:
-            if pid in _own:
-                _own[pid].poll()  # Nobody else takes note of our own child's end.
-            try:
-                os.killpg(pid, 0)
-            except ProcessLookupError:
-                return True
-            sleep(0.05)
-    return True
+        while _processes(kit) and monotonic() < ends:
+            sleep(0.2)
+    return bool(found)
+
+
+def _processes(kit: Path) -> list[int]:
+    """All processes of the engine that were started from this kit, and from no other."""
+    for process in _own.values():
+        process.poll()  # Nobody else takes note of our own child's end.
+    said = subprocess.run(
+        ["/bin/ps", "-eo", "pid=", "-o", "stat=", "-o", "command="], capture_output=True, text=True, check=False
+    ).stdout
+    rows = [line.split(None, 2) for line in said.splitlines()]
+    place = str(kit.absolute())
+    return [
+        int(pid)
+        for pid, stat, command in (row for row in rows if len(row) == 3)
+        if "nvflare" in command and place in command.split() and not stat.startswith("Z")
+    ]
 
 
 def _pid(kit: Path) -> int | None:

@@ -4,14 +4,17 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from laconic.plan import execute, read_plan
+from laconic.runtime.flare_system import stop
 
 pytestmark = pytest.mark.slow
 PAGE = Path(__file__).parents[2] / "docs" / "three_organisations.md"
@@ -100,7 +103,9 @@ class Machine:
     def type(self, text, let_run):
         command = [IP, "netns", "exec", self.namespace, "sh", "-ec", text]
         log = (self.folder / f"typed{len(list(self.folder.glob('typed*')))}").open("w")
-        process = subprocess.Popen(command, cwd=self.folder, env=self.environment, stdout=log, stderr=log)
+        process = subprocess.Popen(
+            command, cwd=self.folder, env=self.environment, stdout=log, stderr=log, start_new_session=True
+        )
         if let_run:
             self.running.append(process)
             return ""
@@ -128,9 +133,11 @@ def test_the_page_works_as_it_stands(network, tmp_path):
             for process in machine.running:
                 assert process.wait(30) == 0, "stopped by `laconic stop`, a party ends in peace"
     finally:
-        for machine in machines.values():
+        for place, machine in machines.items():
             for process in machine.running:
-                process.kill()
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+            stop((machine.folder / ("sites/bank" if place == "bank" else place)) / "kit")
     assert "finished, auc" in said
     result = json.loads((machines["bank"].folder / "result.json").read_text())
     assert result["data"]["alignment"]["shared"] > 200
