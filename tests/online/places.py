@@ -1,18 +1,18 @@
 """Sites in a folder, and lines between them without an engine."""
 
+import json
 from pathlib import Path
 
+from laconic.methods import METHODS
 from laconic.online.circle import Circle, HubPlace, write_circle
 from laconic.online.desk import Desk
 from laconic.online.site import Site, open_site
 from laconic.plan import Plan, write_plan
 from laconic.runtime.line import Line, LineBroken
 
-ALL = """
+ALL = f"""
 [allow]
-methods = ["FedOnce", "OneShot", "FewShot", "Rap", "SplitNN", "FedBCD", "FedCVT", "VimSgd", "VimAdmm", "VimAdmmJoint",
-    "Vafl", "Fdml", "Solo", "Linear", "LocalDp", "LateFusion", "Centralised", "FedKt", "FedAvg", "FedProx", "Scaffold",
-    "FedDf", "Pfnm", "Pate", "SoloRows", "PooledRows", "ExactMatch", "PrivateMatch"]
+methods = {json.dumps([*(kind.__name__ for kind in METHODS), "ExactMatch", "PrivateMatch"])}
 """
 
 
