@@ -97,7 +97,7 @@ def _hub(folder: Path, method: Method) -> None:
     with Journal(folder / "journal") as journal:
         carrier = journal.around(_Sockets(folder, federation.peers))
         peers = Peers(method, hub, carrier, WireLog(), carrier.names)
-        facts = {"name": federation.name} | federation.facts
+        facts = {"name": federation.name, "kind": federation.kind} | federation.facts
         result = run(method, hub, peers, data=facts)
     (folder / "result.part").write_bytes(msgspec.json.encode(result))
     (folder / "result.part").replace(folder / "result")

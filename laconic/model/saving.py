@@ -182,8 +182,10 @@ def _store(trained: Trained, steps: tuple[str, ...], log: WireLog) -> Store:
         recipe=table.recipe,
     )
     store = Store(own, np.asarray(table.y)[rows], {})
-    if isinstance(trained.method, Remembers):
-        kept = as_answers(store, trained.method.answers_at_hand(trained.hub))
+    at_hand = trained.method.answers_at_hand(trained.hub) if isinstance(trained.method, Remembers) else {}
+    # A head that looks at no validation rows never had them sent: then they are asked for like everything else.
+    if at_hand and all(cuts.keys() >= set(KEPT) for steps_kept in at_hand.values() for cuts in steps_kept.values()):
+        kept = as_answers(store, at_hand)
         return store.with_answers({name: kept[name] for name in (one.name for one in trained.others) if name in kept})
     with InProcess().open(trained.others) as carrier:
         hub = Party(trained.hub.name, table, trained.hub.seed, dict(trained.hub.memory))

@@ -91,7 +91,9 @@ def test_own_files_are_matched_on_the_way_and_the_run_equals_one_in_process(site
 
 def without_facts(result):
     kept = {key: result.data[key] for key in ("alignment", "fingerprint", "plan")}
-    return msgspec.structs.replace(result, data=kept)
+    # Private matching hides ids under a secret drawn anew in each run: other bytes cross, and their digests differ.
+    plain = [one if one.phase != "align" else msgspec.structs.replace(one, digest="") for one in result.releases]
+    return msgspec.structs.replace(result, data=kept, releases=tuple(plain))
 
 
 def test_a_run_taken_up_by_a_new_hub_asks_nothing_twice(sites, csvs):
