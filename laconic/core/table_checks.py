@@ -30,9 +30,9 @@ def clean_ids(ids: Array | Sequence[str] | Sequence[int], party: str) -> Array:
     elif given.dtype.kind in "iu":
         gaps, clean = np.zeros(len(given), dtype=bool), given
     elif given.dtype.kind == "U":
-        clean = np.char.strip(given)
+        stripped = np.char.strip(given)
         # As wide as the longest id and no wider: an array keeps the width of whatever it was made from.
-        clean = clean.astype(f"U{np.char.str_len(clean).max(initial=1)}")
+        clean = stripped.astype(f"U{np.char.str_len(stripped).max(initial=1)}")
         gaps = np.isin(clean, _NO_ID)
     else:
         text = ["" if one is None else str(one).strip() for one in given.tolist()]
