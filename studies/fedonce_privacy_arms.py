@@ -68,8 +68,8 @@ PAPER = {
         inf: "92.1/93.0/93.1/91.7",
     },
 }
-# Ours: of four trainers and two heads within a tenth of a point of the best mean on validation rows, and of those the one
-# with fewest steps (`python -m studies.fedonce_privacy_choice`). That choice is not paid for in epsilon.
+# Ours: of four trainers and two heads within a tenth of a point of the best mean on validation rows, and of those the
+# one with fewest steps (`python -m studies.fedonce_privacy_choice`). That choice is not paid for in epsilon.
 TRAINER = DpSgd(epochs=20, batch=2048, lr=4.0, seeded=True)
 HEAD = Joint(head=Mlp(hidden=(32,)))
 FLAT = Mlp(hidden=(30,), final="tanh")
