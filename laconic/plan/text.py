@@ -15,6 +15,7 @@ from laconic.plan.keys import NONE, Plain, set_key, to_settings
 from laconic.plan.shape import Plan
 
 _WIDTH = 120
+_LEAST_ROOM = 24
 _HEAD = f"""\
 # A plan: all that decides a run. Start it with: laconic run FILE
 # "{NONE}" means that a setting is not set; a key left out takes its usual value.
@@ -97,7 +98,10 @@ def _table(settings: Any, plain: Plain, path: str) -> Iterator[str]:
 def _line(setting: str, words: str) -> str:
     if not words:
         return setting
-    return f"{setting:<24}  # {shorten(words.rstrip('.'), _WIDTH - max(24, len(setting)) - 4, placeholder=' ...')}"
+    room = _WIDTH - max(24, len(setting)) - 4
+    if room < _LEAST_ROOM:  # A long value, such as a path: what the key means goes above it.
+        return f"# {shorten(words.rstrip('.'), _WIDTH - 2, placeholder=' ...')}\n{setting}"
+    return f"{setting:<24}  # {shorten(words.rstrip('.'), room, placeholder=' ...')}"
 
 
 def value_text(value: object) -> str:

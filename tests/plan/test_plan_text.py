@@ -115,3 +115,11 @@ def test_data_that_cannot_be_is_refused(settings, said):
 def test_limits_that_nothing_could_keep_are_refused(settings, said):
     with pytest.raises(ValueError, match=said):
         Budget(**settings)
+
+
+def test_a_path_longer_than_a_line_is_written_whole_under_what_it_means():
+    far = "/" + "a_folder/" * 20 + "bank.csv"
+    plan = Plan(method=FedOnce(), data=DataPlan(files=(far, "shop.csv"), id="customer", label="churned"))
+    text = write_plan(plan)
+    assert far in text
+    assert read_plan(text) == plan
