@@ -131,7 +131,7 @@ def test_the_page_works_as_it_stands(network, tmp_path):
                     shutil.move(machine.folder / "sites" / place, machines[place].folder / place)
         for machine in machines.values():
             for process in machine.running:
-                assert process.wait(30) == 0, "stopped by `laconic stop`, a party ends in peace"
+                assert process.wait(180) == 0, "stopped by `laconic stop`, a party ends in peace"
     finally:
         for place, machine in machines.items():
             for process in machine.running:
