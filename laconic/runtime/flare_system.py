@@ -190,7 +190,7 @@ def _processes(kit: Path) -> list[int]:
     for process in _own.values():
         process.poll()  # Nobody else takes note of our own child's end.
     said = subprocess.run(
-        ["/bin/ps", "-eo", "pid=", "-o", "stat=", "-o", "command="], capture_output=True, text=True, check=False
+        ["/bin/ps", "-ww", "-eo", "pid=", "-o", "stat=", "-o", "command="], capture_output=True, text=True, check=False
     ).stdout
     rows = [line.split(None, 2) for line in said.splitlines()]
     place = str(kit.absolute())
@@ -210,6 +210,6 @@ def _pid(kit: Path) -> int | None:
     if pid in _own and _own[pid].poll() is None:
         return pid
     command = subprocess.run(  # noqa: S603 (our own command)
-        ["/bin/ps", "-o", "stat=", "-o", "command=", "-p", str(pid)], capture_output=True, text=True, check=False
+        ["/bin/ps", "-ww", "-o", "stat=", "-o", "command=", "-p", str(pid)], capture_output=True, text=True, check=False
     ).stdout
     return pid if str(kit.absolute()) in command and not command.startswith("Z") else None
