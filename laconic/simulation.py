@@ -55,10 +55,7 @@ def simulate(
         >>> simulate(FedOnce(), deal(load("breast_cancer"), Equal(parties=3))).score
     """
     refuse_other_kind(method, federation)
-    parties = {name: Party(name, table, seed) for name, table in federation.tables.items()}
-    judge = parties[federation.hub]
-    hub = Party("server", Table.without_rows("server"), seed) if method.server else judge
-    others = tuple(party for party in parties.values() if party is not hub)
+    hub, judge, others = seats(method, federation, seed)
     with on_threads(threads), runtime.open(others) as carrier:
         if isinstance(carrier, Remembering):
             hub.secret = carrier.secret
@@ -75,6 +72,14 @@ def simulate(
             data={"name": federation.name, "kind": federation.kind} | federation.facts,
             listener=listener,
         )
+
+
+def seats(method: Method, federation: Federation, seed: int) -> tuple[Party, Party, tuple[Party, ...]]:
+    """The party that runs the script, the one that has the labels, and all whom the first can ask."""
+    parties = {name: Party(name, table, seed) for name, table in federation.tables.items()}
+    judge = parties[federation.hub]
+    hub = Party("server", Table.without_rows("server"), seed) if method.server else judge
+    return hub, judge, tuple(party for party in parties.values() if party is not hub)
 
 
 def refuse_other_kind(method: Method, federation: Federation) -> None:

@@ -14,11 +14,10 @@ from laconic.core.result import Result
 from laconic.core.run import run
 from laconic.core.score import headline, metrics
 from laconic.core.script import Step
-from laconic.core.table import Table
 from laconic.core.values import Array, Listener
 from laconic.data.federation import Federation
 from laconic.runtime.inprocess import InProcess
-from laconic.simulation import on_threads, refuse_other_kind
+from laconic.simulation import on_threads, refuse_other_kind, seats
 
 
 @dataclass(frozen=True)
@@ -86,10 +85,7 @@ def train(
         align, max_bytes, look_every, rows, listener: as for `simulate`.
     """
     refuse_other_kind(method, federation)
-    parties = {name: Party(name, table, seed) for name, table in federation.tables.items()}
-    judge = parties[federation.hub]
-    hub = Party("server", Table.without_rows("server"), seed) if method.server else judge
-    others = tuple(party for party in parties.values() if party is not hub)
+    hub, judge, others = seats(method, federation, seed)
     with on_threads(1), (runtime or InProcess(workers=workers)).open(others) as carrier:
         peers = Peers(method, hub, carrier, WireLog(), carrier.names)
         result = run(
@@ -104,5 +100,6 @@ def train(
             data={"name": federation.name, "kind": federation.kind} | federation.facts,
             listener=listener,
         )
-    matched = {name: party.data for name, party in parties.items()}
+    found = {party.name: party.data for party in (judge, *others)}
+    matched = {name: found[name] for name in federation.tables}
     return Trained(method, replace(federation, tables=matched, aligned=True), hub, others, result)

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from math import inf
 from pathlib import Path
 
 import msgspec
@@ -83,7 +82,7 @@ def host(
             peers,
             judge=judge,
             align=agreement.align,
-            max_bytes=inf if plan.budget.max_bytes is None else plan.budget.max_bytes,
+            max_bytes=plan.budget.byte_limit,
             look_every=plan.look_every,
             data={"name": plan.data.name or ", ".join(agreement.names), "plan": msgspec.to_builtins(plan.data)},
             listener=listener,

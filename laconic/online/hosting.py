@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from importlib.metadata import version
-from math import inf
 from typing import Any
 
 import msgspec
@@ -103,7 +102,7 @@ def _run(
         Peers(method, hub, carrier, log, carrier.names),
         judge=judge,
         align=align,
-        max_bytes=inf if plan.budget.max_bytes is None else plan.budget.max_bytes,
+        max_bytes=plan.budget.byte_limit,
         look_every=plan.look_every,
         data=facts,
         listener=listener,

@@ -1,7 +1,6 @@
 """Run a plan: get its rows, keep its limits, and hand back the result."""
 
 from dataclasses import replace
-from math import inf
 from pathlib import Path
 
 import msgspec
@@ -57,7 +56,7 @@ def execute(plan: Plan, *, listener: Listener | None = None, weigh: bool = False
         seed=plan.seed,
         runtime=plan.runtime,
         align=align_of(plan),
-        max_bytes=inf if plan.budget.max_bytes is None else plan.budget.max_bytes,
+        max_bytes=plan.budget.byte_limit,
         look_every=plan.look_every,
         listener=listener,
     )
@@ -83,7 +82,7 @@ def execute_and_keep(plan: Plan, *, listener: Listener | None = None) -> Trained
         seed=plan.seed,
         runtime=plan.runtime,
         align=align_of(plan),
-        max_bytes=inf if plan.budget.max_bytes is None else plan.budget.max_bytes,
+        max_bytes=plan.budget.byte_limit,
         look_every=plan.look_every,
         listener=listener,
     )

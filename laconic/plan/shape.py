@@ -1,5 +1,6 @@
 """A run as data: the method, whose rows, the seed, the limits and the runtime, as values that text can hold."""
 
+from math import inf
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -112,6 +113,11 @@ class Budget(Settings, frozen=True, tag=False):
             raise ValueError(f"epsilon must be above 0, not {self.epsilon}; leave it out for no promise")
         if not 0 < self.delta < 1:
             raise ValueError(f"delta is a chance above 0 and below 1, not {self.delta}")
+
+    @property
+    def byte_limit(self) -> float:
+        """`max_bytes`, or infinity where there is no limit."""
+        return inf if self.max_bytes is None else self.max_bytes
 
 
 class Plan(Settings, frozen=True, tag=False):

@@ -129,7 +129,8 @@ def test_pointing_at_a_dot_tells_its_figures(visit):
     dot.scroll_into_view_if_needed()
     box = dot.bounding_box()
     page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-    page.wait_for_selector('.chart[data-chart="bytes"] [aria-label="tip"] text')
+    tip = page.wait_for_selector('.chart[data-chart="bytes"] [aria-label="tip"] text')
+    assert any(method in tip.text_content() for method in METHODS)
 
 
 def test_the_table_sorts_both_ways_by_mouse_and_by_keyboard(visit):
@@ -197,6 +198,7 @@ def test_links_to_the_ledger_open_it(visit):
     page = visit()
     page.locator(".main-table tr:not(.chosen) a.chips").first.click()
     page.wait_for_function("location.hash && document.querySelector(location.hash).open")
+    assert page.locator("details[open] :visible").count() > 0
 
 
 def test_the_disclosure_record_opens_too(visit):
