@@ -1,4 +1,3 @@
-import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -11,7 +10,6 @@ from laconic.core.log import WireLog
 from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.data.deal import deal
-from laconic.data.federation import Federation
 from laconic.data.sources import load
 from laconic.data.vertical import Equal
 from laconic.learn.learners import LinearModel
@@ -21,8 +19,7 @@ from laconic.methods.vertical.fedonce import FedOnce
 from laconic.methods.vertical.rap import Rap
 from laconic.methods.vertical.splitnn import SplitNN
 from laconic.model.absent import WAYS, Abstain, Refit, SoloModel, Zeros
-from laconic.model.growing import add_party, add_rows, save_grown
-from laconic.model.leaving import RECORD, forget
+from laconic.model.leaving import forget
 from laconic.model.model import load_model
 from laconic.model.part import load_part
 from laconic.model.reaching import part_folder, parts_of, reach_parts
@@ -32,41 +29,7 @@ from laconic.model.show import show_card
 from laconic.runtime.faults import Faults
 from laconic.runtime.inprocess import InProcess
 from laconic.trained import train
-
-QUICK = Sgd(epochs=30, lr=3e-3, patience=5)
-
-
-@pytest.fixture(scope="module")
-def federation():
-    return small_federation("binary")
-
-
-@pytest.fixture(scope="module")
-def trained(federation):
-    return train(FedOnce(trainer=QUICK), federation)
-
-
-@pytest.fixture(scope="module")
-def original(trained, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("original")
-    return folder, save_model(trained, folder)
-
-
-@pytest.fixture
-def saved(original, tmp_path):
-    """A copy of the model that a test may change, and its card."""
-    shutil.copytree(original[0], tmp_path, dirs_exist_ok=True)
-    return tmp_path, original[1]
-
-
-def rows_of(federation, cut="test"):
-    return {name: table.as_new(cut) for name, table in federation.tables.items()}
-
-
-def ask(folder, tables, absent=Zeros(), runtime=InProcess()):  # noqa: B008
-    model = load_model(folder)
-    with reach_parts(model.part, parts_of(folder), tables, runtime) as carrier:
-        return model.ask(tables["bank"], carrier, tables["bank"].keys.tolist(), absent=absent)
+from tests.model.asking import QUICK, ask, rows_of
 
 
 def test_each_party_s_folder_holds_nothing_of_another(saved, trained):
@@ -196,100 +159,6 @@ def test_the_same_use_twice_draws_other_chance(saved):
     first = part.party(table).seed
     part.note_use()
     assert part.party(table).seed != first == part.about.seed
-
-
-def test_forgetting_deletes_refits_and_writes_it_down(saved, federation):
-    folder, _ = saved
-    before = load_part(part_folder(folder, "bank"))
-    record, card = forget(folder, "shop")
-    hub = part_folder(folder, "bank")
-    assert not list(hub.glob("from-shop*"))
-    after = load_part(hub)
-    assert after.memory == {}
-    assert set(after.store.answers) == {"insurer"}
-    assert np.array_equal(after.store.answers["insurer"].block, before.store.answers["insurer"].block)
-    assert not any("shop" in key for key in after.heads)
-    assert record.people == len(before.store.answers["shop"].ids)
-    assert "from-shop.safetensors" in record.before.keys() - record.after.keys()
-    assert record.before["memory.json"] != record.after["memory.json"]
-    assert record.party in (hub / RECORD).read_text()
-    assert {one.party for one in card.asked} == {"insurer"}
-    tables = rows_of(federation)
-    scores = ask(folder, tables)
-    assert set(scores.how) == {"all"}
-    assert (scores.task.decide(scores.predictions) == federation.labels("test")).mean() > 0.85
-
-
-def test_forgetting_twice_keeps_both_records(saved):
-    folder, _ = saved
-    forget(folder, "shop")
-    forget(folder, "insurer")
-    lines = (part_folder(folder, "bank") / RECORD).read_text().splitlines()
-    assert [line[:20] for line in lines] == ['{"party": "shop", "a', '{"party": "insurer",']
-    assert set(load_model(folder).predict_stored(["4"]).how) == {"all"}
-
-
-@pytest.mark.parametrize(("party", "words"), [("bank", "holds the label"), ("nobody", "is no party of this model")])
-def test_who_cannot_be_forgotten_is_told_why_and_nothing_changes(saved, party, words):
-    folder, _ = saved
-    before = load_part(part_folder(folder, "bank")).memory.keys()
-    with pytest.raises(DataError, match=words):
-        forget(folder, party)
-    assert load_part(part_folder(folder, "bank")).memory.keys() == before
-
-
-def test_new_rows_are_asked_for_once_and_only_they(saved, federation):
-    folder, _ = saved
-    tables = rows_of(federation)
-    model = load_model(folder)
-    with reach_parts(model.part, parts_of(folder), tables) as carrier:
-        grown, sent = add_rows(model, tables["bank"], None, carrier)
-        again, nothing = add_rows(grown, tables["bank"], None, carrier)
-    count = tables["bank"].rows
-    assert sent.people == {"shop": count, "insurer": count}
-    assert all(sent.bytes[name] < sent.whole[name] for name in sent.bytes)
-    assert nothing.bytes == {}
-    assert again.store.own.rows == grown.store.own.rows == model.store.own.rows + count
-    ids = tables["bank"].keys.tolist()
-    assert np.allclose(grown.predict_stored(ids).predictions, ask(folder, tables).predictions, atol=1e-6)
-    save_grown(grown)
-    assert load_model(folder).store.own.rows == grown.store.own.rows
-
-
-def test_new_labelled_rows_are_learnt_from(saved, federation):
-    folder, _ = saved
-    tables = rows_of(federation)
-    model = load_model(folder)
-    with reach_parts(model.part, parts_of(folder), tables) as carrier:
-        grown, _ = add_rows(model, tables["bank"], federation.labels("test"), carrier)
-    assert len(grown.store.ids_of("train")) == len(model.store.ids_of("train")) + tables["bank"].rows
-    assert grown.part.about.head == Refit()
-    found = grown.predict_stored(grown.store.ids_of("valid")).predictions
-    assert (grown.task.decide(found) == grown.store.labels_of("valid")).mean() > 0.85
-
-
-def test_a_new_party_sends_only_its_own_and_nobody_else_is_asked(federation, tmp_path):
-    two = {name: table for name, table in federation.tables.items() if name != "insurer"}
-    small = Federation(name="two", tables=two, hub="bank", aligned=True)
-    save_model(train(FedOnce(trainer=QUICK), small), tmp_path)
-    model = load_model(tmp_path)
-    table = federation.tables["insurer"]
-    new = type(table)(table.raw, table.columns, ids=table.ids, party="insurer")
-    grown, sent = add_party(model, "insurer", new, folder=tmp_path)
-    save_grown(grown)
-    assert set(sent.bytes) == {"insurer"}
-    assert grown.part.about.peers == ("shop", "insurer")
-    scores = ask(tmp_path, rows_of(federation))
-    assert set(scores.how) == {"all"}
-    assert (scores.task.decide(scores.predictions) == federation.labels("test")).mean() > 0.85
-
-
-def test_a_method_trained_together_lets_nobody_join(federation, tmp_path):
-    save_model(train(SplitNN(trainer=Sgd(epochs=1)), federation), tmp_path, ways=())
-    with pytest.raises(DataError, match="SplitNN trains all parties together"):
-        add_party(load_model(tmp_path), "late", federation.tables["shop"])
-    record, _ = forget(tmp_path, "shop")
-    assert "trained together" in record.stays
 
 
 def test_a_method_that_keeps_no_answers_says_what_cannot_be_done(federation, tmp_path):
