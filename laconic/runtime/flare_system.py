@@ -174,18 +174,18 @@ def wait_until_listening(kit: Path, address: str, port: int, seconds: float = 60
 def stop(kit: Path) -> bool:
     """End a site's engine and the processes of its jobs, which outlive it; False if nothing was running."""
     (kit / "pid").unlink(missing_ok=True)
-    found = _processes(kit)
+    found = processes_of(kit)
     for number, seconds in ((signal.SIGTERM, 5.0), (signal.SIGKILL, 5.0)):
-        for pid in _processes(kit):
+        for pid in processes_of(kit):
             with suppress(ProcessLookupError):
                 os.kill(pid, number)
         ends = monotonic() + seconds
-        while _processes(kit) and monotonic() < ends:
+        while processes_of(kit) and monotonic() < ends:
             sleep(0.2)
     return bool(found)
 
 
-def _processes(kit: Path) -> list[int]:
+def processes_of(kit: Path) -> list[int]:
     """All processes of the engine that were started from this kit, and from no other."""
     for process in _own.values():
         process.poll()  # Nobody else takes note of our own child's end.

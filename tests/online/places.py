@@ -1,6 +1,7 @@
 """Sites in a folder, and lines between them without an engine."""
 
 import json
+import socket
 from pathlib import Path
 
 from laconic.methods import METHODS
@@ -14,6 +15,13 @@ ALL = f"""
 [allow]
 methods = {json.dumps([*(kind.__name__ for kind in METHODS), "ExactMatch", "PrivateMatch"])}
 """
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("localhost", 0))
+        port: int = one.getsockname()[1]
+        return port
 
 
 def circle(parties: int = 3) -> Circle:

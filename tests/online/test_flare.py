@@ -17,17 +17,11 @@ from laconic.online.site import open_site
 from laconic.plan import change_plan, draft, execute
 from laconic.runtime import flare_system as engine
 from laconic.runtime.whole import read_whole
-from tests.online.places import ALL, agree
+from tests.online.places import ALL, agree, free_port
 
 pytestmark = pytest.mark.slow
 NAMES = ("site1", "site2", "site3")
 SHORT = {"epochs": 1, "local_steps": 2, "seeded": True}
-
-
-def free_port():
-    with socket.socket() as one:
-        one.bind(("localhost", 0))
-        return one.getsockname()[1]
 
 
 def small(kind):
