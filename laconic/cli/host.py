@@ -9,6 +9,7 @@ from laconic.cli.group import debug_option
 from laconic.cli.mail import find_place, mail_options
 from laconic.cli.online import tell
 from laconic.cli.progress import showing_progress
+from laconic.cli.showing import hand_over
 from laconic.core.errors import PlanError
 
 if TYPE_CHECKING:
@@ -79,13 +80,13 @@ def host(
     if (site is None) == (envelopes is None) or (envelopes is not None and party is None):
         raise PlanError("say where the parties are: --site FOLDER, or --envelopes FOLDER with --party FILE")
     if site is not None:
-        _show(_host_online(plan, site, wait, deadline, afresh), as_json, save)
+        hand_over(_host_online(plan, site, wait, deadline, afresh), as_json, save)
         return
     place = find_place(plan, party or Path(), keys, ids, predict)
     folder = envelopes or Path()
     try:
         if predict is None:
-            _show(_train(place, folder, without, days), as_json, save)
+            hand_over(_train(place, folder, without, days), as_json, save)
         else:
             _predict(place, folder, without, days, predict, output or Path("scores.csv"))
     except Waiting as waiting:
@@ -105,19 +106,6 @@ def _train(place: "Place", envelopes: Path, without: tuple[str, ...], days: floa
 
     with showing_progress() as listener:
         return train(place, envelopes, without=without, days=days, listener=listener)
-
-
-def _show(result: "Result", as_json: bool, save: Path | None) -> None:
-    if save is not None:
-        result.save(save)
-    if as_json:
-        click.echo(result.to_json())
-        return
-    from rich.console import Console
-
-    from laconic.report.tables import show_result
-
-    Console().print(show_result(result))
 
 
 def _predict(

@@ -7,6 +7,7 @@ import click
 from laconic.cli.group import debug_option
 from laconic.cli.options import ManyFiles, plan_from, plan_options
 from laconic.cli.progress import showing_progress
+from laconic.cli.showing import hand_over
 from laconic.core.errors import PlanError
 
 
@@ -53,17 +54,10 @@ def run(context: click.Context, source: str, as_json: bool, save: Path | None, m
             trained = execute_and_keep(plan, listener=listener)
             card = save_model(trained, model, id=plan.data.id or "id", plan=write_plan(plan))
             result = trained.result
-    if save is not None:
-        result.save(save)
-    if as_json:
-        click.echo(result.to_json())
-        return
-    from rich.console import Console
+    hand_over(result, as_json, save)
+    if card is not None and not as_json:
+        from rich.console import Console
 
-    from laconic.report.tables import show_result
-
-    Console().print(show_result(result))
-    if card is not None:
         from laconic.model.show import show_card
 
         Console().print(show_card(card), f"\nSaved in {model}, a folder for each party.")

@@ -1,6 +1,8 @@
 """Forests and boosted trees, grown by XGBoost and kept as plain arrays (see `complete_trees`)."""
 
+from abc import abstractmethod
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import msgspec
@@ -17,7 +19,43 @@ _BINS = 64
 _MOST_BINS = 1024
 
 
-class Forest(Classifier, frozen=True):
+class _Trees(Classifier, frozen=True):
+    """Abstract: trees, whichever way they are grown; also for regression."""
+
+    @abstractmethod
+    def plan(self, task: Task, columns: int) -> "_Growth":
+        """What to ask XGBoost for."""
+
+    def fit(self, task: Task, x: Array, y: Array, rng: Rng) -> Weights:
+        """Grow trees on labelled rows."""
+        return self.fit_many(task, [(x, y)], rng)[0]
+
+    def fit_many(self, task: Task, shards: Sequence[Shard], rng: Rng) -> list[Weights]:
+        """Grow trees for each shard; rows that shards share are sorted into bins once."""
+        try:
+            import xgboost
+        except ImportError as problem:
+            raise MissingExtra("xgboost", "trees") from problem
+        binned: dict[int, Any] = {}
+        models = []
+        for x, y in shards:
+            growth = self.plan(task, prod(x.shape[1:]))
+            if id(x) not in binned:
+                flat = x.reshape(len(x), -1).astype(np.float32)
+                binned = {id(x): xgboost.QuantileDMatrix(flat, max_bin=growth.wanted["max_bin"], nthread=1)}
+            models.append(growth.grow(task, binned[id(x)], y, rng))
+        return models
+
+    def predict(self, task: Task, weights: Weights, x: Array) -> Array:
+        """What the trees say together."""
+        return predict_trees(task, weights, x)
+
+    def check(self, task: Task, weights: Weights, shape: tuple[int, ...]) -> None:
+        """Refuse what are not trees for such rows."""
+        check_trees(task, weights, shape)
+
+
+class Forest(_Trees, frozen=True):
     """A random forest: the mean of many trees, each on a sample of the rows, each split on a sample of the columns.
 
     With one tree and all rows and columns it is a plain decision tree.
@@ -39,22 +77,6 @@ class Forest(Classifier, frozen=True):
         _check_counts(self.depth, trees=self.trees)
         _check_shares(rows=self.rows, columns=1.0 if self.columns is None else self.columns)
 
-    def fit(self, task: Task, x: Array, y: Array, rng: Rng) -> Weights:
-        """Grow the forest."""
-        return fit_trees(task, x, y, self, rng)
-
-    def fit_many(self, task: Task, shards: Sequence[Shard], rng: Rng) -> list[Weights]:
-        """Grow a forest for each shard; rows that shards share are sorted into bins once."""
-        return _grow_all(task, shards, self, rng)
-
-    def predict(self, task: Task, weights: Weights, x: Array) -> Array:
-        """The mean of what the trees say."""
-        return predict_trees(task, weights, x)
-
-    def check(self, task: Task, weights: Weights, shape: tuple[int, ...]) -> None:
-        """Refuse what is not a forest for such rows."""
-        check_trees(task, weights, shape)
-
     def plan(self, task: Task, columns: int) -> "_Growth":
         """What to ask XGBoost for: squared error on class flags makes each leaf a class's share of its rows."""
         share = columns**-0.5 if self.columns is None else self.columns
@@ -63,7 +85,7 @@ class Forest(Classifier, frozen=True):
         return _Growth(wanted, 1, _BINS, flags=task.kind == "multiclass", link="share")
 
 
-class Boosted(Classifier, frozen=True):
+class Boosted(_Trees, frozen=True):
     """Gradient-boosted trees.
 
     Attributes:
@@ -89,22 +111,6 @@ class Boosted(Classifier, frozen=True):
         if not 2 <= self.bins <= _MOST_BINS:
             raise ValueError(f"bins must be 2 to {_MOST_BINS}, not {self.bins}")
 
-    def fit(self, task: Task, x: Array, y: Array, rng: Rng) -> Weights:
-        """Grow the trees."""
-        return fit_trees(task, x, y, self, rng)
-
-    def fit_many(self, task: Task, shards: Sequence[Shard], rng: Rng) -> list[Weights]:
-        """Grow trees for each shard; rows that shards share are sorted into bins once."""
-        return _grow_all(task, shards, self, rng)
-
-    def predict(self, task: Task, weights: Weights, x: Array) -> Array:
-        """The sum of what the trees say, as probabilities."""
-        return predict_trees(task, weights, x)
-
-    def check(self, task: Task, weights: Weights, shape: tuple[int, ...]) -> None:
-        """Refuse what are not trees for such rows."""
-        check_trees(task, weights, shape)
-
     def plan(self, task: Task, columns: int) -> "_Growth":
         """What to ask XGBoost for."""
         objectives = {"binary": "binary:logistic", "multiclass": "multi:softprob", "regression": "reg:squarederror"}
@@ -113,11 +119,6 @@ class Boosted(Classifier, frozen=True):
             wanted["num_class"] = len(task.classes)
         link = "logit" if task.kind != "regression" else "share"
         return _Growth(wanted, self.trees, self.bins, flags=False, link=link)
-
-
-def fit_trees(task: Task, x: Array, y: Array, settings: Forest | Boosted, rng: Rng) -> Weights:
-    """Grow trees on labelled rows; also for regression."""
-    return _grow_all(task, [(x, y)], settings, rng)[0]
 
 
 def read_model(written: bytes, depth: int) -> Weights:
@@ -132,6 +133,20 @@ class _Growth:
     def __init__(self, wanted: dict[str, Any], rounds: int, bins: int, *, flags: bool, link: str) -> None:
         self.rounds, self.flags, self.link = rounds, flags, link
         self.wanted = wanted | {"tree_method": "hist", "max_bin": bins, "nthread": 1, "verbosity": 0}
+
+    def grow(self, task: Task, rows: Any, y: Array, rng: Rng) -> Weights:
+        """Grow on rows that are in bins."""
+        import xgboost
+
+        base = float(np.mean(y)) if task.kind == "regression" else 0.5
+        rows.set_label(np.eye(len(task.classes), dtype=np.float32)[y] if self.flags else y.astype(np.float32))
+        wanted = self.wanted | {"base_score": base, "seed": int(rng.integers(2**31))}
+        booster = xgboost.train(wanted, rows, self.rounds)
+        is_logit = self.link == "logit"
+        return read_model(bytes(booster.save_raw("json")), self.wanted["max_depth"]) | {
+            "base": np.full(task.outputs, 0.0 if is_logit else base, dtype=np.float32),
+            "logit": np.array([is_logit], dtype=np.uint8),
+        }
 
 
 class _Tree(msgspec.Struct):
@@ -156,38 +171,6 @@ class _Learner(msgspec.Struct):
 
 class _Document(msgspec.Struct):
     learner: _Learner
-
-
-def _grow_all(task: Task, shards: Sequence[Shard], settings: Forest | Boosted, rng: Rng) -> list[Weights]:
-    try:
-        import xgboost
-    except ImportError as problem:
-        raise MissingExtra("xgboost", "trees") from problem
-    binned: dict[int, Any] = {}
-    models = []
-    for x, y in shards:
-        if id(x) not in binned:
-            flat = x.reshape(len(x), -1).astype(np.float32)
-            bins = settings.bins if isinstance(settings, Boosted) else _BINS
-            binned = {id(x): xgboost.QuantileDMatrix(flat, max_bin=bins, nthread=1)}
-        models.append(_grow(task, binned[id(x)], y, settings, rng))
-    return models
-
-
-def _grow(task: Task, rows: Any, y: Array, settings: Forest | Boosted, rng: Rng) -> Weights:
-    import xgboost
-
-    growth = settings.plan(task, rows.num_col())
-    base = float(np.mean(y)) if task.kind == "regression" else 0.5
-    labels = np.eye(len(task.classes), dtype=np.float32)[y] if growth.flags else y.astype(np.float32)
-    rows.set_label(labels)
-    wanted = growth.wanted | {"base_score": base, "seed": int(rng.integers(2**31))}
-    booster = xgboost.train(wanted, rows, growth.rounds)
-    is_logit = growth.link == "logit"
-    return read_model(bytes(booster.save_raw("json")), settings.depth) | {
-        "base": np.full(task.outputs, 0.0 if is_logit else base, dtype=np.float32),
-        "logit": np.array([is_logit], dtype=np.uint8),
-    }
 
 
 def _check_counts(depth: int, **counts: int) -> None:

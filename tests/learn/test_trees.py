@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from laconic.core.task import Task
-from laconic.learn.trees import Boosted, Forest, check_trees, fit_trees, predict_trees
+from laconic.learn.trees import Boosted, Forest, check_trees, predict_trees
 
 xgboost = pytest.importorskip("xgboost")
 
@@ -25,7 +25,7 @@ LABELS = {"binary": (SCORE > 0).astype(int), "multiclass": np.digitize(SCORE, [-
 @pytest.mark.parametrize("kind", TASKS)
 def test_trees_learn_every_kind_of_task(kind, settings_):
     task, y = TASKS[kind], LABELS[kind]
-    weights = fit_trees(task, X[:200], y[:200], settings_, np.random.default_rng(1))
+    weights = settings_.fit(task, X[:200], y[:200], np.random.default_rng(1))
     check_trees(task, weights, (5,))
     found = predict_trees(task, weights, X[200:])
     assert found.shape == task.shape(100)

@@ -11,7 +11,7 @@ from laconic.data.deal import deal
 from laconic.data.sources import load
 from laconic.data.vertical import Equal
 from laconic.learn.complete_trees import predict_trees
-from laconic.learn.trees import Boosted, fit_trees
+from laconic.learn.trees import Boosted
 from laconic.learn.xgboost_mode import Tls, has_mode
 from laconic.methods.rows import side_by_side
 from laconic.methods.vertical.vertical_xgboost import Socket, VerticalXgboost
@@ -38,7 +38,7 @@ def pooled(federation, rows):
 
 def by_xgboost(federation, settings):
     task, y = federation.task, federation.labels("train")
-    weights = fit_trees(task, pooled(federation, "train"), y, settings, np.random.default_rng(0))
+    weights = settings.fit(task, pooled(federation, "train"), y, np.random.default_rng(0))
     return predict_trees(task, weights, pooled(federation, "test"))
 
 
