@@ -18,7 +18,16 @@ from laconic.audit.membership import threshold_attack
 from laconic.auditing import attack_columns, fitted
 from laconic.core.score import metrics
 from laconic.privacy.accountants import AnyAccountant, Event, Moments, Pld, Rdp, SimpleDivision
-from studies.fedonce_privacy_arms import ACCOUNTED, DELTA, PAPER, PUBLISHED_GUESTS, SOUND, federation_of, method_of
+from studies.fedonce_privacy_arms import (
+    ACCOUNTED,
+    DELTA,
+    PAPER,
+    PARTIES,
+    PUBLISHED_GUESTS,
+    SOUND,
+    federation_of,
+    method_of,
+)
 from studies.harness import Job, Record, arguments, markdown, mean_spread, only_on, read_records, run_jobs, write_whole
 
 NAMES = ("phishing", "credit_default", "covtype", "mnist")
@@ -92,12 +101,30 @@ def _tables(records: list[Record]) -> str:
     parts = [
         "# FedOnce-L1 at equal epsilon\n",
         __doc__ or "",
-        f"\nFour parties, delta {DELTA:g}; mean over the hosts and seeds run (n).\n",
+        f"\nFour parties, delta {DELTA:g}; the first is the host; mean ± standard deviation over seeds (n).\n",
     ]
     for name in dict.fromkeys(record["key"]["data"] for record in records):
-        own = [record for record in records if record["key"]["data"] == name]
+        own = [record for record in records if record["key"]["data"] == name and record["key"]["host"] == 0]
         parts += [f"\n## {name} ({own[0]['rows']:,} training rows)\n\n", markdown(_HEADER, _lines(name, own))]
+    first = [record for record in records if record["key"]["seed"] == 0]
+    parts += ["\n## Each party as host, accuracy %, seed 0\n\n", markdown(_HOSTS, _by_host(first))]
     return "".join(parts)
+
+
+_HOSTS = ("data", "arm", "epsilon", "host 1", "host 2", "host 3", "host 4", "paper")
+
+
+def _by_host(records: list[Record]) -> Iterator[tuple[object, ...]]:
+    """Where all four were host."""
+    scores: dict[tuple[str, str, float], dict[int, str]] = {}
+    for record in records:
+        key = record["key"]
+        found = scores.setdefault((key["data"], key["arm"], float(key["epsilon"])), {})
+        found[key["host"]] = f"{100 * record['accuracy']:.1f}"
+    for (name, arm, epsilon), found in sorted(scores.items()):
+        if len(found) == PARTIES:
+            paper = PAPER.get((name, arm), {}).get(epsilon, "")
+            yield name, arm, f"{epsilon:g}", *(found[host] for host in range(PARTIES)), paper
 
 
 _HEADER = (
