@@ -90,8 +90,10 @@ def check_model(classifier: Classifier, task: Task, weights: object, shape: tupl
 def _arrays(weights: object) -> Weights:
     if not isinstance(weights, dict) or not all(isinstance(one, np.ndarray) for one in weights.values()):
         raise ValueError("it is not arrays by name")
-    if not all(array.dtype.kind in "iuf" and np.isfinite(array).all() for array in weights.values()):
-        raise ValueError("it holds something else than finite numbers")
+    if not all(array.dtype.kind in "iuf" for array in weights.values()):
+        raise ValueError("it holds something else than numbers")
+    if not all(np.isfinite(array).all() for array in weights.values()):
+        raise ValueError("it holds numbers that are not finite; if the party trained it so, a smaller lr may help")
     return weights
 
 
