@@ -1,5 +1,8 @@
 """What a task means for a model: its loss, its targets in training, and its outputs as predictions."""
 
+from collections.abc import Callable
+from typing import TypeAlias
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -11,13 +14,51 @@ from laconic.core.values import Array, Weights
 MEAN, SD = "target.mean", "target.sd"
 
 
+Loss: TypeAlias = Callable[[Tensor, Tensor], Tensor]
+
+
 def loss(task: Task, outputs: Tensor, targets: Tensor) -> Tensor:
     """The mean loss: cross-entropy for classes, squared error on standardised labels for regression."""
-    if task.kind == "multiclass":
-        return functional.cross_entropy(outputs, targets)
-    if task.kind == "binary":
-        return functional.binary_cross_entropy_with_logits(outputs.squeeze(1), targets)
+    return loss_of(task)(outputs, targets)
+
+
+def loss_of(task: Task) -> Loss:
+    """The task's mean loss, as a function of outputs and targets."""
+    return _LOSSES[task.kind]
+
+
+def slope(of: Loss, outputs: Tensor, targets: Tensor) -> Tensor | None:
+    """How each row's loss, not the mean, changes with its outputs; None if the loss is none of ours."""
+    known = _SLOPES.get(of)
+    return None if known is None else known(outputs, targets)
+
+
+def _binary(outputs: Tensor, targets: Tensor) -> Tensor:
+    return functional.binary_cross_entropy_with_logits(outputs.squeeze(1), targets)
+
+
+def _squared(outputs: Tensor, targets: Tensor) -> Tensor:
     return functional.mse_loss(outputs.squeeze(1), targets)
+
+
+def _slope_of_classes(outputs: Tensor, targets: Tensor) -> Tensor:
+    return outputs.softmax(dim=1).scatter_add_(1, targets[:, None], torch.full_like(outputs[:, :1], -1.0))
+
+
+def _slope_of_binary(outputs: Tensor, targets: Tensor) -> Tensor:
+    return outputs.sigmoid().sub_(targets[:, None])
+
+
+def _slope_of_squared(outputs: Tensor, targets: Tensor) -> Tensor:
+    return (outputs - targets[:, None]).mul_(2.0)
+
+
+_LOSSES: dict[str, Loss] = {"multiclass": functional.cross_entropy, "binary": _binary, "regression": _squared}
+_SLOPES: dict[Loss, Callable[[Tensor, Tensor], Tensor]] = {
+    functional.cross_entropy: _slope_of_classes,
+    _binary: _slope_of_binary,
+    _squared: _slope_of_squared,
+}
 
 
 def scale_of(task: Task, y: Array) -> Weights:

@@ -1,8 +1,8 @@
 """Gradient descent on tensors in memory, whole or one resumable step at a time."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from math import cos, inf, pi
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, Protocol
 
 import numpy as np
 import torch
@@ -12,10 +12,10 @@ from torch.optim.sgd import sgd
 
 from laconic.core.ledger import Noise
 from laconic.core.values import Rng, Settings, Weights
+from laconic.learn.heads import Loss
 from laconic.learn.nets import AnyModule, give_chance, torch_generator
 from laconic.learn.progress import track
 
-Loss: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 _LOOK_ROWS = 1024
 
 

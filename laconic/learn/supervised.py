@@ -42,7 +42,7 @@ def fit_supervised(
         module,
         [to_tensor(x) for x in inputs],
         heads.to_targets(task, y, scale),
-        lambda outputs, targets: heads.loss(task, outputs, targets),
+        heads.loss_of(task),
         rng,
         valid=valid and ([to_tensor(x) for x in valid[0]], heads.to_targets(task, valid[1], scale)),
         what=what,

@@ -4,16 +4,15 @@ In a net of a few thousand weights torch spends most of its time on hooks and on
 every layer is a matrix. Gives what `RowGradients` gives for any module.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
 
-from laconic.learn import layers
+from laconic.learn import heads, layers
+from laconic.learn.heads import Loss
 from laconic.learn.nets import Join
-
-Loss = Callable[[Tensor, Tensor], Tensor]
 
 
 class _After(Protocol):
@@ -112,6 +111,10 @@ class DenseNet:
         return given
 
     def _last_slope(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        # Class codes, not shares of classes, which `cross_entropy` takes as well.
+        known = heads.slope(self.loss, outputs, targets) if targets.ndim == 1 else None
+        if known is not None:
+            return known
         outputs = outputs.detach().requires_grad_()
         (slope,) = torch.autograd.grad(self.loss(outputs, targets), outputs)
         # Of the mean loss, a row has the share 1 / rows: take it times rows.

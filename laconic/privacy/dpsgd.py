@@ -13,9 +13,10 @@ from torch import Tensor, nn
 
 from laconic.core.ledger import Noise
 from laconic.core.values import Rng, Settings
+from laconic.learn.heads import Loss
 from laconic.learn.nets import AnyModule, give_chance
 from laconic.learn.progress import track
-from laconic.learn.sgd import Loss, Optimiser, Sgd
+from laconic.learn.sgd import Optimiser, Sgd
 from laconic.privacy.budget import Demand
 from laconic.privacy.chance import Chance, chance_from, poisson_sample
 from laconic.privacy.rowwise import RowGradients

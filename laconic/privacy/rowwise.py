@@ -15,9 +15,9 @@ from torch.func import functional_call, grad, vmap
 from torch.nn import functional
 
 from laconic.learn import layers
+from laconic.learn.heads import Loss
 from laconic.privacy.dense import DenseNet
 
-Loss = Callable[[Tensor, Tensor], Tensor]
 _MIXING = (nn.modules.batchnorm._BatchNorm,)
 _LINEAR = (layers.Linear, nn.Linear)
 _PIECE = 128

@@ -46,3 +46,19 @@ def test_multiclass_loss_and_prediction_by_hand() -> None:
 
 def test_regression_loss_is_the_squared_error() -> None:
     assert float(heads.loss(REGRESSION, torch.tensor([[1.0], [3.0]]), torch.tensor([0.0, 0.0]))) == pytest.approx(5)
+
+
+@pytest.mark.parametrize("task", [BINARY, MULTICLASS, REGRESSION])
+def test_slopes_written_out_are_those_of_automatic_gradients(task) -> None:
+    rng = np.random.default_rng(0)
+    y = rng.normal(size=50) if task.kind == "regression" else rng.integers(0, len(task.classes), 50)
+    outputs = torch.tensor(rng.normal(0, 3, (50, task.outputs)), requires_grad=True)
+    targets = heads.to_targets(task, y, heads.scale_of(task, y))
+    targets = targets if task.kind == "multiclass" else targets.double()
+    (by_outputs,) = torch.autograd.grad(heads.loss(task, outputs, targets) * len(y), outputs)
+    found = heads.slope(heads.loss_of(task), outputs.detach(), targets)
+    assert torch.allclose(found, by_outputs, rtol=0, atol=1e-12)
+
+
+def test_no_slope_is_made_up_for_a_loss_of_somebody_else() -> None:
+    assert heads.slope(lambda outputs, targets: outputs.sum(), torch.zeros(2, 1), torch.zeros(2)) is None
