@@ -6,6 +6,8 @@ The public names, each imported when it is first used: importing laconic itself 
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from laconic.homes import HOME_OF
+
 if TYPE_CHECKING:
     from laconic.align.agreed import AgreedIds
     from laconic.align.exact import ExactMatch
@@ -100,103 +102,6 @@ if TYPE_CHECKING:
     from laconic.saved import read_results
     from laconic.simulation import simulate
     from laconic.trained import Trained, train
-
-_HOMES = {
-    "laconic.align.agreed": ("AgreedIds",),
-    "laconic.align.exact": ("ExactMatch",),
-    "laconic.align.psi": ("PrivateMatch",),
-    "laconic.check": ("check_method",),
-    "laconic.comparing": ("compare",),
-    "laconic.core.errors": ("DataError", "LaconicError", "PartyAbsent", "PlanError"),
-    "laconic.core.method": ("Method", "task_of"),
-    "laconic.core.party": ("Party",),
-    "laconic.core.peers": ("Peers",),
-    "laconic.core.result": ("Result",),
-    "laconic.core.script": ("step",),
-    "laconic.core.task": ("Task",),
-    "laconic.data.deal": ("deal",),
-    "laconic.data.disturb": ("disturb",),
-    "laconic.data.federation": ("Federation",),
-    "laconic.data.files": ("from_files",),
-    "laconic.data.frames": ("from_frames",),
-    "laconic.data.horizontal": ("Apart", "Dirichlet", "HalfTest", "Iid", "Sizes", "deal_rows"),
-    "laconic.data.sources": ("load",),
-    "laconic.data.vertical": ("Biased", "Equal", "Groups", "Patches", "Quadrants", "Rows"),
-    "laconic.learn.classifiers": ("Logistic", "Network"),
-    "laconic.learn.fixmatch": ("FixMatch",),
-    "laconic.learn.fixmatch_tab": ("FixMatchTab",),
-    "laconic.learn.nets": ("Cnn", "Joint", "Mlp"),
-    "laconic.learn.pca": ("Pca", "WhitenedPca"),
-    "laconic.learn.projection": ("RandomProjection",),
-    "laconic.learn.resnet": ("ResNet",),
-    "laconic.learn.sgd": ("Sgd",),
-    "laconic.learn.trees": ("Boosted", "Forest"),
-    "laconic.methods.baselines.centralised": ("Centralised",),
-    "laconic.methods.baselines.late_fusion": ("LateFusion",),
-    "laconic.methods.baselines.linear": ("Linear",),
-    "laconic.methods.baselines.local_dp": ("LocalDp",),
-    "laconic.methods.baselines.solo": ("Solo",),
-    "laconic.methods.guides": ("Gradients", "SendLabels"),
-    "laconic.methods.horizontal.fedavg": ("FedAvg",),
-    "laconic.methods.horizontal.feddf": ("FedDf",),
-    "laconic.methods.horizontal.fedkt": ("FedKt", "Prox"),
-    "laconic.methods.horizontal.fedprox": ("FedProx",),
-    "laconic.methods.horizontal.pate": ("Pate",),
-    "laconic.methods.horizontal.pfnm": ("Pfnm",),
-    "laconic.methods.horizontal.pooled_rows": ("PooledRows",),
-    "laconic.methods.horizontal.scaffold": ("Scaffold",),
-    "laconic.methods.horizontal.solo_rows": ("SoloRows",),
-    "laconic.methods.vertical.fdml": ("Fdml",),
-    "laconic.methods.vertical.fedbcd": ("FedBCD",),
-    "laconic.methods.vertical.fedcvt": ("FedCVT",),
-    "laconic.methods.vertical.fedonce": ("FedOnce",),
-    "laconic.methods.vertical.fewshot": ("FewShot",),
-    "laconic.methods.vertical.oneshot": ("OneShot",),
-    "laconic.methods.vertical.rap": ("Rap",),
-    "laconic.methods.vertical.splitnn": ("SplitNN",),
-    "laconic.methods.vertical.vafl": ("Vafl",),
-    "laconic.methods.vertical.vertical_xgboost": ("VerticalXgboost",),
-    "laconic.methods.vertical.vimadmm": ("VimAdmm",),
-    "laconic.methods.vertical.vimadmm_joint": ("VimAdmmJoint",),
-    "laconic.methods.vertical.vimsgd": ("VimSgd",),
-    "laconic.estimators": ("FederatedClassifier", "FederatedRegressor"),
-    "laconic.model.absent": ("Abstain", "Refit", "SoloModel", "Zeros"),
-    "laconic.model.growing": ("add_party", "add_rows"),
-    "laconic.model.leaving": ("forget",),
-    "laconic.model.model": ("Model", "load_model"),
-    "laconic.model.saving": ("save_model",),
-    "laconic.model.scores": ("Scores",),
-    "laconic.party_importance": ("Importance", "denoise", "importance", "summarise"),
-    "laconic.plan": ("Budget", "DataPlan", "Plan", "execute", "read_plan", "write_plan"),
-    "laconic.plan.own_federation": ("from_party_files",),
-    "laconic.plan.party_file": ("read_party",),
-    "laconic.privacy.accountants": ("Moments", "Pld", "Rdp", "SimpleDivision"),
-    "laconic.privacy.codebook": ("Codebook",),
-    "laconic.privacy.dpnat": ("DpNat",),
-    "laconic.privacy.dppca": ("DpPca",),
-    "laconic.privacy.dpsgd": ("DpSgd",),
-    "laconic.privacy.labels": ("RandomisedResponse",),
-    "laconic.privacy.levels": ("L0", "L1", "L2"),
-    "laconic.privacy.local": ("LocalGaussian",),
-    "laconic.privacy.noise": ("ClippedGaussian", "Perturb"),
-    "laconic.privacy.outputs": ("AsPublished", "BatchClip", "PureNoise", "RowsOnce"),
-    "laconic.privacy.price": ("ledgers_of", "price"),
-    "laconic.privacy.projection": ("PublicProjection",),
-    "laconic.privacy.steps": ("PrivateSteps",),
-    "laconic.privacy.votes": ("GaussianVotes", "LaplaceVotes"),
-    "laconic.report.disclosure": ("disclose",),
-    "laconic.report.page": ("render_page",),
-    "laconic.report.plots": ("plot_bytes", "plot_importance", "plot_rounds", "plot_wire"),
-    "laconic.report.tracking": ("track",),
-    "laconic.runtime.faults": ("Faults",),
-    "laconic.runtime.forked": ("Forked",),
-    "laconic.runtime.inprocess": ("InProcess",),
-    "laconic.runtime.processes": ("Processes",),
-    "laconic.saved": ("read_results",),
-    "laconic.simulation": ("simulate",),
-    "laconic.trained": ("Trained", "train"),
-}
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "L0",
@@ -347,9 +252,9 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     """Import a public name when it is first used."""
-    if name not in _HOME_OF:
+    if name not in HOME_OF:
         raise AttributeError(f"module 'laconic' has no attribute {name!r}")
-    return getattr(import_module(_HOME_OF[name]), name)
+    return getattr(import_module(HOME_OF[name]), name)
 
 
 def __dir__() -> list[str]:

@@ -3,17 +3,18 @@ import subprocess
 import sys
 
 import laconic
+from laconic.homes import HOME_OF
 
 HEAVY = ("torch", "pandas", "sklearn", "scipy")
 
 
 def test_every_public_name_is_what_its_home_holds():
     for name in laconic.__all__:
-        assert getattr(laconic, name) is getattr(importlib.import_module(laconic._HOME_OF[name]), name)
+        assert getattr(laconic, name) is getattr(importlib.import_module(HOME_OF[name]), name)
 
 
 def test_public_names_and_their_homes_are_the_same_list():
-    assert sorted(laconic.__all__) == sorted(laconic._HOME_OF)
+    assert sorted(laconic.__all__) == sorted(HOME_OF)
 
 
 def test_a_name_that_is_not_there_is_an_attribute_error():

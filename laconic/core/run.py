@@ -48,17 +48,12 @@ def run(
     judge = judge or hub
     facts = dict(data or {}) | {"uses": list(method.uses)}
     if align is not None:
-        with log.during("align"):
-            hub.turn("align", 0)
-            facts["alignment"] = align.match(hub, peers.speaking(align))
-            held = {name: len(judge.data.cuts.get(name, ())) for name in ("train", "valid", "test")}
-            facts["alignment"] |= {"cuts": held}
-            facts["fingerprint"] = align.confirm(hub, peers.speaking(align))
+        facts |= _match(align, hub, peers, judge)
+    curve: list[Look] = []
+    stopped = "finished"
     log.phase = "fit"
     hub.turn("fit", 0)
-    curve: list[Look] = []
     with log.during("fit"):
-        stopped = "finished"
         for turn in _budgeted(method, hub, peers, max_bytes):
             if turn < 0:
                 stopped = "byte budget"
@@ -90,11 +85,7 @@ def run(
         curve=tuple(curve),
         releases=_releases(hub, peers.ledgers()),
         wire=_by_party(log),
-        absences=tuple(
-            Absence(phase=crossing.phase, round=crossing.round, step=crossing.step, party=crossing.party)
-            for crossing in log.crossings
-            if crossing.up is None
-        ),
+        absences=_absences(log),
         predictions=digest_of(predictions),
         stopped=stopped,
         versions=_versions(),
@@ -104,6 +95,23 @@ def run(
 def digest_of(predictions: Array) -> str:
     """A digest of predictions, to the bit."""
     return blake2b(np.ascontiguousarray(predictions).tobytes(), digest_size=16).hexdigest()
+
+
+def _match(align: Align, hub: Party, peers: Peers, judge: Party) -> dict[str, Any]:
+    """Make rows correspond; returns what is to be said of it."""
+    with peers.log.during("align"):
+        hub.turn("align", 0)
+        found = align.match(hub, peers.speaking(align))
+        held = {name: len(judge.data.cuts.get(name, ())) for name in ("train", "valid", "test")}
+        return {"alignment": found | {"cuts": held}, "fingerprint": align.confirm(hub, peers.speaking(align))}
+
+
+def _absences(log: WireLog) -> tuple[Absence, ...]:
+    return tuple(
+        Absence(phase=crossing.phase, round=crossing.round, step=crossing.step, party=crossing.party)
+        for crossing in log.crossings
+        if crossing.up is None
+    )
 
 
 def _budgeted(method: Method, hub: Party, peers: Peers, max_bytes: float) -> Iterator[int]:

@@ -30,10 +30,9 @@ class Joint(Protocol):
         ...
 
 
-class Zeros(Settings, frozen=True):
-    """Absent parties' numbers count as zeros, and the model stays as it is."""
+class _AsItIs(Settings, frozen=True):
+    """Abstract: a way for which nothing has to be learnt."""
 
-    word: ClassVar[str] = "zeros"
     fits: ClassVar[bool] = False
     by_pattern: ClassVar[bool] = False
     alone: ClassVar[bool] = False
@@ -41,6 +40,12 @@ class Zeros(Settings, frozen=True):
     def fit(self, task: Task, store: Store, present: Sequence[str], joint: Joint) -> Weights:
         """Nothing is fitted."""
         return {}
+
+
+class Zeros(_AsItIs, frozen=True):
+    """Absent parties' numbers count as zeros, and the model stays as it is."""
+
+    word: ClassVar[str] = "zeros"
 
     def predict(
         self, task: Task, store: Store, present: Sequence[str], joint: Joint, weights: Weights, ids: Sequence[str]
@@ -119,17 +124,10 @@ class SoloModel(Settings, frozen=True):
         return predict_supervised(self.net, task, weights, [store.inputs(ids, ())])
 
 
-class Abstain(Settings, frozen=True):
+class Abstain(_AsItIs, frozen=True):
     """No answer unless everybody is there."""
 
     word: ClassVar[str] = "abstain"
-    fits: ClassVar[bool] = False
-    by_pattern: ClassVar[bool] = False
-    alone: ClassVar[bool] = False
-
-    def fit(self, task: Task, store: Store, present: Sequence[str], joint: Joint) -> Weights:
-        """Nothing is fitted."""
-        return {}
 
     def predict(
         self, task: Task, store: Store, present: Sequence[str], joint: Joint, weights: Weights, ids: Sequence[str]

@@ -40,7 +40,7 @@ def together(world, text):
     return execute(read_plan(f"{before}files = {{{files}}}\n{rest.partition(chr(10))[2]}"))
 
 
-def same(by_mail, in_process):
+def assert_same(by_mail, in_process):
     assert by_mail.predictions == in_process.predictions
     assert by_mail.metrics == in_process.metrics
     for phase in ("align", "fit", "look", "final"):
@@ -79,13 +79,13 @@ def mail_until_done(world, most=10):
 def test_one_file_from_each_party_trains_as_one_process_does(world, method):
     text = world.plan(method)
     seal_all(world)
-    same(host(world.place("bank"), world.inbox), together(world, text))
+    assert_same(host(world.place("bank"), world.inbox), together(world, text))
 
 
 def test_rap_goes_by_mail_with_its_server_at_the_label_holder(world):
     text = world.plan('[method]\ntype = "Rap"\n[method.learner]\ntype = "LinearModel"\n')
     seal_all(world)
-    same(host(world.place("bank"), world.inbox), together(world, text))
+    assert_same(host(world.place("bank"), world.inbox), together(world, text))
 
 
 def test_one_shot_goes_by_two_uploads_and_one_download(world):
@@ -93,13 +93,13 @@ def test_one_shot_goes_by_two_uploads_and_one_download(world):
     seal_all(world)  # The digests of the agreed rows, which wait for nobody.
     result, turns = mail_until_done(world)
     assert turns == 2
-    same(result, together(world, text))
+    assert_same(result, together(world, text))
 
 
 def test_rows_are_matched_by_mail_too(world):
     text = world.plan(FEDONCE, match="ExactMatch")
     result, turns = mail_until_done(world)
-    same(result, together(world, text))
+    assert_same(result, together(world, text))
     assert turns == 4  # Ids, which of them to keep, a digest of them, and then the method's one question.
 
 
@@ -183,4 +183,4 @@ def test_a_public_data_set_is_dealt_by_the_plan_for_trials(world):
     for name in names:
         (trial.home(name) / "plan.toml").write_text(text)
     seal_plan(trial.place(names[1]), trial.inbox / "shop.envelope")
-    same(host(trial.place(names[0]), trial.inbox), execute(read_plan(text)))
+    assert_same(host(trial.place(names[0]), trial.inbox), execute(read_plan(text)))
