@@ -2,7 +2,7 @@
 
 Splits are other ones than the tables use, with a tenth of all rows set aside. Joint training is chosen for split
 learning alone, and then taken for FedBCD and FedCVT too; local learning is chosen for OneShot. `--quick` takes one
-seed, few steps and credit_default alone.
+seed, few steps and credit_default alone. CIFAR-10 takes what was chosen on Fashion-MNIST.
 
 Usage: python -m studies.oneshot_vfl_choice [--quick] [--out DIR]
 """
@@ -15,17 +15,18 @@ from laconic.core.method import Method
 from laconic.data.deal import deal
 from laconic.data.federation import Federation
 from laconic.data.vertical import Groups, Rows
+from laconic.learn.fixmatch import FixMatch
+from laconic.learn.local_learners import AnyLocal
 from laconic.learn.nets import Joint, Mlp
 from laconic.learn.sgd import Sgd
 from laconic.learn.thresholds import Fixed
-from laconic.methods.vertical.oneshot import OneShot
 from laconic.methods.vertical.splitnn import SplitNN
 from laconic.simulation import simulate
 from studies import oneshot_vfl_runs as runs
 from studies.harness import Job, Record, arguments, markdown, mean_spread, only_on, read_records, run_jobs, write_whole
 
-SHARED = {"credit_default": 1000, "mnist": 256}
-SEEDS = {"credit_default": (10, 11, 12), "mnist": (10,)}
+SHARED = {"credit_default": 1000, "mnist": 256, "fashion_mnist": 256}
+SEEDS = {"credit_default": (10, 11, 12), "mnist": (10,), "fashion_mnist": (10,)}
 JOINT = {
     "lr 1e-3, decay 1e-2, linear head": (1e-3, 1e-2, ()),
     "lr 1e-3, decay 1e-4, linear head": (1e-3, 1e-4, ()),
@@ -65,23 +66,38 @@ def _federation(name: str, seed: int) -> Federation:
 
 
 def _candidates(name: str, *, quick: bool) -> dict[str, Method]:
-    net, local = runs.extractor(name), runs.local(name, quick)
+    net, one = runs.extractor(name), runs.one_shot(name, quick=quick)
     found: dict[str, Method] = {}
     for label, (lr, decay, hidden) in JOINT.items():
         joint = Sgd(epochs=2 if quick else 200, batch=runs.BATCH, lr=lr, weight_decay=decay, patience=runs.PATIENCE)
         head = Joint(own=None, head=Mlp(hidden=hidden))
         found[label] = SplitNN(net=net, width=runs.WIDTH, head=head, trainer=joint)
     change = msgspec.structs.replace
-    for label, one in {
-        "as it is": local,
+    found |= {label: change(one, local=other) for label, other in _learners(name, runs.local(name, quick)).items()}
+    found["head trained at 3e-3"] = change(one, trainer=change(one.trainer, lr=3e-3))
+    found["head trained at 1e-2"] = change(one, trainer=change(one.trainer, lr=1e-2))
+    return found
+
+
+def _learners(name: str, local: AnyLocal) -> dict[str, AnyLocal]:
+    change = msgspec.structs.replace
+    learners = {"as it is": local, "labelled rows alone": change(local, ratio=0)}
+    if name == "fashion_mnist":
+        few = change(local, steps=400)
+        views = FixMatch()
+        stronger = {name: getattr(views, name) for name in ("shift", "turn", "zoom", "shade", "hole")}
+        return learners | {
+            "1200 steps": change(local, steps=1200),
+            "400 steps": few,
+            "400 steps, stronger views": change(few, **stronger),
+            "400 steps, stronger views, mirrored": change(few, flips=True, **stronger),
+        }
+    return learners | {
         "threshold 0.95": change(local, threshold=Fixed(0.95)),
         "no class priors": change(local, align=False),
         "lr 1e-3": change(local, lr=1e-3),
         "half the steps": change(local, steps=local.steps // 2),
-        "labelled rows alone": change(local, ratio=0),
-    }.items():
-        found[label] = OneShot(net=net, width=runs.WIDTH, local=one)
-    return found
+    }
 
 
 def _table(records: list[Record]) -> str:

@@ -1,16 +1,16 @@
 """Parties shared out among a few forked workers: for many small parties on one machine with several cores.
 
-A worker begins as a copy of this process, so it starts at once and shares the rows; what its parties remember comes
-back with their answers. Numbers are the same as in one process.
+A worker begins as a copy of this process, so it starts at once and shares the rows. It stays from question to question;
+what its parties remember comes back in the end. Numbers are the same as in one process.
 """
 
 import os
 import selectors
 import signal
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from time import monotonic
-from typing import IO, Any, NamedTuple
+from typing import IO, Any, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -24,6 +24,9 @@ from laconic.runtime.serve import read_frame, write_frame
 
 _OWN = Limits(bytes=2**40, items=10_000_000, depth=64)
 """Limits for what this machine itself wrote."""
+
+_Answer: TypeAlias = dict[str, Any]
+"""What a worker sends for one party: its name, its reply or an error, and what it remembers if that was asked."""
 
 
 class Forked(Settings, frozen=True):
@@ -43,110 +46,166 @@ class Forked(Settings, frozen=True):
     @contextmanager
     def open(self, parties: tuple[Party, ...]) -> Iterator["_Workers"]:
         """Reach these parties for as long as the block lasts."""
-        yield _Workers(parties, self.workers)
+        workers = _Workers(parties, self.workers)
+        try:
+            yield workers
+            workers.bring_back()
+        finally:
+            workers.end()
 
 
 class _Worker(NamedTuple):
-    """A forked process and the stream of its answers."""
+    """A forked process, who is in it, and the streams of its questions and answers."""
 
     process: int
+    names: tuple[str, ...]
+    questions: IO[bytes]
     answers: IO[bytes]
 
     def end(self) -> None:
-        """Stop it, if it has not ended yet, and leave nothing of it behind."""
-        self.answers.close()
+        """Stop it and leave nothing of it behind."""
+        self.hang_up()
         os.kill(self.process, signal.SIGKILL)
         os.waitpid(self.process, 0)
 
+    def hang_up(self) -> None:
+        """Close this process's ends of its streams."""
+        self.questions.close()
+        self.answers.close()
+
 
 class _Workers:
+    """Workers, for as long as the script stays the same and none is late."""
+
     def __init__(self, parties: tuple[Party, ...], workers: int) -> None:
         self._parties = {party.name: party for party in parties}
-        self._workers = workers
+        names = sorted(self._parties, key=lambda name: -self._parties[name].data.rows)
+        # Dealt out by size, so that every worker has large parties and small ones.
+        self._shares = [share for i in range(workers) if (share := tuple(names[i::workers]))]
+        self._workers: list[_Worker] = []
+        self._script: Script | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(self._parties)
 
-    def carry(
-        self,
-        script: Script,
-        blobs: Mapping[str, bytes],
-        deadline: float | None,
-    ) -> Iterator[tuple[str, bytes]]:
-        names = sorted(blobs, key=lambda name: -self._parties[name].data.rows)
-        # Dealt out by size, so that every worker has large parties and small ones.
-        shares = [names[i :: self._workers] for i in range(self._workers)]
+    def carry(self, script: Script, blobs: Mapping[str, bytes], deadline: float | None) -> Iterator[tuple[str, bytes]]:
+        if script != self._script:
+            self.bring_back()
+            self.end()
+            self._script = script
+        if deadline is not None:
+            self.bring_back()
+        at_work = {worker.names for worker in self._workers}
+        for names in self._shares:
+            if names not in at_work:
+                self._workers.append(self._start(script, names))
+        # A worker with a late party is ended, so that memory comes back before a deadline and with each answer.
         ends = None if deadline is None else monotonic() + deadline
-        workers = [self._start(script, {name: blobs[name] for name in share}) for share in shares if share]
-        try:
-            states = _collect(workers, len(blobs), ends)
-        finally:
-            for worker in workers:
-                worker.end()
-        replies = {name: self._take(name, state) for name, state in states.items()}
-        yield from ((name, replies[name]) for name in blobs if name in replies)
+        found = self._ask(blobs, ends, remember=deadline is not None)
+        for worker in [one for one in self._workers if any(name in blobs and name not in found for name in one.names)]:
+            self._workers.remove(worker)
+            worker.end()
+        for name in blobs:
+            if name in found:
+                if "error" in found[name]:
+                    raise StepError(f"a step failed at {name}: {found[name]['error']}")
+                yield name, found[name]["reply"]
 
     def ledgers(self) -> dict[str, Ledger]:
+        self.bring_back()
         return {name: party.ledger for name, party in self._parties.items()}
 
-    def _start(self, script: Script, blobs: dict[str, bytes]) -> _Worker:
-        """A worker that answers these questions in turn, each as soon as it can."""
-        reading, writing = os.pipe()
+    def bring_back(self) -> None:
+        """Have parties here remember what they do in their workers."""
+        self._ask({name: None for worker in self._workers for name in worker.names}, None, remember=True)
+
+    def end(self) -> None:
+        """End every worker."""
+        while self._workers:
+            self._workers.pop().end()
+
+    def _ask(self, blobs: Mapping[str, bytes | None], ends: float | None, *, remember: bool) -> dict[str, _Answer]:
+        """What parties answer to these questions, by name; who is late is left out."""
+        asked = []
+        for worker in self._workers:
+            questions = {name: blobs[name] for name in worker.names if name in blobs}
+            if questions:
+                asked.append(worker)
+                with suppress(BrokenPipeError):  # It died, as reading its answers will tell.
+                    write_frame(worker.questions, encode({"questions": questions, "remember": remember}))
+        found = _collect(asked, len(blobs), ends)
+        for name, answered in found.items():
+            if "memory" in answered:
+                self._take(self._parties[name], answered)
+        return found
+
+    def _take(self, party: Party, answered: _Answer) -> None:
+        party.memory = answered["memory"]
+        party.ledger = Ledger(tuple(msgspec.convert(answered["ledger"], list[Entry])))
+        if answered["data"] is not None:
+            party.data = type(party.data).from_plain(answered["data"])
+
+    def _start(self, script: Script, names: tuple[str, ...]) -> _Worker:
+        (asking, asked), (answering, answered) = os.pipe(), os.pipe()
         child = os.fork()
         if child:
-            os.close(writing)
-            return _Worker(child, os.fdopen(reading, "rb", buffering=0))
-        os.close(reading)
-        with os.fdopen(writing, "wb", buffering=0) as stream:
-            for name, blob in blobs.items():
-                write_frame(stream, encode([name, self._answer(script, name, blob)]))
-        os._exit(0)
-
-    def _answer(self, script: Script, name: str, blob: bytes) -> dict[str, object]:
-        party = self._parties[name]
-        table = party.data
+            os.close(asking)
+            os.close(answered)
+            return _Worker(child, names, os.fdopen(asked, "wb", buffering=0), os.fdopen(answering, "rb", buffering=0))
         try:
-            reply = answer(script, party, blob)
-        # Whatever a step raises must reach the hub as words; a worker has nobody else to tell.
-        except Exception as problem:
-            own = "" if isinstance(problem, LaconicError) else f"{type(problem).__name__}: "
-            return {"error": f"{own}{problem}"}
-        rows = None if party.data is table else party.data.to_plain()
-        entries = list(msgspec.to_builtins(party.ledger.entries))
-        return {"reply": reply, "memory": party.memory, "ledger": entries, "data": rows}
-
-    def _take(self, name: str, state: dict[str, Any]) -> bytes:
-        """A party's answer; what it remembers now is kept."""
-        if "error" in state:
-            raise StepError(f"a step failed at {name}: {state['error']}")
-        party = self._parties[name]
-        party.memory = state["memory"]
-        party.ledger = Ledger(tuple(msgspec.convert(state["ledger"], list[Entry])))
-        if state["data"] is not None:
-            party.data = type(party.data).from_plain(state["data"])
-        reply: bytes = state["reply"]
-        return reply
+            os.close(asked)
+            os.close(answering)
+            for other in self._workers:
+                other.hang_up()
+            with os.fdopen(asking, "rb", buffering=0) as questions, os.fdopen(answered, "wb", buffering=0) as answers:
+                _serve(script, {name: self._parties[name] for name in names}, questions, answers)
+        finally:
+            os._exit(0)  # Whatever happens here, the caller's own lines must not run twice.
 
 
-def _collect(workers: list[_Worker], wanted: int, ends: float | None) -> dict[str, dict[str, Any]]:
+def _serve(script: Script, parties: dict[str, Party], questions: IO[bytes], answers: IO[bytes]) -> None:
+    """What a worker does: answer each question as soon as it can, until there are no more."""
+    tables = {name: party.data for name, party in parties.items()}
+    for party in parties.values():
+        party.secret = os.urandom(32)  # Of two workers forked one after the other, neither draws what the other drew.
+    while (asked := read_frame(questions)) is not None:
+        request = decode(asked, _OWN)
+        for name, blob in request["questions"].items():
+            party = parties[name]
+            found = {"name": name} | ({} if blob is None else _answer(script, party, blob))
+            if request["remember"]:
+                rows = None if party.data is tables[name] else party.data.to_plain()
+                entries = list(msgspec.to_builtins(party.ledger.entries))
+                found |= {"memory": party.memory, "ledger": entries, "data": rows}
+            write_frame(answers, encode(found))
+
+
+def _answer(script: Script, party: Party, blob: bytes) -> _Answer:
+    try:
+        return {"reply": answer(script, party, blob)}
+    # Whatever a step raises must reach the hub as words; a worker has nobody else to tell.
+    except Exception as problem:
+        own = "" if isinstance(problem, LaconicError) else f"{type(problem).__name__}: "
+        return {"error": f"{own}{problem}"}
+
+
+def _collect(workers: list[_Worker], wanted: int, ends: float | None) -> dict[str, _Answer]:
     """What parties answered, by name, until all have or the time is up."""
-    states: dict[str, dict[str, Any]] = {}
+    found: dict[str, _Answer] = {}
     with selectors.DefaultSelector() as selector:
         for worker in workers:
             selector.register(worker.answers, selectors.EVENT_READ, worker.answers)
-        while len(states) < wanted:
+        while len(found) < wanted:
             ready = selector.select(None if ends is None else max(0.0, ends - monotonic()))
             if not ready:
                 break
             for key, _ in ready:
                 written = read_frame(key.data)
-                if written is not None:
-                    name, states[name] = decode(written, _OWN)
-                    continue
-                selector.unregister(key.data)
-                if not selector.get_map() and len(states) < wanted:
+                if written is None:
                     raise StepError(
                         "a worker ended before it had answered; it may have run out of memory: use fewer workers"
                     )
-    return states
+                answered = decode(written, _OWN)
+                found[answered["name"]] = answered
+    return found

@@ -2,6 +2,7 @@
 
 import os
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -84,3 +85,66 @@ def test_a_worker_that_dies_is_an_error_and_not_a_wait():
 def test_no_workers_are_refused():
     with pytest.raises(ValueError, match="1 or more"):
         Forked(workers=0)
+
+
+class Telling(Script, frozen=True):
+    """Questions about the worker itself."""
+
+    again: bool = False
+
+    @step(takes=None, gives="the process it is in, how often it was asked, and what it drew in secret")
+    def tell(self, party: Party) -> list[object]:
+        party.memory["asked"] = party.memory.get("asked", 0) + 1
+        return [os.getpid(), party.memory["asked"], party.secret_bytes(8)]
+
+    @step(takes=None, gives="nothing in time, at one party")
+    def linger(self, party: Party) -> None:
+        party.memory["asked"] = 100
+        if party.name == "party2":
+            time.sleep(600)
+
+    @step(takes=None, gives="nothing: it is interrupted")
+    def stop(self, party: Party) -> None:
+        raise KeyboardInterrupt
+
+
+@contextmanager
+def telling(workers=2):
+    parties = tuple(Party(name, table, 0) for name, table in small_horizontal("binary").tables.items())
+    with Forked(workers=workers).open(parties[1:]) as carrier:
+        yield parties[1:], Peers(Telling(), parties[0], carrier, WireLog(), carrier.names)
+
+
+def test_workers_stay_from_question_to_question_and_memory_comes_back_in_the_end():
+    with telling() as (parties, peers):
+        first, second = peers.ask(Telling().tell), peers.ask(Telling().tell)
+        assert [one[0] for one in first.values()] == [one[0] for one in second.values()]
+        assert len({one[0] for one in first.values()}) == 2
+    assert [party.memory["asked"] for party in parties] == [2, 2, 2]
+
+
+def test_another_script_finds_what_the_one_before_remembered_and_draws_other_secrets():
+    with telling() as (_, peers):
+        first = peers.ask(Telling().tell)
+        second = peers.speaking(Telling(again=True)).ask(Telling(again=True).tell)
+    assert [one[1] for one in second.values()] == [2, 2, 2]
+    assert all(first[name][2] != second[name][2] for name in first)
+
+
+def test_a_party_that_is_late_remembers_what_it_knew_before_the_question():
+    with telling(workers=3) as (parties, peers):
+        peers.ask(Telling().tell)
+        assert tuple(peers.tolerant.within(1.0).ask(Telling().linger)) == ("party1", "party3")
+        assert [one[1] for one in peers.ask(Telling().tell).values()] == [101, 2, 101]
+    assert [party.memory["asked"] for party in parties] == [101, 2, 101]
+
+
+def test_an_interrupted_worker_leaves_the_callers_lines_to_the_caller(tmp_path):
+    note = tmp_path / "note"
+    try:
+        with pytest.raises(StepError, match="ended before it had answered"), telling() as (_, peers):
+            peers.ask(Telling().stop)
+    finally:
+        with note.open("a") as file:
+            file.write("ended\n")
+    assert note.read_text() == "ended\n"
