@@ -64,13 +64,12 @@ def _jobs() -> Iterator[Job]:
         yield from _jobs_on("credit_default", 2000, 2, seed)
         for epsilon in EPSILONS:
             yield _lies_job("credit_default", 2000, epsilon, seed)
-    yield from _jobs_on("mnist", 512, 2, 0)
-    yield from _jobs_on("cifar10", 512, 2, 0)
-    for overlap in (512, 1024, 2048):
-        yield from _jobs_on("fashion_mnist", overlap, 2, 0)
-    for overlap in (1024, 2048):
-        yield from _jobs_on("mnist", overlap, 2, 0)
+    for name in ("mnist", "cifar10", "fashion_mnist"):
+        yield from _jobs_on(name, 512, 2, 0)
     yield from _jobs_on("cifar10", 256, 2, 0)
+    for overlap in (2048, 1024):
+        yield from _jobs_on("fashion_mnist", overlap, 2, 0)
+        yield from _jobs_on("mnist", overlap, 2, 0)
 
 
 def _jobs_on(name: str, overlap: int, parties: int, seed: int, *, quick: bool = False) -> Iterator[Job]:

@@ -18,6 +18,7 @@ from laconic.learn.sgd import Sgd
 from laconic.methods.horizontal.fedkt import FedKt
 from laconic.methods.horizontal.scaffold import Scaffold
 from laconic.methods.vertical.splitnn import SplitNN
+from laconic.methods.vertical.vimadmm import VimAdmm
 from laconic.runtime.forked import Forked
 from laconic.simulation import simulate
 
@@ -28,8 +29,9 @@ from laconic.simulation import simulate
         (FedKt(model=Logistic()), small_horizontal("binary")),
         (Scaffold(exchanges=2, trainer=Sgd(epochs=1, optimizer="sgd", lr=0.1)), small_horizontal("multiclass")),
         (SplitNN(trainer=Sgd(epochs=1)), small_federation("binary")),
+        (VimAdmm(epochs=2, batch=16, local_steps=3), small_federation("multiclass")),
     ],
-    ids=["one exchange", "memory between exchanges", "vertical"],
+    ids=["one exchange", "memory between exchanges", "vertical", "vertical with memory"],
 )
 def test_numbers_bytes_and_ledgers_are_those_of_one_process(method, federation):
     alone, forked = simulate(method, federation), simulate(method, federation, runtime=Forked(workers=2))
