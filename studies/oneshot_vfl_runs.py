@@ -198,12 +198,12 @@ def local(name: str, quick: bool) -> AnyLocal:
     if name == "credit_default":
         return FixMatchTab(steps=30) if quick else FixMatchTab()
     if name == "mnist":
-        return KeptFixMatch(steps=400)
+        return KeptFixMatch(steps=1200)
     mild = KeptFixMatch(steps=3000, shift=1, turn=5.0, zoom=0.1, shade=0.2, hole=0.2)
     return msgspec.structs.replace(mild, steps=1200, flips=True) if name == "cifar10" else mild
 
 
 def head_trainer(name: str) -> Sgd:
     """How the label holder learns from what one-shot and few-shot learning send."""
-    lr = 1e-2 if name in ("fashion_mnist", "cifar10") else 3e-3
+    lr = 3e-3 if name == "credit_default" else 1e-2
     return Sgd(epochs=100, batch=64, lr=lr, decay="cosine", weight_decay=1e-3)

@@ -23,11 +23,15 @@ class Linear(nn.Module):
 
 
 class Conv(nn.Module):
-    """A square convolution with unset weights; it keeps height and width if its kernel is odd and `pad` is set."""
+    """A square convolution with unset weights; it keeps height and width if its kernel is odd and `pad` is set.
+
+    Its kernels lie in memory with channels last, so that outputs do too: pooling is several times as fast there.
+    """
 
     def __init__(self, inputs: int, outputs: int, kernel: int = 3, *, pad: bool = True) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.empty(outputs, inputs, kernel, kernel))
+        shape = (outputs, inputs, kernel, kernel)
+        self.weight = nn.Parameter(torch.empty(shape, memory_format=torch.channels_last))
         self.bias = nn.Parameter(torch.empty(outputs))
         self.padding = kernel // 2 if pad else 0
 

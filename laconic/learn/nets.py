@@ -194,7 +194,7 @@ def load(module: AnyModule, weights: Weights) -> AnyModule:
     """Copy weights into a module and return it.
 
     Copied, not shared: torch's own memory is aligned alike in every process, and fast matrix products round
-    differently on differently aligned memory. In rows, too: what comes back from a file always is.
+    differently on differently aligned memory. It stays laid out as the layers want it, however the arrays are.
 
     Raises:
         ValueError: an array is missing, unknown, or of the wrong shape; the message names it.
@@ -206,7 +206,7 @@ def load(module: AnyModule, weights: Weights) -> AnyModule:
     for name, values in targets.items():
         if weights[name].shape != tuple(values.shape):
             raise ValueError(f"weights {name!r} have shape {weights[name].shape}; this net needs {tuple(values.shape)}")
-        values.data = torch.tensor(np.ascontiguousarray(weights[name]), dtype=values.dtype)
+        values.data.copy_(torch.tensor(np.ascontiguousarray(weights[name])))
     return module
 
 

@@ -120,7 +120,7 @@ class _Run:
         self, settings: SemiSupervised, module: Extractor, x: Tensor, y: Tensor, unlabelled: Tensor, rng: Rng
     ) -> None:
         self.settings, self.x, self.y, self.unlabelled = settings, x, y, unlabelled
-        self.module = give_chance(_channels_last(module), rng).train()
+        self.module = give_chance(module, rng).train()
         self.chance = torch_generator(rng)
         self.pace = Sgd(lr=settings.lr, decay="cosine", weight_decay=settings.weight_decay)
         self.optimiser = Optimiser(self.pace, module, self.pace.begin(module))
@@ -174,14 +174,6 @@ class _Run:
         self.watch.see(guesses)
         confidence, labels = guesses.max(dim=1)
         return labels, (confidence >= self.watch.cutoffs[labels]).float()
-
-
-def _channels_last(module: Extractor) -> Extractor:
-    """The same net with kernels laid out so that convolutions of few channels are faster on a processor."""
-    for values in module.parameters():
-        if values.dim() == 4:
-            values.data = values.data.contiguous(memory_format=torch.channels_last)
-    return module
 
 
 def _endless(rows: int, count: int, chance: Generator) -> Iterator[Tensor]:

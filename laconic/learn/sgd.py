@@ -16,7 +16,8 @@ from laconic.learn.heads import Loss
 from laconic.learn.nets import AnyModule, give_chance, torch_generator
 from laconic.learn.progress import track
 
-_LOOK_ROWS = 1024
+_LOOK_ROWS, _LOOK_IMAGES = 1024, 128
+"""So many rows go through a net at once: what layers make of more images does not stay in a processor's cache."""
 
 
 class Trainer(Protocol):
@@ -219,7 +220,8 @@ def evaluate(module: nn.Module, inputs: Sequence[Tensor]) -> Tensor:
     """The module's outputs in evaluation mode, worked out some rows at a time."""
     module.eval()
     with torch.inference_mode():
-        parts = zip(*(torch.split(x, _LOOK_ROWS) for x in inputs), strict=True)
+        count = _LOOK_IMAGES if any(x.dim() == 4 for x in inputs) else _LOOK_ROWS
+        parts = zip(*(torch.split(x, count) for x in inputs), strict=True)
         return torch.cat([module(*part) for part in parts])
 
 
