@@ -1,10 +1,10 @@
 """Peers: the only way in which a hub reaches other parties."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from laconic.core.errors import PartyAbsent, StepError
-from laconic.core.ledger import Entry, Ledger, digest_of, unwrap
+from laconic.core.ledger import Entry, Ledger, Noise, digest_of, unwrap
 from laconic.core.log import Crossing, WireLog
 from laconic.core.party import Party
 from laconic.core.script import Declared, Script, Step, check_payload, declared
@@ -29,6 +29,14 @@ class Carrier(Protocol):
     def ledgers(self) -> dict[str, Ledger]:
         """Each party's own ledger."""
         ...
+
+
+class _Written(NamedTuple):
+    """A question as it crosses, and what the hub's ledger says of it, if anything."""
+
+    blob: bytes
+    entry: Entry | None
+    noises: tuple[Noise | None, ...]
 
 
 class Peers:
@@ -70,7 +78,7 @@ class Peers:
         name = question.__name__
         self._refuse_strangers(payloads)
         number = self.log.next_round()
-        blobs = {party: self._write(name, words, number, dict(payloads[party])) for party in payloads}
+        blobs = self._write_all(name, words, number, payloads)
         waiting = dict.fromkeys(payloads)
         for party, blob in self._carrier.carry(self._script, blobs, self._deadline):
             if party not in waiting:
@@ -129,25 +137,37 @@ class Peers:
         if strangers:
             raise StepError(f"there is no peer {' or '.join(strangers)} here; the peers are {', '.join(self.names)}")
 
-    def _write(self, name: str, words: Declared, number: int, payload: dict[str, Any]) -> bytes:
+    def _write_all(
+        self, name: str, words: Declared, number: int, payloads: Mapping[str, Mapping[str, Any]]
+    ) -> dict[str, bytes]:
+        """The question to each party, which is written once for all who are asked the very same."""
+        blobs: dict[str, bytes] = {}
+        written: tuple[Mapping[str, Any], _Written] | None = None
+        for party, payload in payloads.items():
+            if written is None or written[0] is not payload:
+                written = payload, self._write(name, words, number, dict(payload))
+            blobs[party], entry, noises = written[1]
+            if entry is not None:
+                self._hub.ledger.write_parts(entry, noises)
+        return blobs
+
+    def _write(self, name: str, words: Declared, number: int, payload: dict[str, Any]) -> "_Written":
         payload, noises = unwrap(payload)
         check_payload(name, words, payload)
         blob = encode(Question(name, self.log.phase, number, payload))
-        if words.takes is not None:
-            self._hub.ledger.write_parts(
-                Entry(
-                    phase=self.log.phase,
-                    step=name,
-                    words=words.takes,
-                    form=describe(payload),
-                    times=1,
-                    bytes=len(blob),
-                    noise=None,
-                    digest=digest_of(blob),
-                ),
-                noises,
-            )
-        return blob
+        if words.takes is None:
+            return _Written(blob, None, ())
+        entry = Entry(
+            phase=self.log.phase,
+            step=name,
+            words=words.takes,
+            form=describe(payload),
+            times=1,
+            bytes=len(blob),
+            noise=None,
+            digest=digest_of(blob),
+        )
+        return _Written(blob, entry, noises)
 
     def _book(self, name: str, words: Declared, number: int, party: str, down: int, up: int | None) -> None:
         self.log.write(
