@@ -2,7 +2,7 @@
 
 Splits are other ones than the tables use, with a tenth of all rows set aside. Joint training is chosen for split
 learning alone, and then taken for FedBCD and FedCVT too; local learning is chosen for OneShot. `--quick` takes one
-seed, few steps and credit_default alone. CIFAR-10 takes what was chosen on Fashion-MNIST.
+seed, few steps and credit_default alone. Local learning on CIFAR-10 takes what was chosen on Fashion-MNIST.
 
 Usage: python -m studies.oneshot_vfl_choice [--quick] [--out DIR]
 """
