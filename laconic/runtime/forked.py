@@ -4,7 +4,6 @@ A worker begins as a copy of this process, so it starts at once and shares the r
 what its parties remember comes back in the end. Numbers are the same as in one process.
 """
 
-import fcntl
 import os
 import selectors
 import signal
@@ -25,9 +24,6 @@ from laconic.runtime.serve import read_frame, write_frame
 
 _OWN = Limits(bytes=2**40, items=10_000_000, depth=64)
 """Limits for what this machine itself wrote."""
-
-_PIPE = 1 << 20
-"""Bytes that may wait between a worker and this process: as many as Linux lets anybody have."""
 
 _Answer: TypeAlias = dict[str, Any]
 """What a worker sends for one party: its name, its reply or an error, and what it remembers if that was asked."""
@@ -152,10 +148,6 @@ class _Workers:
 
     def _start(self, script: Script, names: tuple[str, ...]) -> _Worker:
         (asking, asked), (answering, answered) = os.pipe(), os.pipe()
-        if hasattr(
-            fcntl, "F_SETPIPE_SZ"
-        ):  # On Linux, whole answers fit, so that a worker goes on before they are read.
-            fcntl.fcntl(answering, fcntl.F_SETPIPE_SZ, _PIPE)
         child = os.fork()
         if child:
             os.close(asking)
