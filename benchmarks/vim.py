@@ -87,12 +87,11 @@ def ours(federation: Federation, runtime: InProcess | Forked) -> Spent:
     """What fitting takes; the one prediction at the end is not in it."""
     parties = {name: Party(name, table, 0) for name, table in federation.tables.items()}
     hub = parties.pop(federation.hub)
-    before = _processor()
     with on_threads(1):
         with runtime.open(tuple(parties.values())) as carrier:
             peers = Peers(METHOD, hub, carrier, WireLog(), carrier.names)
             _prepare(federation)
-            began = perf_counter()
+            began, before = perf_counter(), _processor()
             for _ in METHOD.fit(hub, peers):
                 pass
             clock = perf_counter() - began

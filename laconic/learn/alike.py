@@ -31,8 +31,8 @@ class Alike(NamedTuple):
 def find_alike(x: Array) -> Alike:
     """Sort rows into kinds, in the order in which they come, by their bytes.
 
-    Each row's bytes are summed with weights that are drawn once, so that rows alike have the same sum; where rows that
-    are not alike have the same too, as good as never, every row is left alone.
+    Each row's bytes are summed with random weights, the same for all rows, so that rows alike have the same sum; where
+    rows that are not alike have it too, as good as never, every row is left alone.
     """
     words = np.ascontiguousarray(x, dtype=np.float32).reshape(len(x), -1).view(np.uint32)
     weights = np.random.default_rng(0).integers(2**64, size=words.shape[1], dtype=np.uint64)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from laconic.learn.nets import Final
 
 
-_LANES = 16
+LANES = 16
 """Matrix products are fastest where the number of columns is a multiple of this."""
 
 
@@ -21,7 +21,7 @@ class FlatDescent:
     """`Mlp` at work on one batch; every array is made once and then written over.
 
     Layers are kept as (inputs, outputs), the other way round from `nets`, because products of tall matrices are
-    fastest so. Each has columns of zeros up to the next multiple of `_LANES`: weights that begin at zero and whose
+    fastest so. Each has columns of zeros up to the next multiple of `LANES`: weights that begin at zero and whose
     inputs or flows are zero stay there.
     """
 
@@ -82,8 +82,8 @@ class FlatDescent:
 
 
 def _widened(shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    """The layers' shapes with outputs up to the next multiple of `_LANES`, which are the next layer's inputs."""
-    outputs = [-(-count // _LANES) * _LANES for _, count in shapes]
+    """The layers' shapes with outputs up to the next multiple of `LANES`, which are the next layer's inputs."""
+    outputs = [-(-count // LANES) * LANES for _, count in shapes]
     return list(zip([shapes[0][0], *outputs[:-1]], outputs, strict=True))
 
 

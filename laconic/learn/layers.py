@@ -25,7 +25,7 @@ class Linear(nn.Module):
 class Conv(nn.Module):
     """A square convolution with unset weights; it keeps height and width if its kernel is odd and `pad` is set.
 
-    Its kernels lie in memory with channels last, so that outputs do too: pooling is several times as fast there.
+    Its kernels lie in memory with channels last, so that outputs do too: pooling is faster there.
     """
 
     def __init__(self, inputs: int, outputs: int, kernel: int = 3, *, pad: bool = True) -> None:

@@ -4,6 +4,7 @@ A guess about a slightly changed row that is confident enough becomes the label 
 Sohn and others: FixMatch (2020); class-prior alignment after Berthelot and others: ReMixMatch (2020).
 """
 
+from abc import abstractmethod
 from collections.abc import Iterator
 from math import inf
 
@@ -61,13 +62,13 @@ class SemiSupervised(Settings, frozen=True):
             if not 0 <= share <= _SLOWEST:
                 raise ValueError(f"{name} must be from 0 to {_SLOWEST}, not {share}")
 
+    @abstractmethod
     def weak(self, rows: Tensor, chance: Generator) -> Tensor:
         """Rows changed a little: a good model guesses the same."""
-        raise NotImplementedError
 
+    @abstractmethod
     def strong(self, rows: Tensor, chance: Generator) -> Tensor:
         """Rows changed a lot: what they are can still be told."""
-        raise NotImplementedError
 
     def fit(self, start: Weights, net: Net, width: int, x: Array, codes: Array, unlabelled: Array, rng: Rng) -> Weights:
         """Train an extractor and a class head from the given weights (`begin`).

@@ -14,13 +14,11 @@ from laconic.core.values import Array
 from laconic.learn.admm import nearest_logits
 from laconic.learn.alike import Alike, each_alone, find_alike
 from laconic.learn.descent import Descent
+from laconic.learn.flat_descent import LANES
 from laconic.learn.nets import to_tensor
 from laconic.learn.resnet import ResNet
 from laconic.methods.summing import Summing
 from laconic.privacy.steps import PrivateSteps
-
-_LANES = 16
-"""Matrix products with fewer columns than this are slow, so that heads get columns of zeros up to it."""
 
 
 class Pull(NamedTuple):
@@ -43,7 +41,7 @@ class Pull(NamedTuple):
 
 def widen(values: Array) -> Tensor:
     """A matrix with columns of zeros up to the next full number of lanes."""
-    return to_tensor(np.pad(values, ((0, 0), (0, -values.shape[1] % _LANES))))
+    return to_tensor(np.pad(values, ((0, 0), (0, -values.shape[1] % LANES))))
 
 
 class Admm(Summing, frozen=True):

@@ -19,11 +19,9 @@ from laconic.core.ledger import Entry, Ledger
 from laconic.core.party import Party
 from laconic.core.script import Script, answer
 from laconic.core.values import Settings
-from laconic.core.wire import Limits, decode, encode
+from laconic.core.wire import decode, encode
+from laconic.runtime.memory import OWN
 from laconic.runtime.serve import read_frame, write_frame
-
-_OWN = Limits(bytes=2**40, items=10_000_000, depth=64)
-"""Limits for what this machine itself wrote."""
 
 _Answer: TypeAlias = dict[str, Any]
 """What a worker sends for one party: its name, its reply or an error, and what it remembers if that was asked."""
@@ -137,14 +135,8 @@ class _Workers:
         found = _collect(asked, len(blobs), ends)
         for name, answered in found.items():
             if "memory" in answered:
-                self._take(self._parties[name], answered)
+                _take(self._parties[name], answered)
         return found
-
-    def _take(self, party: Party, answered: _Answer) -> None:
-        party.memory = answered["memory"]
-        party.ledger = Ledger(tuple(msgspec.convert(answered["ledger"], list[Entry])))
-        if answered["data"] is not None:
-            party.data = type(party.data).from_plain(answered["data"])
 
     def _start(self, script: Script, names: tuple[str, ...]) -> _Worker:
         (asking, asked), (answering, answered) = os.pipe(), os.pipe()
@@ -164,13 +156,21 @@ class _Workers:
             os._exit(0)  # Whatever happens here, the caller's own lines must not run twice.
 
 
+def _take(party: Party, answered: _Answer) -> None:
+    """Let a party here be what it is in its worker."""
+    party.memory = answered["memory"]
+    party.ledger = Ledger(tuple(msgspec.convert(answered["ledger"], list[Entry])))
+    if answered["data"] is not None:
+        party.data = type(party.data).from_plain(answered["data"])
+
+
 def _serve(script: Script, parties: dict[str, Party], questions: IO[bytes], answers: IO[bytes]) -> None:
     """What a worker does: answer each question as soon as it can, until there are no more."""
     tables = {name: party.data for name, party in parties.items()}
     for party in parties.values():
         party.secret = os.urandom(32)  # Of two workers forked one after the other, neither draws what the other drew.
     while (asked := read_frame(questions)) is not None:
-        request = decode(asked, _OWN)
+        request = decode(asked, OWN)
         for name, blob in request["questions"].items():
             party = parties[name]
             found = {"name": name} | ({} if blob is None else _answer(script, party, blob))
@@ -206,6 +206,6 @@ def _collect(workers: list[_Worker], wanted: int, ends: float | None) -> dict[st
                     raise StepError(
                         "a worker ended before it had answered; it may have run out of memory: use fewer workers"
                     )
-                answered = decode(written, _OWN)
+                answered = decode(written, OWN)
                 found[answered["name"]] = answered
     return found

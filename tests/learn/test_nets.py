@@ -110,3 +110,11 @@ def test_nets_survive_being_written_as_text(net: Net) -> None:
 def test_impossible_settings_are_refused(settings: dict[str, float]) -> None:
     with pytest.raises(ValueError, match="must be"):
         msgspec.convert(settings, Mlp)
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_images_leave_a_convolution_with_channels_last_also_after_loading(channels):
+    module = make(Cnn(channels=(4,)), (channels, 6, 6), 2, np.random.default_rng(0))
+    again = load(Cnn(channels=(4,)).build((channels, 6, 6), 2), weights_of(module))
+    for one in (module, again):
+        assert one[0](torch.zeros(5, channels, 6, 6)).is_contiguous(memory_format=torch.channels_last)
