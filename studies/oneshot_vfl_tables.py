@@ -135,19 +135,21 @@ def _where(one: Record) -> tuple[str, int, object]:
 
 def _scores(there: list[Record], paper: int | None) -> str:
     rows: list[tuple[object, ...]] = []
-    split = [one["best_bytes"] for one in there if one["key"]["method"] == "SplitNN"]
+    split = [one for one in there if one["key"]["method"] == "SplitNN"]
     for label in dict.fromkeys(one["key"]["method"] for one in there):
         same = [one for one in there if one["key"]["method"] == label]
         score = mean_spread([one["score"] for one in same])
         if "bytes" not in same[0]:
-            rows.append((label, len(same), score, "", "", "", "", ""))
+            rows.append((label, len(same), score, *[""] * 6))
             continue
         spent = fmean([one["bytes"] for one in same])
         best = fmean([one["best_bytes"] for one in same])
-        fewer = f"{fmean(split) / spent:.1f}" if split and label != "SplitNN" else ""
+        fewer = ["", ""]
+        if split and label != "SplitNN":
+            fewer = [f"{fmean([one[until] for one in split]) / spent:.1f}" for until in ("best_bytes", "bytes")]
         exchanges = round(fmean([one["exchanges"] for one in same]))
         given = PAPER.get((paper, label), "") if paper else ""
-        rows.append((label, len(same), score, f"{best / 1e6:.3f}", f"{spent / 1e6:.3f}", exchanges, fewer, given))
+        rows.append((label, len(same), score, f"{best / 1e6:.3f}", f"{spent / 1e6:.3f}", exchanges, *fewer, given))
     header = (
         "method",
         "seeds",
@@ -156,6 +158,7 @@ def _scores(there: list[Record], paper: int | None) -> str:
         "MB in all",
         "exchanges",
         "times fewer than SplitNN to best",
+        "times fewer than SplitNN in all",
         "paper",
     )
     return markdown(header, rows)

@@ -35,8 +35,10 @@ def find_alike(x: Array) -> Alike:
     rows that are not alike have it too, as good as never, every row is left alone.
     """
     words = np.ascontiguousarray(x, dtype=np.float32).reshape(len(x), -1).view(np.uint32)
-    weights = np.random.default_rng(0).integers(2**64, size=words.shape[1], dtype=np.uint64)
-    _, first, kind, counts = np.unique(words @ weights, return_index=True, return_inverse=True, return_counts=True)
+    sums = words @ np.random.default_rng(0).integers(2**64, size=words.shape[1], dtype=np.uint64)
+    if len(set(sums.tolist())) == len(x):
+        return each_alone(len(x))
+    _, first, kind, counts = np.unique(sums, return_index=True, return_inverse=True, return_counts=True)
     order = np.argsort(first)
     place = np.empty_like(order)
     place[order] = np.arange(len(order))

@@ -10,10 +10,16 @@ import msgspec
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import pad
 
 from laconic.core.values import Array, Rng, Weights
 from laconic.learn.flat_descent import FlatDescent
+from laconic.learn.lanes import widened
 from laconic.learn.nets import Mlp, Net, give_chance, load, to_tensor, weights_of
+from laconic.learn.sgd import evaluate
+
+_LOOK_ROWS = 8192
+"""So many rows at most go through a net at a time where nothing is learnt."""
 
 
 class Rule(msgspec.Struct, frozen=True):
@@ -28,11 +34,11 @@ class Descent(Protocol):
     """A net at work on one batch."""
 
     def outputs(self) -> Tensor:
-        """The net's outputs for the batch, (rows, outputs); good until the next call."""
+        """The net's outputs for the batch, (rows, lanes), as `widen` would have them; good until the next call."""
         ...
 
     def descend(self, gradient: Tensor, rule: Rule) -> None:
-        """One step, given the loss's gradient by the last outputs."""
+        """One step, given the loss's gradient by the last outputs, (rows, lanes), which is written over."""
         ...
 
     def weights(self) -> Weights:
@@ -52,6 +58,15 @@ def start_descent(net: Net, outputs: int, weights: Weights, velocity: Array, x: 
     return _AutogradDescent(module, velocity, x)
 
 
+def outputs_of(net: Net, outputs: int, weights: Weights, x: Array) -> Array:
+    """What a net with these weights makes of the rows `x`, in evaluation mode."""
+    if isinstance(net, Mlp):
+        parts = np.array_split(x, max(1, -(-len(x) // _LOOK_ROWS)))
+        looks = (FlatDescent(net.final, weights, no_velocity(weights), part).outputs() for part in parts)
+        return np.concatenate([look[:, :outputs].numpy() for look in looks])
+    return evaluate(load(net.build(x.shape[1:], outputs), weights), [to_tensor(x)]).numpy()
+
+
 def no_velocity(weights: Weights) -> Array:
     """The velocity before the first step."""
     return np.zeros(sum(values.size for values in weights.values()), np.float32)
@@ -67,7 +82,8 @@ class _AutogradDescent:
         self._outputs = torch.empty(0)
 
     def outputs(self) -> Tensor:
-        self._outputs = self._module(self._x)
+        narrow = self._module(self._x)
+        self._outputs = pad(narrow, (0, widened(narrow.shape[1]) - narrow.shape[1]))
         return self._outputs.detach()
 
     def descend(self, gradient: Tensor, rule: Rule) -> None:

@@ -1,27 +1,52 @@
 """A fully connected net trained by hand-written gradients and momentum on one flat vector."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
 
 from laconic.core.values import Array, Weights
+from laconic.learn.lanes import widened
 
 if TYPE_CHECKING:
     from laconic.learn.descent import Rule
     from laconic.learn.nets import Final
 
 
-LANES = 16
-"""Matrix products are fastest where the number of columns is a multiple of this."""
+class _Layer(NamedTuple):
+    """One layer, all that it reads and writes, and the ways across: views that are made once, as making them costs.
+
+    Attributes:
+        matrix: weights, (inputs, outputs).
+        matrix_across: the same as (outputs, inputs).
+        bias: one weight an output.
+        speed: the matrix's velocity.
+        bias_speed: the bias's velocity.
+        inputs: (rows, inputs).
+        inputs_across: the same as (inputs, rows).
+        outputs: (rows, outputs).
+        by_inputs: where the gradient by the inputs is written; None for the first layer, whose inputs stay.
+        final: what follows it.
+    """
+
+    matrix: Tensor
+    matrix_across: Tensor
+    bias: Tensor
+    speed: Tensor
+    bias_speed: Tensor
+    inputs: Tensor
+    inputs_across: Tensor
+    outputs: Tensor
+    by_inputs: Tensor | None
+    final: "Final"
 
 
 class FlatDescent:
     """`Mlp` at work on one batch; every array is made once and then written over.
 
     Layers are kept as (inputs, outputs), the other way round from `nets`, because products of tall matrices are
-    fastest so. Each has columns of zeros up to the next multiple of `LANES`: weights that begin at zero and whose
+    fastest so. Each has columns of zeros up to the next full number of lanes: weights that begin at zero and whose
     inputs or flows are zero stay there.
     """
 
@@ -29,43 +54,52 @@ class FlatDescent:
         self._names = [name.removesuffix(".weight") for name in weights if name.endswith(".weight")]
         shapes = [weights[f"{name}.weight"].shape[::-1] for name in self._names]
         wide = _widened(shapes)
-        self._flat, self._velocity, self._gradient = torch.zeros(3, sum((one + 1) * other for one, other in wide))
-        self._layers, self._layer_gradients = _cut(self._flat, wide), _cut(self._gradient, wide)
-        self._weights = _without_zeros(self._layers, shapes)
+        self._flat, self._velocity = torch.zeros(2, sum((one + 1) * other for one, other in wide))
+        self._weights = _without_zeros(_cut(self._flat, wide), shapes)
         self._velocities = _without_zeros(_cut(self._velocity, wide), shapes)
         for name, (matrix, bias) in zip(self._names, self._weights, strict=True):
             matrix.copy_(torch.tensor(weights[f"{name}.weight"]).T)
             bias.copy_(torch.tensor(weights[f"{name}.bias"]))
         for there, here in zip(_each(self._velocities), _each(_cut(torch.tensor(velocity), shapes)), strict=True):
             there.copy_(here)
-        rows, self._width = len(x), shapes[-1][1]
-        self._values = [torch.tensor(x, dtype=torch.float32).reshape(rows, -1)]
-        self._values += [torch.empty(rows, outputs) for _, outputs in wide]
-        self._flows = [torch.zeros(rows, outputs) for _, outputs in wide]
-        self._final = ["relu"] * (len(self._names) - 1) + [final]
+        self._ones = torch.ones(len(x))
+        self._layers: list[_Layer] = []
+        inputs = torch.tensor(x, dtype=torch.float32).reshape(len(x), -1)
+        for (matrix, bias), (speed, bias_speed) in zip(_cut(self._flat, wide), _cut(self._velocity, wide), strict=True):
+            layer = _Layer(
+                matrix=matrix,
+                matrix_across=matrix.T,
+                bias=bias,
+                speed=speed,
+                bias_speed=bias_speed,
+                inputs=inputs,
+                inputs_across=inputs.T,
+                outputs=torch.empty(len(x), len(bias)),
+                by_inputs=torch.empty_like(inputs) if self._layers else None,
+                final=final if len(self._layers) == len(wide) - 1 else "relu",
+            )
+            self._layers.append(layer)
+            inputs = layer.outputs
 
     @torch.inference_mode()
     def outputs(self) -> Tensor:
         """The net's outputs for the batch, kept in mind for `descend`."""
-        for number, (matrix, bias) in enumerate(self._layers):
-            values = torch.addmm(bias, self._values[number], matrix, out=self._values[number + 1])
-            _ACTIVATE[self._final[number]](values)
-        return self._values[-1][:, : self._width]
+        for layer in self._layers:
+            torch.addmm(layer.bias, layer.inputs, layer.matrix, out=layer.outputs)
+            _ACTIVATE[layer.final](layer.outputs)
+        return self._layers[-1].outputs
 
     @torch.inference_mode()
     def descend(self, gradient: Tensor, rule: "Rule") -> None:
-        """One step of momentum, given the loss's gradient by the last outputs."""
-        self._flows[-1][:, : self._width] = gradient
-        for number in range(len(self._layers) - 1, -1, -1):
-            flow = self._flows[number]
-            _TURN_BACK[self._final[number]](flow, self._values[number + 1])
-            by_matrix, by_bias = self._layer_gradients[number]
-            torch.mm(self._values[number].T, flow, out=by_matrix)
-            torch.sum(flow, 0, out=by_bias)
-            if number:
-                torch.mm(flow, self._layers[number][0].T, out=self._flows[number - 1])
-        self._gradient.add_(self._flat, alpha=rule.weight_decay)
-        self._velocity.mul_(rule.momentum).add_(self._gradient)
+        """One step of momentum, given the loss's gradient by the last outputs; products add to velocities at once."""
+        flow = gradient
+        for layer in reversed(self._layers):
+            _TURN_BACK[layer.final](flow, layer.outputs)
+            layer.speed.addmm_(layer.inputs_across, flow, beta=rule.momentum)
+            layer.bias_speed.addmv_(flow.T, self._ones, beta=rule.momentum)
+            if layer.by_inputs is not None:
+                flow = torch.mm(flow, layer.matrix_across, out=layer.by_inputs)
+        self._velocity.add_(self._flat, alpha=rule.weight_decay)
         self._flat.add_(self._velocity, alpha=-rule.lr)
 
     def weights(self) -> Weights:
@@ -82,8 +116,8 @@ class FlatDescent:
 
 
 def _widened(shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    """The layers' shapes with outputs up to the next multiple of `LANES`, which are the next layer's inputs."""
-    outputs = [-(-count // LANES) * LANES for _, count in shapes]
+    """The layers' shapes with outputs up to the next full number of lanes, which are the next layer's inputs."""
+    outputs = [widened(count) for _, count in shapes]
     return list(zip([shapes[0][0], *outputs[:-1]], outputs, strict=True))
 
 
@@ -109,12 +143,16 @@ def _each(layers: list[tuple[Tensor, Tensor]]) -> list[Tensor]:
     return [part for layer in layers for part in layer]
 
 
+_RELU_BACK = torch.ops.aten.threshold_backward.grad_input
+_TANH_BACK = torch.ops.aten.tanh_backward.grad_input
+
+
 def _relu_back(flow: Tensor, values: Tensor) -> None:
-    torch.ops.aten.threshold_backward.grad_input(flow, values, 0, grad_input=flow)
+    _RELU_BACK(flow, values, 0, grad_input=flow)
 
 
 def _tanh_back(flow: Tensor, values: Tensor) -> None:
-    torch.ops.aten.tanh_backward.grad_input(flow, values, grad_input=flow)
+    _TANH_BACK(flow, values, grad_input=flow)
 
 
 def _linear_back(flow: Tensor, values: Tensor) -> None:

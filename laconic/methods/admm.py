@@ -14,7 +14,7 @@ from laconic.core.values import Array
 from laconic.learn.admm import nearest_logits
 from laconic.learn.alike import Alike, each_alone, find_alike
 from laconic.learn.descent import Descent
-from laconic.learn.flat_descent import LANES
+from laconic.learn.lanes import widen, widened
 from laconic.learn.nets import to_tensor
 from laconic.learn.resnet import ResNet
 from laconic.methods.summing import Summing
@@ -28,20 +28,23 @@ class Pull(NamedTuple):
         descent: the net; rows that are alike are in it once.
         goals: what it should come to, (rows, lanes).
         weights: how much each row counts, (rows, 1): rho over the batch's rows, times how many rows are alike.
+        by_parts: where the gradient by the parts of the logits is written, (rows, lanes).
+        by_outputs: where the gradient by the net's outputs is written, (rows, lanes).
     """
 
     descent: Descent
     goals: Tensor
     weights: Tensor
+    by_parts: Tensor
+    by_outputs: Tensor
 
     def beyond(self, values: Tensor, head: Tensor) -> Tensor:
         """How the objective changes with each row's part of the logits, given the net's outputs."""
-        return torch.addmm(self.goals, values, head, beta=-1).mul_(self.weights)
+        return torch.addmm(self.goals, values, head, beta=-1, out=self.by_parts).mul_(self.weights)
 
-
-def widen(values: Array) -> Tensor:
-    """A matrix with columns of zeros up to the next full number of lanes."""
-    return to_tensor(np.pad(values, ((0, 0), (0, -values.shape[1] % LANES))))
+    def back(self, values: Tensor, head: Tensor) -> Tensor:
+        """How the objective changes with the net's outputs."""
+        return torch.mm(self.beyond(values, head), head.T, out=self.by_outputs)
 
 
 class Admm(Summing, frozen=True):
@@ -88,7 +91,14 @@ class Admm(Summing, frozen=True):
         alike = self._alike(party, x)
         descent = self.descent(party, x[alike.first], self.local_steps)
         weights = alike.counts[:, None] * (self.rho / len(x))
-        return Pull(descent, widen(alike.means(goals)), to_tensor(weights.astype(np.float32)))
+        wide = widen(alike.means(goals))
+        return Pull(
+            descent=descent,
+            goals=wide,
+            weights=to_tensor(weights.astype(np.float32)),
+            by_parts=torch.empty_like(wide),
+            by_outputs=torch.empty(len(wide), widened(self.width)),
+        )
 
     def _alike(self, party: Party, x: Array) -> Alike:
         """Rows that can go as one: not under dropout, which treats each in its own way, nor where each is clipped."""

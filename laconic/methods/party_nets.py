@@ -9,9 +9,8 @@ from laconic.core.method import Method
 from laconic.core.party import Party
 from laconic.core.script import step
 from laconic.core.values import Array
-from laconic.learn.descent import Descent, Rule, no_velocity, start_descent
-from laconic.learn.nets import Cnn, Mlp, Net, initialise, load, to_tensor, weights_of
-from laconic.learn.sgd import evaluate
+from laconic.learn.descent import Descent, Rule, no_velocity, outputs_of, start_descent
+from laconic.learn.nets import Cnn, Mlp, Net, initialise, weights_of
 from laconic.methods.rows import batch_rows
 from laconic.methods.splitting import Precision
 from laconic.privacy.outputs import RowsOnce
@@ -92,7 +91,7 @@ class PartyNets(Method, frozen=True):
 
     def last_batch(self, party: Party) -> Array:
         """The rows of the batch that a party answered last."""
-        return party.data.x[party.data.cut("train")[self.rows_of(party, *party.memory["batch"])]]
+        return party.data.x.take(party.data.cut("train")[self.rows_of(party, *party.memory["batch"])], axis=0)
 
     def descent(self, party: Party, x: Array, steps: int = 1) -> Descent:
         """The party's net, to take so many steps on these rows."""
@@ -113,7 +112,8 @@ class PartyNets(Method, frozen=True):
 
     def next_head(self, head: Array, sent: Array, gradient: Array) -> Array:
         """One step of a head, given the mean loss's gradient by the logits of the batch that was sent."""
-        by_head = sent.astype(np.float32).T @ gradient.astype(np.float32) + np.float32(self.weight_decay) * head
+        sent, gradient = (values.astype(np.float32, copy=False) for values in (sent, gradient))
+        by_head = sent.T @ gradient + np.float32(self.weight_decay) * head
         return head - np.float32(self.lr) * by_head
 
     def outputs(self, party: Party, rows: str) -> Array:
@@ -125,8 +125,7 @@ class PartyNets(Method, frozen=True):
         guard = self.guard_of(party)
         found = None if guard is None else guard.encode(party, x, self.width)
         if found is None:
-            module = load(self.net_of(party).build(x.shape[1:], self.width), party.memory["net"])
-            found = evaluate(module, [to_tensor(x)]).numpy()
+            found = outputs_of(self.net_of(party), self.width, party.memory["net"], x)
         return (found @ party.memory["head"] if self.sends_logits else found).astype(self.precision)
 
     def protect(self, party: Party, message: Array, rows: str) -> Any:

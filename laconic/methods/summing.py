@@ -48,11 +48,13 @@ class Summing(PartyNets, frozen=True):
             return
         signal: Array | None = None
         for epoch, number in self.batches(hub):
-            messages = self.own_turn(hub, epoch, number, signal)
-            messages |= peers.ask(self.exchange, epoch=epoch, number=number, signal=signal)
-            yield  # All have learnt the batches before; this one is under way.
-            rows = self.rows_of(hub, epoch, number)
+            messages, rows = self.own_turn(hub, epoch, number, signal), self.rows_of(hub, epoch, number)
             self.remember(hub, rows, messages)
+            payload = {"epoch": epoch, "number": number, "signal": signal}
+            for name, message in peers.as_ready(self.exchange, dict.fromkeys(peers.names, payload)):
+                messages[name] = message
+                self.remember(hub, rows, {name: message})  # While the others are at work.
+            yield  # All have learnt the batches before; this one is under way.
             signal = self.reply(hub, rows, messages).astype(self.precision)
         if hub.data.columns and signal is not None:
             self.improve(hub, signal)
@@ -111,7 +113,7 @@ class Summing(PartyNets, frozen=True):
 
     def part_of(self, hub: Party, name: str, message: Array) -> Array:
         """One party's part of the logits."""
-        message = message.astype(np.float32)
+        message = message.astype(np.float32, copy=False)
         return message if self.sends_logits else message @ self.head_of(hub, name)
 
     def head_of(self, hub: Party, name: str) -> Array:
@@ -144,10 +146,11 @@ class Summing(PartyNets, frozen=True):
 
     def remember(self, hub: Party, rows: Array, messages: Mapping[str, Array]) -> None:
         """Keep what was last sent for each training row, which tells later how much each party matters."""
-        count = len(hub.data.cut("train"))
+        latest = hub.memory["latest"]
         for name, message in messages.items():
-            latest = hub.memory["latest"].setdefault(name, np.zeros((count, message.shape[1]), np.float32))
-            latest[rows] = message
+            if name not in latest:
+                latest[name] = np.zeros((len(hub.data.cut("train")), message.shape[1]), np.float32)
+            latest[name][rows] = message
 
     def fit_frozen(self, hub: Party, peers: Peers) -> Iterator[None]:
         """Nets stay as they were drawn: each row is sent once, and the hub trains heads alone, as long as it likes."""

@@ -16,6 +16,7 @@ from laconic.core.ledger import Entry, Noise, Noised
 from laconic.core.party import Party
 from laconic.core.values import Array, Weights
 from laconic.learn.descent import Descent, Rule
+from laconic.learn.lanes import widen
 from laconic.learn.nets import Net, give_chance, load, to_tensor, weights_of
 from laconic.privacy.chance import Chance, chance_from, poisson_sample
 from laconic.privacy.dpsgd import UNCOVERED, UNIT
@@ -93,7 +94,7 @@ class PrivateSteps(Clipped, frozen=True, kw_only=True):
 class _PrivateDescent:
     def __init__(self, settings: PrivateSteps, net: Net, outputs: int, party: Party, x: Array) -> None:
         memory = party.memory
-        self._settings = settings
+        self._settings, self._width = settings, outputs
         self._module = give_chance(load(net.build(x.shape[1:], outputs), memory["net"]), party.rng).train()
         self._velocity, self._x = torch.tensor(memory["velocity"]), to_tensor(x)
         self._chance: Chance = chance_from(party.rng, settings.seeded)
@@ -102,8 +103,7 @@ class _PrivateDescent:
 
     def outputs(self) -> Tensor:
         with torch.no_grad():
-            found: Tensor = self._module(self._x)
-        return found
+            return widen(self._module(self._x).numpy())
 
     def descend(self, gradient: Tensor, rule: Rule) -> None:
         """One step on the rows drawn; `gradient` is of a mean over the batch, so a row's own is that times the rows."""
@@ -112,7 +112,7 @@ class _PrivateDescent:
         params = dict(self._module.named_parameters())
         sums: dict[str, Tensor] = {}
         if len(drawn):
-            slopes = gradient[drawn] * rows
+            slopes = gradient[drawn, : self._width] * rows
             sums = self._gradients.clipped_sum([self._x[drawn]], slopes, self._settings.gradient_clip).sums
         with torch.no_grad():
             zeros = {name: torch.zeros_like(values) for name, values in params.items()}

@@ -81,6 +81,7 @@ class _Workers:
         # Dealt out by size, so that every worker has large parties and small ones.
         self._shares = [share for i in range(workers) if (share := tuple(names[i::workers]))]
         self._workers: list[_Worker] = []
+        self._unread: Iterator[_Answer] = iter(())
         self._script: Script | None = None
 
     @property
@@ -93,22 +94,19 @@ class _Workers:
             self.end()
             self._script = script
         if deadline is not None:
-            self.bring_back()
+            self.bring_back()  # And with each answer too, as a worker with a late party is ended.
         at_work = {worker.names for worker in self._workers}
         for names in self._shares:
             if names not in at_work:
                 self._workers.append(self._start(script, names))
-        # A worker with a late party is ended, so that memory comes back before a deadline and with each answer.
         ends = None if deadline is None else monotonic() + deadline
-        found = self._ask(blobs, ends, remember=deadline is not None)
-        for worker in [one for one in self._workers if any(name in blobs and name not in found for name in one.names)]:
-            self._workers.remove(worker)
-            worker.end()
-        for name in blobs:
-            if name in found:
-                if "error" in found[name]:
-                    raise StepError(f"a step failed at {name}: {found[name]['error']}")
-                yield name, found[name]["reply"]
+        waiting, found = list(blobs), dict[str, _Answer]()
+        for answered in self._ask(blobs, ends, remember=deadline is not None):
+            found[answered["name"]] = answered
+            # In the order of the questions, whoever is quickest, so that numbers are those of one process.
+            while waiting and waiting[0] in found:
+                yield _replied(found.pop(waiting.pop(0)))
+        yield from (_replied(found[name]) for name in waiting if name in found)
 
     def ledgers(self) -> dict[str, Ledger]:
         self.bring_back()
@@ -116,27 +114,56 @@ class _Workers:
 
     def bring_back(self) -> None:
         """Have parties here remember what they do in their workers."""
-        self._ask({name: None for worker in self._workers for name in worker.names}, None, remember=True)
+        for _ in self._ask({name: None for worker in self._workers for name in worker.names}, None, remember=True):
+            pass
 
     def end(self) -> None:
         """End every worker."""
+        self._unread = iter(())
         while self._workers:
             self._workers.pop().end()
 
-    def _ask(self, blobs: Mapping[str, bytes | None], ends: float | None, *, remember: bool) -> dict[str, _Answer]:
-        """What parties answer to these questions, by name; who is late is left out."""
+    def _ask(self, blobs: Mapping[str, bytes | None], ends: float | None, *, remember: bool) -> Iterator[_Answer]:
+        """What parties answer to these questions, as it comes; who is late is left out."""
+        for _ in self._unread:  # Answers to the question before that nobody waited for.
+            pass
         asked = []
         for worker in self._workers:
-            questions = {name: blobs[name] for name in worker.names if name in blobs}
+            # A question that several parties are asked crosses once.
+            questions: dict[bytes | None, list[str]] = {}
+            for name in worker.names:
+                if name in blobs:
+                    questions.setdefault(blobs[name], []).append(name)
             if questions:
                 asked.append(worker)
                 with suppress(BrokenPipeError):  # It died, as reading its answers will tell.
-                    write_frame(worker.questions, encode({"questions": questions, "remember": remember}))
-        found = _collect(asked, len(blobs), ends)
-        for name, answered in found.items():
-            if "memory" in answered:
-                _take(self._parties[name], answered)
-        return found
+                    write_frame(worker.questions, encode({"questions": [*questions.items()], "remember": remember}))
+        self._unread = self._collect(asked, set(blobs), ends)
+        return self._unread
+
+    def _collect(self, workers: list[_Worker], wanted: set[str], ends: float | None) -> Iterator[_Answer]:
+        """What parties answer, until all have or the time is up; workers of those who are late are ended."""
+        with selectors.DefaultSelector() as selector:
+            for worker in workers:
+                selector.register(worker.answers, selectors.EVENT_READ, worker.answers)
+            while wanted:
+                ready = selector.select(None if ends is None else max(0.0, ends - monotonic()))
+                if not ready:
+                    for worker in [one for one in workers if wanted.intersection(one.names)]:
+                        self._workers.remove(worker)
+                        worker.end()
+                    return
+                for key, _ in ready:
+                    written = read_frame(key.data)
+                    if written is None:
+                        raise StepError(
+                            "a worker ended before it had answered; it may have run out of memory: use fewer workers"
+                        )
+                    answered = decode(written, OWN)
+                    if "memory" in answered:
+                        _take(self._parties[answered["name"]], answered)
+                    wanted.remove(answered["name"])
+                    yield answered
 
     def _start(self, script: Script, names: tuple[str, ...]) -> _Worker:
         (asking, asked), (answering, answered) = os.pipe(), os.pipe()
@@ -156,6 +183,12 @@ class _Workers:
             os._exit(0)  # Whatever happens here, the caller's own lines must not run twice.
 
 
+def _replied(answered: _Answer) -> tuple[str, bytes]:
+    if "error" in answered:
+        raise StepError(f"a step failed at {answered['name']}: {answered['error']}")
+    return answered["name"], answered["reply"]
+
+
 def _take(party: Party, answered: _Answer) -> None:
     """Let a party here be what it is in its worker."""
     party.memory = answered["memory"]
@@ -171,7 +204,7 @@ def _serve(script: Script, parties: dict[str, Party], questions: IO[bytes], answ
         party.secret = os.urandom(32)  # Of two workers forked one after the other, neither draws what the other drew.
     while (asked := read_frame(questions)) is not None:
         request = decode(asked, OWN)
-        for name, blob in request["questions"].items():
+        for name, blob in [(name, blob) for blob, names in request["questions"] for name in names]:
             party = parties[name]
             found = {"name": name} | ({} if blob is None else _answer(script, party, blob))
             if request["remember"]:
@@ -188,24 +221,3 @@ def _answer(script: Script, party: Party, blob: bytes) -> _Answer:
     except Exception as problem:
         own = "" if isinstance(problem, LaconicError) else f"{type(problem).__name__}: "
         return {"error": f"{own}{problem}"}
-
-
-def _collect(workers: list[_Worker], wanted: int, ends: float | None) -> dict[str, _Answer]:
-    """What parties answered, by name, until all have or the time is up."""
-    found: dict[str, _Answer] = {}
-    with selectors.DefaultSelector() as selector:
-        for worker in workers:
-            selector.register(worker.answers, selectors.EVENT_READ, worker.answers)
-        while len(found) < wanted:
-            ready = selector.select(None if ends is None else max(0.0, ends - monotonic()))
-            if not ready:
-                break
-            for key, _ in ready:
-                written = read_frame(key.data)
-                if written is None:
-                    raise StepError(
-                        "a worker ended before it had answered; it may have run out of memory: use fewer workers"
-                    )
-                answered = decode(written, OWN)
-                found[answered["name"]] = answered
-    return found

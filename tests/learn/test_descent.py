@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from laconic.learn.descent import Rule, no_velocity, start_descent
+from laconic.learn.descent import Rule, no_velocity, outputs_of, start_descent
+from laconic.learn.lanes import LANES, widen
 from laconic.learn.nets import Cnn, Mlp, make, weights_of
 
 _RULE = Rule(lr=0.05, momentum=0.9, weight_decay=0.01)
@@ -27,7 +28,7 @@ def _our_steps(net, x, goal, steps, *, stops=1):
     for _ in range(stops):
         descent = start_descent(net, goal.shape[1], weights, velocity, x, np.random.default_rng(0))
         for _ in range(steps // stops):
-            descent.descend(descent.outputs() - torch.tensor(goal), _RULE)
+            descent.descend(descent.outputs() - widen(goal), _RULE)
         weights, velocity = descent.weights(), descent.velocity()
     return weights
 
@@ -58,3 +59,23 @@ def test_stopping_and_going_on_changes_no_bit(net):
     x, goal = _batch((1, 6, 6))
     whole, parted = _our_steps(net, x, goal, 6), _our_steps(net, x, goal, 6, stops=3)
     assert all((whole[name] == parted[name]).all() for name in whole)
+
+
+@pytest.mark.parametrize("net", [Mlp(hidden=(7,), dropout=0.5), Cnn(channels=(3,), hidden=())], ids=["dense", "conv"])
+def test_outputs_are_those_of_the_module_in_evaluation(net):
+    x, goal = _batch((1, 6, 6), rows=5)
+    module = make(net, x.shape[1:], goal.shape[1], np.random.default_rng(0))
+    found = outputs_of(net, goal.shape[1], weights_of(module), x)
+    with torch.no_grad():
+        np.testing.assert_allclose(found, module.eval()(torch.tensor(x)).numpy(), atol=1e-6)
+
+
+@pytest.mark.parametrize("net", [Mlp(hidden=(7,)), Cnn(channels=(3,), hidden=())], ids=["dense", "conv"])
+def test_outputs_come_on_full_lanes(net):
+    x, goal = _batch((1, 6, 6))
+    weights = weights_of(make(net, x.shape[1:], goal.shape[1], np.random.default_rng(0)))
+    descent = start_descent(net, goal.shape[1], weights, no_velocity(weights), x, np.random.default_rng(0))
+    outputs = descent.outputs()
+    assert outputs.shape == (len(x), LANES)
+    assert not outputs[:, goal.shape[1] :].any()
+    np.testing.assert_allclose(outputs[:, : goal.shape[1]], outputs_of(net, goal.shape[1], weights, x), atol=1e-6)

@@ -105,6 +105,12 @@ class Telling(Script, frozen=True):
         if party.name == "party2":
             time.sleep(600)
 
+    @step(takes=None, gives="its name, except from one party")
+    def fail(self, party: Party) -> str:
+        if party.name == "party1":
+            raise ValueError("not today")
+        return party.name
+
     @step(takes=None, gives="nothing: it is interrupted")
     def stop(self, party: Party) -> None:
         raise KeyboardInterrupt
@@ -131,6 +137,25 @@ def test_another_script_finds_what_the_one_before_remembered_and_draws_other_sec
         second = peers.speaking(Telling(again=True)).ask(Telling(again=True).tell)
     assert [one[1] for one in second.values()] == [2, 2, 2]
     assert all(first[name][2] != second[name][2] for name in first)
+
+
+def test_after_a_failed_step_the_next_question_gets_its_own_answers():
+    with telling() as (_, peers):
+        with pytest.raises(StepError, match="party1: ValueError: not today"):
+            peers.ask(Telling().fail)
+        assert [one[1] for one in peers.ask(Telling().tell).values()] == [1, 1, 1]
+
+
+def test_answers_that_nobody_waited_for_are_not_taken_for_others():
+    with telling() as (parties, peers):
+        asked = {name: {} for name in peers.names}
+        assert next(iter(peers.as_ready(Telling().tell, asked)))[0] == "party1"
+        assert [one[1] for one in peers.ask(Telling().tell).values()] == [2, 2, 2]
+    assert [party.memory["asked"] for party in parties] == [2, 2, 2]
+
+
+def test_answers_come_in_the_order_of_the_questions_whoever_is_quickest():
+    assert ask(Slow(seconds=0.3), workers=3) == ("party1", "party2", "party3")
 
 
 def test_a_party_that_is_late_remembers_what_it_knew_before_the_question():

@@ -13,6 +13,7 @@ from laconic.core.method import task_of
 from laconic.core.party import Party
 from laconic.core.values import Array
 from laconic.learn.admm import loss_gradient
+from laconic.learn.lanes import widen
 from laconic.learn.nets import to_tensor
 from laconic.methods.summing import Summing
 
@@ -35,8 +36,8 @@ class Fdml(Summing, frozen=True):
         by_logits = to_tensor(signal)
         head, speed = to_tensor(party.memory["head"]), to_tensor(party.memory["head velocity"])
         descent = self.descent(party, self.last_batch(party))
-        by_head = torch.mm(descent.outputs().T, by_logits)
-        descent.descend(torch.mm(by_logits, head.T), self.rule)
+        by_head = torch.mm(descent.outputs().T, by_logits)[: len(head)]
+        descent.descend(torch.mm(by_logits, widen(head.numpy().T)), self.rule)
         speed.mul_(self.momentum).add_(by_head).add_(head, alpha=self.weight_decay)
         head.add_(speed, alpha=-self.lr)
         self.keep(party, descent)

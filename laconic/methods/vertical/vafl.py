@@ -14,7 +14,7 @@ from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.values import Array
 from laconic.learn.admm import loss_gradient
-from laconic.learn.nets import to_tensor
+from laconic.learn.lanes import widen
 from laconic.methods.party_nets import first_head
 from laconic.methods.summing import Summing
 
@@ -92,7 +92,7 @@ class Vafl(Summing, frozen=True):
         share = party.memory.get("share", 1.0 / party.memory["parties"])
         descent = self.descent(party, self.last_batch(party))
         descent.outputs()
-        descent.descend(to_tensor(signal).mul_(share), self.rule)
+        descent.descend(widen(signal).mul_(share), self.rule)
         self.keep(party, descent)
         party.memory["share"] = self._next_share(share, party.memory["sent"], signal)
 

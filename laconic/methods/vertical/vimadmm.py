@@ -8,11 +8,11 @@ much.
 from collections.abc import Mapping
 
 import numpy as np
-import torch
 
 from laconic.core.party import Party
 from laconic.core.values import Array
-from laconic.methods.admm import Admm, widen
+from laconic.learn.lanes import widen
+from laconic.methods.admm import Admm
 
 
 class VimAdmm(Admm, frozen=True):
@@ -28,11 +28,10 @@ class VimAdmm(Admm, frozen=True):
 
     def improve(self, party: Party, signal: Array) -> None:
         """Eq. (10): steps of the net towards its own part of the logits, moved by the signal."""
-        head, sent = party.memory["head"], party.memory["sent"].astype(np.float32)
+        head, sent = party.memory["head"], party.memory["sent"].astype(np.float32, copy=False)
         pull = self.pull(party, sent @ head + signal.astype(np.float32))
         party.memory["head"] = self.next_head(head, sent, signal * np.float32(-self.rho / len(sent)))
-        head_now = widen(party.memory["head"])
+        head_now, rule = widen(party.memory["head"], rows=True), self.rule
         for _ in range(self.local_steps):
-            beyond = pull.beyond(pull.descent.outputs(), head_now)
-            pull.descent.descend(torch.mm(beyond, head_now.T), self.rule)
+            pull.descent.descend(pull.back(pull.descent.outputs(), head_now), rule)
         self.keep(party, pull.descent)

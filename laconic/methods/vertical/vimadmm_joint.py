@@ -12,7 +12,8 @@ import torch
 
 from laconic.core.party import Party
 from laconic.core.values import Array
-from laconic.methods.admm import Admm, widen
+from laconic.learn.lanes import widen
+from laconic.methods.admm import Admm
 
 
 class VimAdmmJoint(Admm, frozen=True):
@@ -30,14 +31,14 @@ class VimAdmmJoint(Admm, frozen=True):
     def improve(self, party: Party, signal: Array) -> None:
         """Eqs. (20) and (21): at each step the head first, then the net."""
         pull = self.pull(party, party.memory["sent"].astype(np.float32) + signal.astype(np.float32))
-        classes = party.memory["head"].shape[1]
-        head, speed = widen(party.memory["head"]), widen(party.memory["head velocity"])
+        width, classes = party.memory["head"].shape
+        head, speed = (widen(party.memory[name], rows=True) for name in ("head", "head velocity"))
         for _ in range(self.local_steps):
             values = pull.descent.outputs()
             by_head = torch.mm(values.T, pull.beyond(values, head))
             speed.mul_(self.momentum).add_(by_head).add_(head, alpha=self.weight_decay)
             head.add_(speed, alpha=-self.lr)
-            pull.descent.descend(torch.mm(pull.beyond(values, head), head.T), self.rule)
+            pull.descent.descend(pull.back(values, head), self.rule)
         self.keep(party, pull.descent)
-        party.memory["head"] = head[:, :classes].numpy().copy()
-        party.memory["head velocity"] = speed[:, :classes].numpy().copy()
+        party.memory["head"] = head[:width, :classes].numpy().copy()
+        party.memory["head velocity"] = speed[:width, :classes].numpy().copy()

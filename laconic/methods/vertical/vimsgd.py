@@ -13,6 +13,7 @@ from laconic.core.method import task_of
 from laconic.core.party import Party
 from laconic.core.values import Array
 from laconic.learn.admm import loss_gradient
+from laconic.learn.lanes import widen
 from laconic.learn.nets import to_tensor
 from laconic.methods.summing import Summing
 
@@ -36,6 +37,6 @@ class VimSgd(Summing, frozen=True):
         head, sent = party.memory["head"], party.memory["sent"]
         descent = self.descent(party, self.last_batch(party))
         descent.outputs()
-        descent.descend(torch.mm(to_tensor(signal), to_tensor(head).T), self.rule)
+        descent.descend(torch.mm(to_tensor(signal), widen(head.T)), self.rule)
         self.keep(party, descent)
         party.memory["head"] = self.next_head(head, sent, signal)
