@@ -78,6 +78,7 @@ class _AutogradDescent:
         self._params = list(module.parameters())
         self._sizes = [values.numel() for values in self._params]
         self._velocity = torch.tensor(velocity)
+        self._moving = self._velocity[: sum(self._sizes)]  # Weights that no gradient changes come last and stay.
         self._x = to_tensor(x)
         self._outputs = torch.empty(0)
 
@@ -92,8 +93,8 @@ class _AutogradDescent:
         with torch.no_grad():
             flat = torch.cat([values.grad.flatten() for values in self._params if values.grad is not None])
             flat.add_(torch.cat([values.flatten() for values in self._params]), alpha=rule.weight_decay)
-            self._velocity.mul_(rule.momentum).add_(flat)
-            for values, change in zip(self._params, torch.split(self._velocity, self._sizes), strict=True):
+            self._moving.mul_(rule.momentum).add_(flat)
+            for values, change in zip(self._params, torch.split(self._moving, self._sizes), strict=True):
                 values.add_(change.view(values.shape), alpha=-rule.lr)
 
     def weights(self) -> Weights:

@@ -11,7 +11,7 @@ from laconic.learn.lanes import widened
 
 if TYPE_CHECKING:
     from laconic.learn.descent import Rule
-    from laconic.learn.nets import Final
+    from laconic.learn.layers import Final
 
 
 class _Layer(NamedTuple):

@@ -4,9 +4,16 @@ Split learning builds its model anew at every question, and torch's own layers s
 weights which are then thrown away.
 """
 
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Literal, TypeAlias
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+
+Final: TypeAlias = Literal["linear", "tanh", "relu"]
+"""What follows the last layer of a net."""
 
 
 class Linear(nn.Module):
@@ -59,3 +66,12 @@ class Dropout(nn.Module):
         if self.generator is None:
             raise ValueError("a net with dropout is trained without chance of its own; call give_chance(module, rng)")
         return x * torch.empty_like(x).bernoulli_(self.keep, generator=self.generator) / self.keep
+
+
+def dense(widths: Sequence[int], dropout: float, final: Final) -> list[nn.Module]:
+    """Fully connected layers between these widths, with ReLU and dropout between them."""
+    layers: list[nn.Module] = []
+    for inputs, outputs in pairwise(widths[:-1]):
+        layers += [Linear(inputs, outputs), nn.ReLU(), *([Dropout(dropout)] if dropout else [])]
+    finals: dict[Final, list[nn.Module]] = {"linear": [], "tanh": [nn.Tanh()], "relu": [nn.ReLU()]}
+    return [*layers, Linear(widths[-2], widths[-1]), *finals[final]]

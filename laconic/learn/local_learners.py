@@ -4,7 +4,8 @@ from typing import TypeAlias
 
 from laconic.learn.fixmatch import FixMatch
 from laconic.learn.fixmatch_tab import FixMatchTab
-from laconic.learn.nets import Cnn, Mlp, Net, Shape
+from laconic.learn.nets import Mlp, Net, Shape
+from laconic.learn.patches import Patches
 
 AnyLocal: TypeAlias = FixMatch | FixMatchTab
 
@@ -15,5 +16,5 @@ def default_local(shape: Shape) -> AnyLocal:
 
 
 def default_extractor(shape: Shape) -> Net:
-    """A small net whose last layer is rectified: convolutions for images, one hidden layer for columns."""
-    return Cnn(channels=(16, 32), hidden=(), final="relu") if len(shape) == 3 else Mlp(hidden=(64,), final="relu")
+    """A small net, rectified in the end: patches found without labels for images, one hidden layer for columns."""
+    return Patches(final="relu") if len(shape) == 3 else Mlp(hidden=(64,), final="relu")

@@ -1,9 +1,8 @@
 """Small networks as settings: what to build, and how weights get in and out of what was built."""
 
 from collections.abc import Sequence
-from itertools import pairwise
 from math import prod
-from typing import Literal, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 import msgspec
 import numpy as np
@@ -11,13 +10,13 @@ import torch
 from torch import Tensor, nn
 
 from laconic.core.values import Array, Rng, Settings, Weights
-from laconic.learn.layers import Conv, Dropout, Linear
+from laconic.learn.layers import Conv, Dropout, Final, dense
+from laconic.learn.patches import Patches, PatchLayer
 from laconic.learn.resnet import ResNet
 
 Shape: TypeAlias = tuple[int, ...]
 """The shape of one row, without the batch axis: (columns,) or (channels, height, width)."""
 
-Final: TypeAlias = Literal["linear", "tanh", "relu"]
 AnyModule = TypeVar("AnyModule", bound=nn.Module)
 
 
@@ -41,7 +40,7 @@ class Mlp(Settings, frozen=True):
 
     def build(self, shape: Shape, outputs: int) -> nn.Module:
         """The net for rows of this shape, its weights unset."""
-        return nn.Sequential(nn.Flatten(), *_dense((prod(shape), *self.hidden, outputs), self.dropout, self.final))
+        return nn.Sequential(nn.Flatten(), *dense((prod(shape), *self.hidden, outputs), self.dropout, self.final))
 
     def model(self, shapes: Sequence[Shape], outputs: int) -> nn.Module:
         """As `build`, for the shapes of a list of inputs, of which there must be one."""
@@ -91,15 +90,15 @@ class Cnn(Settings, frozen=True):
             pool = (_pooling(height), _pooling(width))
             layers += [Conv(depth, channels, self.kernel, pad=self.pad), nn.ReLU(), nn.MaxPool2d(pool)]
             depth, height, width = channels, height // pool[0], width // pool[1]
-        dense = _dense((depth * height * width, *self.hidden, outputs), self.dropout, self.final)
-        return nn.Sequential(*layers, nn.Flatten(), *dense)
+        widths = (depth * height * width, *self.hidden, outputs)
+        return nn.Sequential(*layers, nn.Flatten(), *dense(widths, self.dropout, self.final))
 
     def model(self, shapes: Sequence[Shape], outputs: int) -> nn.Module:
         """As `build`, for the shapes of a list of inputs, of which there must be one."""
         return self.build(_only(shapes), outputs)
 
 
-Net: TypeAlias = Mlp | Cnn | ResNet
+Net: TypeAlias = Mlp | Cnn | ResNet | Patches
 
 
 class Joint(Settings, frozen=True):
@@ -163,11 +162,19 @@ def make(net: Net, shape: Shape, outputs: int, rng: Rng) -> nn.Module:
 def initialise(module: AnyModule, rng: Rng) -> AnyModule:
     """Draw every weight and bias from U(-b, b) with b = 1 / sqrt(inputs of its layer), and return the module."""
     for layer in module.modules():
-        weights = list(layer.parameters(recurse=False))
+        weights = [*layer.parameters(recurse=False), *layer.buffers(recurse=False)]
         for values in weights:
             bound = weights[0][0].numel() ** -0.5
             drawn = rng.random(tuple(values.shape), dtype=np.float32) * np.float32(2 * bound) - np.float32(bound)
             values.data.copy_(torch.from_numpy(drawn))
+    return module
+
+
+def look_at(module: AnyModule, x: Array, rng: Rng) -> AnyModule:
+    """Let layers that learn from rows without labels do so from these rows, and return the module."""
+    for layer in module.modules():
+        if isinstance(layer, PatchLayer):
+            layer.learn(to_tensor(x), torch_generator(rng))
     return module
 
 
@@ -186,8 +193,8 @@ def torch_generator(rng: Rng) -> torch.Generator:
 
 
 def weights_of(module: nn.Module) -> Weights:
-    """The module's weights by name, sharing its memory."""
-    return {name: values.detach().numpy() for name, values in module.named_parameters()}
+    """The module's weights by name, sharing its memory: trained ones first, then those that no gradient changes."""
+    return {name: values.detach().numpy() for name, values in _all_weights(module).items()}
 
 
 def load(module: AnyModule, weights: Weights) -> AnyModule:
@@ -199,7 +206,7 @@ def load(module: AnyModule, weights: Weights) -> AnyModule:
     Raises:
         ValueError: an array is missing, unknown, or of the wrong shape; the message names it.
     """
-    targets = dict(module.named_parameters())
+    targets = _all_weights(module)
     if weights.keys() != targets.keys():
         missing, unknown = sorted(targets.keys() - weights.keys()), sorted(weights.keys() - targets.keys())
         raise ValueError(f"these weights are not this net's: missing {missing}, unknown {unknown}")
@@ -210,17 +217,13 @@ def load(module: AnyModule, weights: Weights) -> AnyModule:
     return module
 
 
+def _all_weights(module: nn.Module) -> dict[str, Tensor]:
+    return {**dict(module.named_parameters()), **dict(module.named_buffers())}
+
+
 def to_tensor(x: Array) -> Tensor:
     """A copy of `x` as float32 in torch's own memory, aligned alike in every process (see `load`)."""
     return torch.tensor(np.ascontiguousarray(x), dtype=torch.float32)
-
-
-def _dense(widths: Sequence[int], dropout: float, final: Final) -> list[nn.Module]:
-    layers: list[nn.Module] = []
-    for inputs, outputs in pairwise(widths[:-1]):
-        layers += [Linear(inputs, outputs), nn.ReLU(), *([Dropout(dropout)] if dropout else [])]
-    finals: dict[Final, list[nn.Module]] = {"linear": [], "tanh": [nn.Tanh()], "relu": [nn.ReLU()]}
-    return [*layers, Linear(widths[-2], widths[-1]), *finals[final]]
 
 
 def _pooling(side: int) -> int:

@@ -15,8 +15,7 @@ from laconic.learn.admm import nearest_logits
 from laconic.learn.alike import Alike, each_alone, find_alike
 from laconic.learn.descent import Descent
 from laconic.learn.lanes import widen, widened
-from laconic.learn.nets import to_tensor
-from laconic.learn.resnet import ResNet
+from laconic.learn.nets import Cnn, Mlp, to_tensor
 from laconic.methods.summing import Summing
 from laconic.privacy.steps import PrivateSteps
 
@@ -103,6 +102,7 @@ class Admm(Summing, frozen=True):
     def _alike(self, party: Party, x: Array) -> Alike:
         """Rows that can go as one: not under dropout, which treats each in its own way, nor where each is clipped."""
         net = self.net_of(party)
-        if isinstance(self.guard_of(party), PrivateSteps) or not (isinstance(net, ResNet) or net.dropout == 0):
+        drops = isinstance(net, Mlp | Cnn) and net.dropout > 0
+        if isinstance(self.guard_of(party), PrivateSteps) or drops:
             return each_alone(len(x))
         return find_alike(x)

@@ -33,18 +33,15 @@ class Student(Protocol):
         """What was worked out from the told labels, under their noise if there is any."""
         ...
 
-    def sent(self, values: Array) -> Array:
-        """Numbers as exactly as they are sent."""
-        ...
-
 
 class Gradients(Settings, frozen=True):
     """Parties send numbers for the shared rows; back come gradients of the loss, which parties cluster.
 
+    What crosses serves to tell classes apart and nothing else, so that one byte a number will do, each way.
+
     Attributes:
-        numbers: how many of a row's numbers cross, each way. They serve to tell classes apart and nothing else, so that
-            fewer than a party's net puts out will do, and say less about its columns. None takes as many as there
-            are classes, and at least four; the paper sends all.
+        numbers: how many of a row's numbers cross, each way. Fewer than a party's net puts out will do, and say less
+            about its columns. None takes half as many as there are classes, and at least four; the paper sends all.
     """
 
     numbers: int | None = None
@@ -52,7 +49,7 @@ class Gradients(Settings, frozen=True):
     def __post_init__(self) -> None:
         """Refuse to tell classes apart by nothing."""
         if self.numbers is not None and self.numbers < 1:
-            raise ValueError(f"numbers must be 1 or more, not {self.numbers}; None takes as many as there are classes")
+            raise ValueError(f"numbers must be 1 or more, not {self.numbers}; None suits the classes")
 
     @property
     def rounds(self) -> int:
@@ -61,10 +58,10 @@ class Gradients(Settings, frozen=True):
 
     def teach(self, method: Student, hub: Party, peers: Peers, codes: Array, classes: int) -> dict[str, Any]:
         """Have all parties learn; what each sends afterwards. Who is late or lost is left out."""
-        numbers = peers.tolerant.ask(method.begin_and_send, count=self.numbers or max(4, classes))
+        numbers = peers.tolerant.ask(method.begin_and_send, count=self.numbers or max(4, -(-classes // 2)))
         gradients = first_gradients(numbers, codes, classes, hub.rng)
         questions = {
-            name: {"gradients": method.cover(method.sent(values)), "classes": classes}
+            name: {"gradients": method.cover(in_bytes(values, axis=1)), "classes": classes}
             for name, values in gradients.items()
         }
         return peers.tolerant.ask_each(method.learn_from_gradients, questions)
@@ -87,19 +84,29 @@ class SendLabels(Settings, frozen=True):
 AnyGuide: TypeAlias = Gradients | SendLabels
 
 
+def in_bytes(values: Array, axis: int | None = None) -> Array:
+    """Numbers as whole ones from -127 to 127, the largest of all, or of each row with `axis` 1, at an end.
+
+    How large they were before is lost: what is made of them must not depend on it.
+    """
+    largest = np.abs(values).max(axis=axis, keepdims=True, initial=1e-30)
+    found: Array = np.rint(values * (127.0 / largest)).astype(np.int8)
+    return found
+
+
 def first_gradients(numbers: Mapping[str, Array], codes: Array, classes: int, rng: Rng) -> dict[str, Array]:
     """How the summed loss of an untrained linear classifier changes with each party's numbers.
 
     Args:
-        numbers: each party's numbers for the same rows.
+        numbers: each party's numbers for the same rows, as bytes.
         codes: the rows' classes.
         classes: how many there are.
         rng: chance for the classifier's weights, drawn anew: those of a trained one tell classes less well apart.
     """
     width = sum(block.shape[1] for block in numbers.values())
     weights = {name: rng.uniform(-1, 1, (block.shape[1], classes)) / width**0.5 for name, block in numbers.items()}
-    logits = sum((block @ weights[name] for name, block in numbers.items()), np.zeros((len(codes), classes)))
+    products = (block.astype(np.float64) / 127.0 @ weights[name] for name, block in numbers.items())
+    logits = sum(products, np.zeros((len(codes), classes)))
     odds = np.exp(logits - logits.max(axis=1, keepdims=True))
     wrong = odds / odds.sum(axis=1, keepdims=True) - np.eye(classes)[codes]
-    # Summed, not averaged over rows: averages of many rows would vanish in float16.
     return {name: wrong @ weights[name].T for name in numbers}

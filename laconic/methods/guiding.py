@@ -14,12 +14,12 @@ from laconic.core.values import Array, Weights
 from laconic.learn import heads
 from laconic.learn.kmeans import cluster
 from laconic.learn.local_learners import AnyLocal, default_extractor, default_local
-from laconic.learn.nets import Joint, Mlp, Net, initialise, load, to_tensor, weights_of
+from laconic.learn.nets import Joint, Mlp, Net, initialise, load, look_at, to_tensor, weights_of
 from laconic.learn.semisupervised import begin, body_of
 from laconic.learn.sgd import Sgd, evaluate
 from laconic.learn.top_models import Trees, fit_top, predict_top
-from laconic.methods.guides import AnyGuide, Gradients
-from laconic.methods.rows import labelled, own_rows
+from laconic.methods.guides import AnyGuide, Gradients, in_bytes
+from laconic.methods.rows import labelled, own_rows, rows_without_labels
 from laconic.methods.splitting import Precision, Splitting
 from laconic.privacy.labels import RandomisedResponse
 
@@ -40,7 +40,7 @@ class Guided(Splitting, frozen=True):
         head: the label holder's model of all parties' numbers: a net, or trees, which see its own columns as they are.
         trainer: how that model is trained; with patience, parties send numbers for validation rows too.
         more: go on by split learning over many exchanges, trained like this; None stops here.
-        precision: how exactly numbers are sent.
+        precision: how exactly numbers are sent that the label holder learns from.
     """
 
     uses: ClassVar[tuple[str, ...]] = ("train", "valid", "own")
@@ -70,12 +70,12 @@ class Guided(Splitting, frozen=True):
 
     @step(
         takes=None,
-        gives="a few numbers for each shared row, made from its columns by a net whose random weights it alone knows",
+        gives="a few numbers for each shared row, made from its columns by a net whose first weights it alone knows",
     )
     def begin_and_send(self, party: Party, count: int) -> Array:
         """Draw the first weights, known to this party alone, and send the first few numbers of each shared row."""
         self._begin(party)
-        return np.ascontiguousarray(self.numbers(party, "train")[:, :count])
+        return in_bytes(self.numbers(party, "train")[:, :count].astype(np.float32))
 
     def told(self, hub: Party) -> tuple[Array, int]:
         """The classes that parties are to learn, with lies if any, and how many classes there are."""
@@ -192,7 +192,8 @@ class Guided(Splitting, frozen=True):
         return _beside(blocks)
 
     def _begin(self, party: Party) -> None:
-        party.memory["net"] = weights_of(initialise(self.bottom(party), party.rng))
+        module = initialise(self.bottom(party), party.rng)
+        party.memory["net"] = weights_of(look_at(module, rows_without_labels(party), party.rng))
 
     def extractor(self, party: Party) -> Net:
         """The form of a party's extractor."""

@@ -21,6 +21,11 @@ def own_rows(party: Party) -> Array:
     return party.data.part("own")[0] if "own" in party.data.cuts else party.data.x[:0]
 
 
+def rows_without_labels(party: Party) -> Array:
+    """All prepared rows a party may learn from before it is told anything: its own and the shared ones."""
+    return np.concatenate([own_rows(party), party.data.part("train")[0]])
+
+
 def some_rows(party: Party, places: Array) -> tuple[Array, Array]:
     """Some training rows and their labels, by their places in cut "train", without copying all the others."""
     if party.data.y is None:

@@ -11,9 +11,9 @@ from laconic.core.peers import Peers
 from laconic.core.script import step
 from laconic.core.values import Array
 from laconic.learn import heads
-from laconic.learn.nets import Cnn, Joint, Mlp, Net, initialise, weights_of
+from laconic.learn.nets import Cnn, Joint, Mlp, Net, initialise, look_at, weights_of
 from laconic.learn.sgd import Sgd
-from laconic.methods.rows import labelled
+from laconic.methods.rows import labelled, rows_without_labels
 from laconic.methods.splitting import Splitting
 
 
@@ -51,7 +51,8 @@ class SplitNet(Splitting, frozen=True):
     @step(takes=None, gives=None)
     def begin(self, party: Party) -> None:
         """Draw the first weights, known to this party alone."""
-        party.memory["net"] = weights_of(initialise(self.bottom(party), party.rng))
+        module = initialise(self.bottom(party), party.rng)
+        party.memory["net"] = weights_of(look_at(module, rows_without_labels(party), party.rng))
 
     def bottom(self, party: Party) -> nn.Module:
         """A peer's layers."""

@@ -70,8 +70,8 @@ def test_any_number_of_parties_needs_two_uploads_and_one_download(parties):
     one = simulate(OneShot(**QUICK), federation)
     assert (one.fit.rounds, one.fit.uploads, one.fit.downloads) == (2, 2, 1)
     assert one.score.value > 0.5
-    # For each shared row ten numbers up and down, then 32 up, of two bytes each.
-    numbers = (10 + 10 + 32) * 100 * 2 * parties
+    # For each shared row five numbers up and down, of one byte each, then 32 up, of two bytes each.
+    numbers = (5 + 5 + 2 * 32) * 100 * parties
     assert numbers <= one.fit.bytes <= 1.02 * numbers + 600 * parties
     few = simulate(FewShot(**QUICK), federation)
     assert (few.fit.rounds, few.fit.uploads, few.fit.downloads) == (3, 3, 2)

@@ -45,7 +45,7 @@ class FewShot(Guided, frozen=True):
         head: the label holder's model of all parties' numbers: a net, or trees, which see its own columns as they are.
         trainer: how that model is trained; with patience, parties send numbers for validation rows too.
         more: go on by split learning over many exchanges, trained like this; None stops here.
-        precision: how exactly numbers are sent.
+        precision: how exactly numbers are sent that the label holder learns from.
     """
 
     attention: Attention = Attention()
