@@ -4,6 +4,7 @@ Weights and velocity come in and go out as plain arrays, so that a party can be 
 connected nets take a hand-written way that is twice as fast as automatic gradients; all others take torch's.
 """
 
+from collections.abc import Callable
 from typing import Protocol
 
 import msgspec
@@ -56,6 +57,14 @@ def start_descent(net: Net, outputs: int, weights: Weights, velocity: Array, x: 
         return FlatDescent(net.final, weights, velocity, x)
     module = give_chance(load(net.build(x.shape[1:], outputs), weights), rng)
     return _AutogradDescent(module, velocity, x)
+
+
+def take_steps(descent: Descent, steps: int, slope: Callable[[Tensor], Tensor], rule: Rule) -> None:
+    """Take so many steps, given how the loss's gradient follows from the net's outputs."""
+    # Hand-written gradients need nothing of what torch writes down for automatic ones at every call.
+    with torch.inference_mode(isinstance(descent, FlatDescent)):
+        for _ in range(steps):
+            descent.descend(slope(descent.outputs()), rule)
 
 
 def outputs_of(net: Net, outputs: int, weights: Weights, x: Array) -> Array:

@@ -81,7 +81,6 @@ class FlatDescent:
             self._layers.append(layer)
             inputs = layer.outputs
 
-    @torch.inference_mode()
     def outputs(self) -> Tensor:
         """The net's outputs for the batch, kept in mind for `descend`."""
         for layer in self._layers:
@@ -89,7 +88,6 @@ class FlatDescent:
             _ACTIVATE[layer.final](layer.outputs)
         return self._layers[-1].outputs
 
-    @torch.inference_mode()
     def descend(self, gradient: Tensor, rule: "Rule") -> None:
         """One step of momentum, given the loss's gradient by the last outputs; products add to velocities at once."""
         flow = gradient

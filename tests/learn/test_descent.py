@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from laconic.learn.descent import Rule, no_velocity, outputs_of, start_descent
+from laconic.learn.descent import Rule, no_velocity, outputs_of, start_descent, take_steps
 from laconic.learn.lanes import LANES, widen
 from laconic.learn.nets import Cnn, Mlp, make, weights_of
 
@@ -27,8 +27,7 @@ def _our_steps(net, x, goal, steps, *, stops=1):
     velocity = no_velocity(weights)
     for _ in range(stops):
         descent = start_descent(net, goal.shape[1], weights, velocity, x, np.random.default_rng(0))
-        for _ in range(steps // stops):
-            descent.descend(descent.outputs() - widen(goal), _RULE)
+        take_steps(descent, steps // stops, lambda outputs: outputs - widen(goal), _RULE)
         weights, velocity = descent.weights(), descent.velocity()
     return weights
 

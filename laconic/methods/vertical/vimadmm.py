@@ -6,11 +6,13 @@ much.
 """
 
 from collections.abc import Mapping
+from functools import partial
 
 import numpy as np
 
 from laconic.core.party import Party
 from laconic.core.values import Array
+from laconic.learn.descent import take_steps
 from laconic.learn.lanes import widen
 from laconic.methods.admm import Admm
 
@@ -31,7 +33,6 @@ class VimAdmm(Admm, frozen=True):
         head, sent = party.memory["head"], party.memory["sent"].astype(np.float32, copy=False)
         pull = self.pull(party, sent @ head + signal.astype(np.float32))
         party.memory["head"] = self.next_head(head, sent, signal * np.float32(-self.rho / len(sent)))
-        head_now, rule = widen(party.memory["head"], rows=True), self.rule
-        for _ in range(self.local_steps):
-            pull.descent.descend(pull.back(pull.descent.outputs(), head_now), rule)
+        slope = partial(pull.back, head=widen(party.memory["head"], rows=True))
+        take_steps(pull.descent, self.local_steps, slope, self.rule)
         self.keep(party, pull.descent)

@@ -9,9 +9,11 @@ from typing import ClassVar
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from laconic.core.party import Party
 from laconic.core.values import Array
+from laconic.learn.descent import take_steps
 from laconic.learn.lanes import widen
 from laconic.methods.admm import Admm
 
@@ -33,12 +35,14 @@ class VimAdmmJoint(Admm, frozen=True):
         pull = self.pull(party, party.memory["sent"].astype(np.float32) + signal.astype(np.float32))
         width, classes = party.memory["head"].shape
         head, speed = (widen(party.memory[name], rows=True) for name in ("head", "head velocity"))
-        for _ in range(self.local_steps):
-            values = pull.descent.outputs()
+
+        def slope(values: Tensor) -> Tensor:
             by_head = torch.mm(values.T, pull.beyond(values, head))
             speed.mul_(self.momentum).add_(by_head).add_(head, alpha=self.weight_decay)
             head.add_(speed, alpha=-self.lr)
-            pull.descent.descend(pull.back(values, head), self.rule)
+            return pull.back(values, head)
+
+        take_steps(pull.descent, self.local_steps, slope, self.rule)
         self.keep(party, pull.descent)
         party.memory["head"] = head[:width, :classes].numpy().copy()
         party.memory["head velocity"] = speed[:width, :classes].numpy().copy()
