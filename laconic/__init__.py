@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from laconic.learn.fixmatch import FixMatch
     from laconic.learn.fixmatch_tab import FixMatchTab
     from laconic.learn.nets import Cnn, Joint, Mlp
+    from laconic.learn.patches import PatchNet
     from laconic.learn.pca import Pca, WhitenedPca
     from laconic.learn.projection import RandomProjection
     from laconic.learn.resnet import ResNet
@@ -167,6 +168,7 @@ __all__ = [
     "OneShot",
     "Party",
     "PartyAbsent",
+    "PatchNet",
     "Patches",
     "Pate",
     "Pca",

@@ -25,6 +25,7 @@ _HOMES = {
     "laconic.learn.fixmatch": ("FixMatch",),
     "laconic.learn.fixmatch_tab": ("FixMatchTab",),
     "laconic.learn.nets": ("Cnn", "Joint", "Mlp"),
+    "laconic.learn.patches": ("PatchNet",),
     "laconic.learn.pca": ("Pca", "WhitenedPca"),
     "laconic.learn.projection": ("RandomProjection",),
     "laconic.learn.resnet": ("ResNet",),

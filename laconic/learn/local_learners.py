@@ -5,7 +5,7 @@ from typing import TypeAlias
 from laconic.learn.fixmatch import FixMatch
 from laconic.learn.fixmatch_tab import FixMatchTab
 from laconic.learn.nets import Mlp, Net, Shape
-from laconic.learn.patches import Patches
+from laconic.learn.patches import PatchNet
 
 AnyLocal: TypeAlias = FixMatch | FixMatchTab
 
@@ -17,4 +17,4 @@ def default_local(shape: Shape) -> AnyLocal:
 
 def default_extractor(shape: Shape) -> Net:
     """A small net, rectified in the end: patches found without labels for images, one hidden layer for columns."""
-    return Patches(final="relu") if len(shape) == 3 else Mlp(hidden=(64,), final="relu")
+    return PatchNet(final="relu") if len(shape) == 3 else Mlp(hidden=(64,), final="relu")

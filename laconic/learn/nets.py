@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from laconic.core.values import Array, Rng, Settings, Weights
 from laconic.learn.layers import Conv, Dropout, Final, dense
-from laconic.learn.patches import Patches, PatchLayer
+from laconic.learn.patches import PatchLayer, PatchNet
 from laconic.learn.resnet import ResNet
 
 Shape: TypeAlias = tuple[int, ...]
@@ -98,7 +98,7 @@ class Cnn(Settings, frozen=True):
         return self.build(_only(shapes), outputs)
 
 
-Net: TypeAlias = Mlp | Cnn | ResNet | Patches
+Net: TypeAlias = Mlp | Cnn | ResNet | PatchNet
 
 
 class Joint(Settings, frozen=True):

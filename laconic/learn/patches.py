@@ -24,7 +24,7 @@ _LOUD = 3.0
 """The length of all answers in one cell."""
 
 
-class Patches(Settings, frozen=True):
+class PatchNet(Settings, frozen=True):
     """Filters for patches of an image, and a fully connected net on which of them answer where.
 
     Filters are random until `look_at` lets them be found among rows without labels, and are never trained: right for
@@ -56,7 +56,9 @@ class Patches(Settings, frozen=True):
     def build(self, shape: tuple[int, ...], outputs: int) -> nn.Module:
         """The net for images of this shape (channels, height, width), its weights unset."""
         if len(shape) != 3:
-            raise ValueError(f"Patches need rows of shape (channels, height, width), not {shape}; use Mlp for columns")
+            raise ValueError(
+                f"a PatchNet needs rows of shape (channels, height, width), not {shape}; use Mlp for columns"
+            )
         layer = PatchLayer(self.filters, shape, self.size, self.stride, self.cell)
         return nn.Sequential(layer, *dense((layer.outputs, *self.hidden, outputs), 0.0, self.final))
 

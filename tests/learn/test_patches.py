@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from laconic.learn.nets import load, look_at, make, weights_of
-from laconic.learn.patches import Patches, PatchLayer
+from laconic.learn.patches import PatchLayer, PatchNet
 
 
 def stripes(rows: int, seed: int = 0) -> np.ndarray:
@@ -18,7 +18,7 @@ def stripes(rows: int, seed: int = 0) -> np.ndarray:
 
 @pytest.mark.parametrize("shape", [(1, 14, 28), (3, 16, 32), (1, 4, 28), (1, 2, 28), (1, 1, 1)])
 def test_whole_images_and_strips_go_through(shape: tuple[int, ...]) -> None:
-    net = look_at(make(Patches(filters=4), shape, 3, np.random.default_rng(0)), np.ones((9, *shape)), _rng())
+    net = look_at(make(PatchNet(filters=4), shape, 3, np.random.default_rng(0)), np.ones((9, *shape)), _rng())
     outputs = net(torch.randn(2, *shape))
     assert outputs.shape == (2, 3)
     assert bool(outputs.isfinite().all())
@@ -44,20 +44,20 @@ def test_neither_light_nor_contrast_matters() -> None:
 
 
 def test_no_gradient_and_no_step_changes_filters() -> None:
-    net = make(Patches(filters=4), (1, 12, 12), 2, _rng())
+    net = make(PatchNet(filters=4), (1, 12, 12), 2, _rng())
     assert [name for name, _ in net.named_parameters()] == ["1.weight", "1.bias"]
     assert {"0.kernels", "0.offsets"} <= weights_of(net).keys()
 
 
 def test_filters_travel_with_the_other_weights() -> None:
-    net = look_at(make(Patches(filters=4), (1, 12, 12), 2, _rng()), stripes(50), _rng())
-    there = load(Patches(filters=4).build((1, 12, 12), 2), weights_of(net))
+    net = look_at(make(PatchNet(filters=4), (1, 12, 12), 2, _rng()), stripes(50), _rng())
+    there = load(PatchNet(filters=4).build((1, 12, 12), 2), weights_of(net))
     x = torch.tensor(stripes(3, seed=1))
     assert torch.equal(there(x), net(x))
 
 
 def test_without_rows_filters_stay_as_they_were_drawn() -> None:
-    net = make(Patches(filters=4), (1, 12, 12), 2, _rng())
+    net = make(PatchNet(filters=4), (1, 12, 12), 2, _rng())
     before = {name: values.copy() for name, values in weights_of(net).items()}
     look_at(net, stripes(0), _rng())
     assert all(np.array_equal(before[name], values) for name, values in weights_of(net).items())
@@ -65,9 +65,9 @@ def test_without_rows_filters_stay_as_they_were_drawn() -> None:
 
 def test_columns_and_empty_counts_are_refused() -> None:
     with pytest.raises(ValueError, match="use Mlp for columns"):
-        Patches().build((5,), 1)
+        PatchNet().build((5,), 1)
     with pytest.raises(ValueError, match="filters must be whole numbers from 1 up"):
-        Patches(filters=0)
+        PatchNet(filters=0)
 
 
 def _rng() -> np.random.Generator:

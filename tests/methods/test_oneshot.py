@@ -11,7 +11,7 @@ from laconic.data.vertical import Equal
 from laconic.learn.choosing import Confident
 from laconic.learn.fixmatch_tab import FixMatchTab
 from laconic.learn.sgd import Sgd
-from laconic.methods.guides import SendLabels
+from laconic.methods.guides import SendLabels, in_bytes
 from laconic.methods.vertical.fewshot import FewShot
 from laconic.methods.vertical.oneshot import OneShot
 from laconic.privacy.labels import RandomisedResponse
@@ -158,3 +158,14 @@ def test_lies_about_numbers_are_refused():
 def test_numbers_are_learnt_by_bins():
     result = simulate(OneShot(local=FixMatchTab(steps=80), trainer=HEAD), small_federation("regression"))
     assert result.metrics["r2"] > 0.2
+
+
+def test_bytes_keep_the_direction_of_a_row_and_nothing_of_its_length():
+    values = np.random.default_rng(0).standard_normal((50, 6))
+    sent = in_bytes(values, axis=1)
+    assert sent.dtype == np.int8
+    assert np.array_equal(sent, in_bytes(1e-6 * values, axis=1))
+    # Rounding moves a number by half of a 127th of the row's largest at most.
+    largest = np.abs(values).max(axis=1, keepdims=True)
+    np.testing.assert_allclose(sent * largest / 127, values, atol=0.5 / 127 * largest.max())
+    assert not in_bytes(np.zeros((3, 4)), axis=1).any()
