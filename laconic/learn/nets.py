@@ -1,6 +1,6 @@
 """Small networks as settings: what to build, and how weights get in and out of what was built."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import TypeAlias, TypeVar
 
@@ -170,11 +170,11 @@ def initialise(module: AnyModule, rng: Rng) -> AnyModule:
     return module
 
 
-def look_at(module: AnyModule, x: Array, rng: Rng) -> AnyModule:
-    """Let layers that learn from rows without labels do so from these rows, and return the module."""
+def look_at(module: AnyModule, rows: Callable[[], Array], rng: Rng) -> AnyModule:
+    """Let layers that learn from rows without labels do so, and return the module; rows are fetched if one does."""
     for layer in module.modules():
         if isinstance(layer, PatchLayer):
-            layer.learn(to_tensor(x), torch_generator(rng))
+            layer.learn(to_tensor(rows()), torch_generator(rng))
     return module
 
 

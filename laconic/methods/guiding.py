@@ -1,6 +1,7 @@
 """Parties that learn by themselves, guided once by the label holder: what one-shot and few-shot VFL share."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -193,7 +194,7 @@ class Guided(Splitting, frozen=True):
 
     def _begin(self, party: Party) -> None:
         module = initialise(self.bottom(party), party.rng)
-        party.memory["net"] = weights_of(look_at(module, rows_without_labels(party), party.rng))
+        party.memory["net"] = weights_of(look_at(module, partial(rows_without_labels, party), party.rng))
 
     def extractor(self, party: Party) -> Net:
         """The form of a party's extractor."""

@@ -1,6 +1,7 @@
 """One net split over all parties, drawn at random and trained batch by batch: what SplitNN and its kin share."""
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from torch import nn
@@ -52,7 +53,7 @@ class SplitNet(Splitting, frozen=True):
     def begin(self, party: Party) -> None:
         """Draw the first weights, known to this party alone."""
         module = initialise(self.bottom(party), party.rng)
-        party.memory["net"] = weights_of(look_at(module, rows_without_labels(party), party.rng))
+        party.memory["net"] = weights_of(look_at(module, partial(rows_without_labels, party), party.rng))
 
     def bottom(self, party: Party) -> nn.Module:
         """A peer's layers."""

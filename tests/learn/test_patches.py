@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from laconic.learn.nets import load, look_at, make, weights_of
+from laconic.learn.nets import Mlp, load, look_at, make, weights_of
 from laconic.learn.patches import PatchLayer, PatchNet
 
 
@@ -18,7 +18,7 @@ def stripes(rows: int, seed: int = 0) -> np.ndarray:
 
 @pytest.mark.parametrize("shape", [(1, 14, 28), (3, 16, 32), (1, 4, 28), (1, 2, 28), (1, 1, 1)])
 def test_whole_images_and_strips_go_through(shape: tuple[int, ...]) -> None:
-    net = look_at(make(PatchNet(filters=4), shape, 3, np.random.default_rng(0)), np.ones((9, *shape)), _rng())
+    net = look_at(make(PatchNet(filters=4), shape, 3, np.random.default_rng(0)), lambda: np.ones((9, *shape)), _rng())
     outputs = net(torch.randn(2, *shape))
     assert outputs.shape == (2, 3)
     assert bool(outputs.isfinite().all())
@@ -50,7 +50,7 @@ def test_no_gradient_and_no_step_changes_filters() -> None:
 
 
 def test_filters_travel_with_the_other_weights() -> None:
-    net = look_at(make(PatchNet(filters=4), (1, 12, 12), 2, _rng()), stripes(50), _rng())
+    net = look_at(make(PatchNet(filters=4), (1, 12, 12), 2, _rng()), lambda: stripes(50), _rng())
     there = load(PatchNet(filters=4).build((1, 12, 12), 2), weights_of(net))
     x = torch.tensor(stripes(3, seed=1))
     assert torch.equal(there(x), net(x))
@@ -59,8 +59,16 @@ def test_filters_travel_with_the_other_weights() -> None:
 def test_without_rows_filters_stay_as_they_were_drawn() -> None:
     net = make(PatchNet(filters=4), (1, 12, 12), 2, _rng())
     before = {name: values.copy() for name, values in weights_of(net).items()}
-    look_at(net, stripes(0), _rng())
+    look_at(net, lambda: stripes(0), _rng())
     assert all(np.array_equal(before[name], values) for name, values in weights_of(net).items())
+
+
+def test_rows_are_fetched_only_for_a_layer_that_looks_at_them() -> None:
+    def fetch() -> np.ndarray:
+        raise AssertionError("nobody needs these rows")
+
+    net = make(Mlp(), (5,), 2, _rng())
+    assert look_at(net, fetch, _rng()) is net
 
 
 def test_columns_and_empty_counts_are_refused() -> None:
