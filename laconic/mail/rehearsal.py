@@ -37,7 +37,8 @@ SERVER = "server"
 _SIZES = (64, 97)
 _FIRST = (1, 3)
 """So many questions are heard first: if they differ already, the rest need not be played."""
-_CLASSES = {"binary": (2, 2), "multiclass": (3, 5), "regression": (0, 0)}
+_CLASSES = {"binary": (2, 2), "multiclass": (3, 17), "regression": (0, 0)}
+"""How many classes there are each time: far apart, so that whatever follows from their number comes out different."""
 
 
 @dataclass(frozen=True)
