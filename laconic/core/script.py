@@ -71,7 +71,7 @@ def answer(script: Script, party: Party, blob: bytes) -> bytes:
     party.turn(question.phase, question.round)
     bound = getattr(script, question.step)
     try:
-        inspect.signature(bound).bind(party, **question.payload)
+        _signature(type(script), question.step).bind(script, party, **question.payload)
     except TypeError as problem:
         raise StepError(f"`{question.step}` at {party.name} was asked wrongly: {problem}") from problem
     value = bound(party, **question.payload)
@@ -102,6 +102,12 @@ def _release(party: Party, phase: str, name: str, words: str | None, value: obje
         entry = Entry(phase=phase, step=name, words=words, form=form, times=1, bytes=size, noise=None, digest=digest)
         party.ledger.write_parts(entry, noises)
     return blob
+
+
+@cache
+def _signature(kind: type[Script], name: str) -> inspect.Signature:
+    """What a step wants to be asked; worked out once, as it takes longer than many an answer."""
+    return inspect.signature(getattr(kind, name))
 
 
 @cache

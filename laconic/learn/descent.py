@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from laconic.core.values import Array, Rng, Weights
-from laconic.learn.flat_descent import FlatDescent
+from laconic.learn.flat_descent import FlatDescent, flat_outputs
 from laconic.learn.lanes import widened
 from laconic.learn.nets import Mlp, Net, give_chance, load, to_tensor, weights_of
 from laconic.learn.sgd import evaluate
@@ -71,8 +71,7 @@ def outputs_of(net: Net, outputs: int, weights: Weights, x: Array) -> Array:
     """What a net with these weights makes of the rows `x`, in evaluation mode."""
     if isinstance(net, Mlp):
         parts = np.array_split(x, max(1, -(-len(x) // _LOOK_ROWS)))
-        looks = (FlatDescent(net.final, weights, no_velocity(weights), part).outputs() for part in parts)
-        return np.concatenate([look[:, :outputs].numpy() for look in looks])
+        return np.concatenate([flat_outputs(net.final, weights, part) for part in parts])
     return evaluate(load(net.build(x.shape[1:], outputs), weights), [to_tensor(x)]).numpy()
 
 

@@ -113,6 +113,18 @@ class FlatDescent:
         return found
 
 
+@torch.inference_mode()
+def flat_outputs(final: "Final", weights: Weights, x: Array) -> Array:
+    """What `Mlp` with these weights makes of rows, in evaluation mode."""
+    values = torch.tensor(x, dtype=torch.float32).reshape(len(x), -1)
+    names = [name.removesuffix(".weight") for name in weights if name.endswith(".weight")]
+    for name in names:
+        matrix, bias = (torch.tensor(weights[f"{name}.{part}"]) for part in ("weight", "bias"))
+        values = _ACTIVATE["relu" if name != names[-1] else final](torch.addmm(bias, values, matrix.T))
+    found: Array = values.numpy()
+    return found
+
+
 def _widened(shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
     """The layers' shapes with outputs up to the next full number of lanes, which are the next layer's inputs."""
     outputs = [widened(count) for _, count in shapes]
