@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from laconic.data.sources import load
     from laconic.data.vertical import Biased, Equal, Groups, Patches, Quadrants, Rows
     from laconic.estimators import FederatedClassifier, FederatedRegressor
+    from laconic.learn.class_heads import Added
     from laconic.learn.classifiers import Logistic, Network
     from laconic.learn.fixmatch import FixMatch
     from laconic.learn.fixmatch_tab import FixMatchTab
@@ -109,6 +110,7 @@ __all__ = [
     "L1",
     "L2",
     "Abstain",
+    "Added",
     "AgreedIds",
     "Apart",
     "AsPublished",

@@ -21,6 +21,7 @@ _HOMES = {
     "laconic.data.horizontal": ("Apart", "Dirichlet", "HalfTest", "Iid", "Sizes", "deal_rows"),
     "laconic.data.sources": ("load",),
     "laconic.data.vertical": ("Biased", "Equal", "Groups", "Patches", "Quadrants", "Rows"),
+    "laconic.learn.class_heads": ("Added",),
     "laconic.learn.classifiers": ("Logistic", "Network"),
     "laconic.learn.fixmatch": ("FixMatch",),
     "laconic.learn.fixmatch_tab": ("FixMatchTab",),

@@ -1,6 +1,6 @@
 """Parties that learn by themselves, guided once by the label holder: what one-shot and few-shot VFL share."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar, cast
 
@@ -11,8 +11,10 @@ from laconic.core.method import task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.script import step
-from laconic.core.values import Array, Weights
+from laconic.core.task import Task
+from laconic.core.values import Array, Rng, Weights
 from laconic.learn import heads
+from laconic.learn.class_heads import LINEAR, Added, Part, add_up, class_head
 from laconic.learn.kmeans import cluster
 from laconic.learn.local_learners import AnyLocal, default_extractor, default_local
 from laconic.learn.nets import Joint, Mlp, Net, initialise, load, look_at, to_tensor, weights_of
@@ -23,6 +25,8 @@ from laconic.methods.guides import AnyGuide, Gradients, in_bytes
 from laconic.methods.rows import labelled, own_rows, rows_without_labels
 from laconic.methods.splitting import Precision, Splitting
 from laconic.privacy.labels import RandomisedResponse
+
+_HEAD = "class head"
 
 
 class Guided(Splitting, frozen=True):
@@ -38,7 +42,8 @@ class Guided(Splitting, frozen=True):
         guide: how parties are told what to learn.
         labels: lies put on the labels before anything made from them is sent; None tells the truth.
         bins: for regression, how many classes labels are put into while parties learn, equally many rows in each.
-        head: the label holder's model of all parties' numbers: a net, or trees, which see its own columns as they are.
+        head: the label holder's model of all parties' numbers: a net; trees, which see its own columns as they are; or
+            the parties' own class heads, added up.
         trainer: how that model is trained; with patience, parties send numbers for validation rows too.
         more: go on by split learning over many exchanges, trained like this; None stops here.
         precision: how exactly numbers are sent that the label holder learns from.
@@ -52,7 +57,7 @@ class Guided(Splitting, frozen=True):
     guide: AnyGuide = Gradients()
     labels: RandomisedResponse | None = None
     bins: int = 8
-    head: Mlp | Trees = Mlp(hidden=())
+    head: Mlp | Trees | Added = Mlp(hidden=())
     trainer: Sgd = Sgd(epochs=100, batch=64, lr=3e-3, decay="cosine", weight_decay=1e-3)
     more: Sgd | None = None
     precision: Precision = "float16"
@@ -82,6 +87,11 @@ class Guided(Splitting, frozen=True):
         """The classes that parties are to learn, with lies if any, and how many classes there are."""
         task, y = task_of(hub), labelled(hub, "train")[1]
         if task.kind == "regression":
+            if isinstance(self.head, Added):
+                raise ValueError(
+                    "head=Added() adds up what parties say of classes, but the label is a number; use a net as head, "
+                    "such as Mlp(), or turn the label into classes first"
+                )
             if self.labels is not None:
                 raise ValueError(
                     "labels=RandomisedResponse(...) covers classes, but the label is a number: its bins depend on all "
@@ -129,9 +139,14 @@ class Guided(Splitting, frozen=True):
         return values.astype(self.precision)
 
     def shared_numbers(self, party: Party) -> dict[str, Array]:
-        """What the label holder trains its head on: training rows, and validation rows if it looks at them."""
-        cuts = ("train",) if self.trainer.patience is None or isinstance(self.head, Trees) else ("train", "valid")
-        return {rows: self.numbers(party, rows) for rows in cuts}
+        """What the label holder's head comes from: training rows, and validation rows if it looks at them."""
+        looks = self.trainer.patience is not None and isinstance(self.head, Mlp)
+        return self.numbers_of(party, "train", *(["valid"] if looks else []))
+
+    def numbers_of(self, party: Party, *cuts: str) -> dict[str, Array]:
+        """The rows of these cuts as they are sent, and the party's class head if heads are added up."""
+        head = {_HEAD: self.sent(class_head(party.memory["local"]))} if isinstance(self.head, Added) else {}
+        return {rows: self.numbers(party, rows) for rows in cuts} | head
 
     def train_head(self, hub: Party, received: Mapping[str, Mapping[str, Array]]) -> None:
         """Fit the label holder's head to all parties' numbers and the true labels, which go nowhere."""
@@ -143,14 +158,35 @@ class Guided(Splitting, frozen=True):
         blocks = ({hub.name: self.shared_numbers(hub)} if hub.data.columns else {}) | dict(received)
         if not blocks:
             raise ValueError(f"{hub.name} has no columns of its own and no other party answered: nothing to learn from")
-        joined = {rows: _beside([block[rows] for block in blocks.values()]) for rows in next(iter(blocks.values()))}
-        valid = ([joined["valid"]], labelled(hub, "valid")[1]) if "valid" in joined else None
-        y = labelled(hub, "train")[1]
-        fitted = fit_top(self.head, task_of(hub), [joined["train"]], y, self.trainer, hub.rng, valid=valid)
+        y, valid = labelled(hub, "train")[1], None
+        if all("valid" in block for block in blocks.values()):
+            valid = [_beside([block["valid"] for block in blocks.values()])], labelled(hub, "valid")[1]
+        fitted = self.fit_head(task_of(hub), list(blocks.values()), y, self.trainer, hub.rng, valid=valid)
         hub.memory["scale"] = {name: values for name, values in fitted.items() if name in (heads.MEAN, heads.SD)}
         head = {f"head.{name}": values for name, values in fitted.items() if name not in hub.memory["scale"]}
         own = hub.memory["net"] if hub.data.columns else {}
         hub.memory["model"] = {f"own.{name}": values for name, values in own.items()} | head
+
+    def fit_head(
+        self,
+        task: Task,
+        blocks: Sequence[Mapping[str, Array]],
+        y: Array,
+        trainer: Sgd,
+        rng: Rng,
+        *,
+        valid: tuple[Sequence[Array], Array] | None = None,
+    ) -> Weights:
+        """A model of some parties' numbers for the shared rows: trained, or put together from their class heads."""
+        if isinstance(self.head, Added):
+            return add_up(task, [Part(block["train"], block[_HEAD]) for block in blocks], y)
+        x = _beside([block["train"] for block in blocks])
+        return fit_top(self.head, task, [x], y, trainer, rng, valid=valid)
+
+    @property
+    def form(self) -> Mlp | Trees:
+        """The form of the label holder's model."""
+        return LINEAR if isinstance(self.head, Added) else self.head
 
     def predict(self, hub: Party, peers: Peers, rows: str, /) -> Array:
         """Put the rows through every party's extractor, then through the head; who is lost counts as its mean row."""
@@ -174,11 +210,11 @@ class Guided(Splitting, frozen=True):
 
     def top(self, hub: Party, width: int) -> nn.Module:
         """The label holder's own extractor, if it has columns, and its head."""
-        if isinstance(self.head, Trees):
+        if isinstance(self.form, Trees):
             raise ValueError("trees cannot be trained by gradients; use a net as head, such as Mlp()")
         own = self.extractor(hub) if hub.data.columns else None
         shapes: list[tuple[int, ...]] = [hub.data.shape, (width,)] if hub.data.columns else [(width,)]
-        return Joint(own=own, width=self.width, head=self.head).model(shapes, task_of(hub).outputs)
+        return Joint(own=own, width=self.width, head=self.form).model(shapes, task_of(hub).outputs)
 
     def together(self) -> Sgd:
         """How split learning goes on afterwards."""

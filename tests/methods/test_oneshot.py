@@ -9,7 +9,9 @@ from laconic.data.deal import deal
 from laconic.data.sources import load
 from laconic.data.vertical import Equal
 from laconic.learn.choosing import Confident
+from laconic.learn.class_heads import Added
 from laconic.learn.fixmatch_tab import FixMatchTab
+from laconic.learn.nets import Mlp
 from laconic.learn.sgd import Sgd
 from laconic.methods.guides import SendLabels, in_bytes
 from laconic.methods.vertical.fewshot import FewShot
@@ -52,16 +54,27 @@ def test_they_keep_the_contract_on_every_kind_of_task(method):
         FewShot(**QUICK, labels=LIES),
         OneShot(**QUICK, guide=SendLabels(), labels=LIES),
         OneShot(local=LOCAL, trainer=Sgd(epochs=15, lr=1e-2, patience=3)),
+        OneShot(local=LOCAL, head=Added()),
+        FewShot(local=LOCAL, head=Added(), labels=LIES),
     ],
-    ids=["one-shot", "few-shot", "few-shot with lies", "labels with lies", "with patience"],
+    ids=[
+        "one-shot",
+        "few-shot",
+        "few-shot with lies",
+        "labels with lies",
+        "with patience",
+        "one-shot, heads added",
+        "few-shot, heads added",
+    ],
 )
 def test_they_keep_the_contract_where_parties_share_few_rows(method, overlap):
     check_method(method, overlap)
 
 
 @pytest.mark.slow
-def test_fine_tuning_keeps_the_contract(overlap):
-    check_method(FewShot(**QUICK, more=Sgd(epochs=2, batch=32)), overlap)
+@pytest.mark.parametrize("head", [Mlp(hidden=()), Added()], ids=["trained", "added"])
+def test_fine_tuning_keeps_the_contract(overlap, head):
+    check_method(FewShot(**QUICK, head=head, more=Sgd(epochs=2, batch=32)), overlap)
 
 
 @pytest.mark.parametrize("parties", [2, 4, 7])
@@ -83,6 +96,28 @@ def test_sent_labels_cost_a_byte_a_row_and_one_exchange(overlap):
     assert (result.fit.rounds, result.fit.uploads, result.fit.downloads) == (1, 1, 1)
     assert 3 * 60 <= result.fit.bytes_down <= 3 * (60 + 200)
     assert result.score.value > 0.9
+
+
+@pytest.mark.parametrize("parties", [2, 4, 7])
+def test_heads_added_up_cost_one_row_more_for_each_class_and_predict_well(parties):
+    federation = deal(load("digits"), Equal(parties=parties), hub=None, overlap=100, seed=1)
+    local = FixMatchTab(steps=200)  # The quick one's 30 steps are too few for heads of parties' own.
+    trained = simulate(OneShot(local=local, trainer=HEAD), federation)
+    added = simulate(OneShot(local=local, head=Added()), federation)
+    assert (added.fit.rounds, added.fit.uploads, added.fit.downloads) == (2, 2, 1)
+    heads = 2 * (32 + 1) * 10 * parties
+    assert heads <= added.fit.bytes - trained.fit.bytes <= heads + 60 * parties
+    assert added.score.value > trained.score.value - 0.05
+
+
+def test_a_label_holder_with_columns_adds_its_own_head(cancer):
+    result = simulate(OneShot(**QUICK, head=Added()), cancer)
+    assert result.score.value > 0.9
+
+
+def test_heads_of_classes_are_not_added_up_to_numbers():
+    with pytest.raises(ValueError, match="the label is a number"):
+        simulate(OneShot(**QUICK, head=Added()), small_federation("regression"))
 
 
 def test_local_learning_from_own_rows_is_worth_more_than_what_the_overlap_alone_gives(overlap):

@@ -21,11 +21,14 @@ from laconic.learn.choosing import AnyChoice, PerClass, chances
 from laconic.learn.nets import load, to_tensor
 from laconic.learn.semisupervised import Extractor
 from laconic.learn.sgd import evaluate
-from laconic.learn.top_models import fit_top, predict_top
+from laconic.learn.top_models import predict_top
 from laconic.methods.guiding import Guided
 from laconic.methods.rows import own_rows
 
-_GIVES = "a few numbers for each shared row, made by a net of its own, from which columns can be guessed"
+_GIVES = (
+    "a few numbers for each shared row, made by a net of its own, from which columns can be guessed; if class heads "
+    "are added up, also its own, learnt from all its rows"
+)
 _GIVES_OWN = f"{_GIVES}; and the same for each of the people outside the overlap, whom only this party knows"
 _FULL = 255
 
@@ -42,7 +45,8 @@ class FewShot(Guided, frozen=True):
         guide: how parties are told what to learn: by gradients, or by the labels themselves.
         labels: lies put on the labels before anything made from them is sent; None tells the truth.
         bins: for regression, how many classes labels are put into while parties learn, equally many rows in each.
-        head: the label holder's model of all parties' numbers: a net, or trees, which see its own columns as they are.
+        head: the label holder's model of all parties' numbers: a net; trees, which see its own columns as they are; or
+            the parties' own class heads, added up.
         trainer: how that model is trained; with patience, parties send numbers for validation rows too.
         more: go on by split learning over many exchanges, trained like this; None stops here.
         precision: how exactly numbers are sent that the label holder learns from.
@@ -64,7 +68,7 @@ class FewShot(Guided, frozen=True):
         if hub.data.columns:
             # From the labels as told, like everybody: what parties are sent next is worked out from this too.
             self.learn_codes(hub, codes, classes)
-            blocks = {hub.name: {rows: self.numbers(hub, rows) for rows in ("train", "own")}} | blocks
+            blocks = {hub.name: self.numbers_of(hub, "train", "own")} | blocks
         sure = self._chances(hub, blocks, codes, classes)
         questions = {name: {"sure": self.cover(sure[name])} for name in received}
         received = peers.tolerant.ask_each(self.learn_again, questions)
@@ -82,13 +86,13 @@ class FewShot(Guided, frozen=True):
     def learn_from_gradients(self, party: Party, gradients: Array, classes: int) -> dict[str, Array]:
         """Read the classes off the gradients, learn, and send shared and own rows."""
         self.learn_codes(party, self.read_off(party, gradients, classes), classes)
-        return {rows: self.numbers(party, rows) for rows in ("train", "own")}
+        return self.numbers_of(party, "train", "own")
 
     @step(takes="the labels of the shared rows, as whole numbers", gives=_GIVES_OWN)
     def learn_from_labels(self, party: Party, labels: Array, classes: int) -> dict[str, Array]:
         """Learn the classes told, and send shared and own rows."""
         self.learn_codes(party, labels, classes)
-        return {rows: self.numbers(party, rows) for rows in ("train", "own")}
+        return self.numbers_of(party, "train", "own")
 
     @step(
         takes="for each of its own rows how sure the label holder is of the class, worked out from labels and from all "
@@ -107,14 +111,13 @@ class FewShot(Guided, frozen=True):
         task = Task(kind="multiclass", classes=tuple(map(str, range(classes))))
         prior = (np.bincount(codes, minlength=classes) + 1) / (len(codes) + classes)
         known = {name: block["train"].astype(np.float32) for name, block in blocks.items()}
-
         trainer = msgspec.structs.replace(self.trainer, patience=None)
 
-        def learn(x: Array) -> Weights:
+        def learn(*names: str) -> Weights:
             # From told labels alone, so that chances give away no more than what was told.
-            return fit_top(self.head, task, [x], codes, trainer, hub.rng)
+            return self.fit_head(task, [blocks[name] for name in names], codes, trainer, hub.rng)
 
-        joint = learn(np.concatenate(list(known.values()), axis=1))
+        joint = learn(*blocks)
         found = {}
         for name, block in blocks.items():
             own = block["own"].astype(np.float32)
@@ -122,8 +125,8 @@ class FewShot(Guided, frozen=True):
                 [own if other == name else self.attention.estimate(own, known[name], known[other]) for other in known],
                 axis=1,
             )
-            alone = predict_top(self.head, task, learn(known[name]), [own])
-            both = predict_top(self.head, task, joint, [whole])
+            alone = predict_top(self.form, task, learn(name), [own])
+            both = predict_top(self.form, task, joint, [whole])
             found[name] = np.rint(_FULL * chances(alone, both, self.choice, prior)).astype(np.uint8)
         return found
 

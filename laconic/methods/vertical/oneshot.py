@@ -13,7 +13,10 @@ from laconic.core.script import step
 from laconic.core.values import Array
 from laconic.methods.guiding import Guided
 
-_GIVES = "a few numbers for each shared row, made by a net of its own, from which columns can be guessed"
+_GIVES = (
+    "a few numbers for each shared row, made by a net of its own, from which columns can be guessed; if class heads "
+    "are added up, also its own, learnt from all its rows"
+)
 
 
 class OneShot(Guided, frozen=True):
@@ -26,7 +29,8 @@ class OneShot(Guided, frozen=True):
         guide: how parties are told what to learn: by gradients, or by the labels themselves.
         labels: lies put on the labels before anything made from them is sent; None tells the truth.
         bins: for regression, how many classes labels are put into while parties learn, equally many rows in each.
-        head: the label holder's model of all parties' numbers: a net, or trees, which see its own columns as they are.
+        head: the label holder's model of all parties' numbers: a net; trees, which see its own columns as they are; or
+            the parties' own class heads, added up.
         trainer: how that model is trained; with patience, parties send numbers for validation rows too.
         more: go on by split learning over many exchanges, trained like this; None stops here.
         precision: how exactly numbers are sent that the label holder learns from.
