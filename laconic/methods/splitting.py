@@ -17,9 +17,9 @@ from laconic.core.method import Method, task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.script import step
-from laconic.core.values import Array, Weights
+from laconic.core.values import Array, Rng, Weights
 from laconic.learn import heads
-from laconic.learn.nets import load, to_tensor, weights_of
+from laconic.learn.nets import give_chance, load, to_tensor, weights_of
 from laconic.learn.sgd import Sgd, evaluate
 from laconic.methods.rows import batch_rows, labelled, some_rows
 
@@ -64,13 +64,12 @@ class Splitting(Method, frozen=True):
             self.learn(party, gradient)
         party.memory["batch"] = [seed, epoch, number]
         with torch.inference_mode():
-            return self._sent(load(self.bottom(party), party.memory["net"])(self.batch_of(party)))
+            return self._sent(self._at_work(party)(self.batch_of(party)))
 
     @step(takes=_LEAK, gives=None)
     def learn(self, party: Party, gradient: Array) -> None:
         """Change the net so that the loss of the last batch falls."""
-        module = load(self.bottom(party), party.memory["net"])
-        module.train()
+        module = self._at_work(party)
         state = party.memory.get("optimiser") or self.together().begin(module)
         for _ in range(self.repeats):
             module.zero_grad()
@@ -101,6 +100,7 @@ class Splitting(Method, frozen=True):
         """Train all nets for the epochs of `together`, from where they are; the best validated ones are kept."""
         trainer, best = self.together(), _Best()
         seed = int(hub.rng.integers(2**31))
+        chance = np.random.default_rng(seed)
         rows, patience = len(hub.data.cut("train")), trainer.patience if len(hub.data.cut("valid")) else None
         state: Weights = {}
         gradients: Mapping[str, Array | None] = dict.fromkeys(peers.names)
@@ -110,7 +110,8 @@ class Splitting(Method, frozen=True):
                 questions = {name: {**when, "gradient": gradients[name]} for name in peers.names}
                 outputs = peers.ask_each(self.exchange, questions)
                 yield  # All nets have learnt the batches before; this one is under way.
-                gradients, state = self._improve(hub, batch_rows(rows, trainer.batch, **when), outputs, state)
+                at = batch_rows(rows, trainer.batch, **when)
+                gradients, state = self._improve(hub, at, outputs, state, chance)
             if patience is not None:
                 self._teach(peers, gradients)
                 gradients = dict.fromkeys(peers.names)
@@ -141,6 +142,11 @@ class Splitting(Method, frozen=True):
         targets = heads.to_targets(task_of(hub), y, hub.memory["scale"])
         return heads.loss(task_of(hub), head(*_inputs(hub, x, list(received.values()))), targets)
 
+    def _at_work(self, party: Party) -> nn.Module:
+        """A party's net in training; dropout masks a batch alike when it goes through and when its gradients come."""
+        chance = np.random.default_rng([party.seed, *party.name.encode(), *party.memory["batch"]])
+        return give_chance(load(self.bottom(party), party.memory["net"]), chance).train()
+
     def _sent(self, outputs: Tensor) -> Array:
         return outputs.detach().numpy().astype(self.precision)
 
@@ -148,12 +154,12 @@ class Splitting(Method, frozen=True):
         peers.ask_each(self.learn, {name: {"gradient": gradient} for name, gradient in gradients.items()})
 
     def _improve(
-        self, hub: Party, rows: Array, outputs: Mapping[str, Array], state: Weights
+        self, hub: Party, rows: Array, outputs: Mapping[str, Array], state: Weights, chance: Rng
     ) -> tuple[dict[str, Array | None], Weights]:
         """The hub's head learns; how the loss before that changes with each party's outputs."""
         received = {name: to_tensor(values).requires_grad_() for name, values in outputs.items()}
         head = load(self.top(hub, sum(values.shape[1] for values in received.values())), hub.memory["model"])
-        head.train()
+        give_chance(head, chance).train()
         state = state or self.together().begin(head)
         gradients: dict[str, Array | None] = {}
         for _ in range(self.repeats):

@@ -4,8 +4,9 @@ import torch
 
 from laconic.check import check_method, small_federation
 from laconic.core.errors import BudgetSpent, PartyAbsent
+from laconic.core.party import Party
 from laconic.learn import heads
-from laconic.learn.nets import Joint, Mlp, initialise
+from laconic.learn.nets import Joint, Mlp, initialise, weights_of
 from laconic.learn.sgd import Sgd
 from laconic.methods.rows import batch_rows
 from laconic.methods.vertical.splitnn import SplitNN
@@ -29,6 +30,33 @@ def test_splitnn_keeps_the_contract():
 @pytest.mark.slow
 def test_splitnn_with_patience_keeps_the_contract(cancer):
     check_method(SplitNN(trainer=Sgd(epochs=3, batch=256, lr=1e-2, patience=1)), cancer)
+
+
+@pytest.mark.slow
+def test_dropout_keeps_the_contract(cancer):
+    wild = Mlp(hidden=(16,), dropout=0.5)
+    check_method(SplitNN(net=wild, head=Joint(own=wild, head=wild), trainer=TRAINER), cancer)
+
+
+def test_dropout_has_the_same_masks_when_gradients_come(cancer):
+    # One weight behind one hidden value: its gradient is that value under the mask, and zero where it was dropped.
+    method = SplitNN(
+        net=Mlp(hidden=(1,), dropout=0.5), width=1, trainer=Sgd(batch=8, lr=1.0, optimizer="sgd", momentum=0)
+    )
+    party = Party("shop", cancer.tables["shop"], seed=0)
+    party.memory["net"] = weights_of(initialise(method.bottom(party), party.rng))
+    before = {name: values.copy() for name, values in party.memory["net"].items()}
+    *_, weight, bias = before
+    before[bias][:] = 0
+    before["1.bias"][:] = 10
+    party.memory["net"] = before
+    outputs = method.exchange(party, seed=1, epoch=0, number=0, gradient=None)
+    assert 0 < (outputs == 0).sum() < len(outputs)
+    method.learn(party, np.ones_like(outputs))
+    moved = before[weight] - party.memory["net"][weight]
+    assert moved.item() == pytest.approx((outputs / before[weight]).sum(), rel=1e-4)
+    again = method.exchange(party, seed=1, epoch=0, number=1, gradient=None)
+    assert not np.array_equal(again == 0, outputs == 0)
 
 
 def test_a_batch_costs_one_round_and_its_outputs_and_gradients(cancer):
