@@ -2,7 +2,9 @@
 
 from torch import Generator, Tensor
 
+from laconic.core.values import Array, Rng, Weights
 from laconic.learn.augment import flip, punch, shade, shift, warp
+from laconic.learn.nets import Net
 from laconic.learn.semisupervised import SemiSupervised
 
 
@@ -38,6 +40,15 @@ class FixMatch(SemiSupervised, frozen=True):
                 raise ValueError(f"{name} must be 0 or more, not {amount}")
         if self.hole >= 1:
             raise ValueError(f"hole must be below 1, not {self.hole}: nothing of the image would be left")
+
+    def fit(self, start: Weights, net: Net, width: int, x: Array, codes: Array, unlabelled: Array, rng: Rng) -> Weights:
+        """As `SemiSupervised.fit`; only images can be warped."""
+        if x.ndim != 4:
+            raise ValueError(
+                f"FixMatch learns from images, (channels, height, width), not from rows of shape {x.shape[1:]}; "
+                "use local=FixMatchTab(...) for columns, or leave local out, which takes what suits the data"
+            )
+        return super().fit(start, net, width, x, codes, unlabelled, rng)
 
     def weak(self, rows: Tensor, chance: Generator) -> Tensor:
         """Shifted, and mirrored where that is allowed."""

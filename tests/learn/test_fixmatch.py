@@ -98,3 +98,10 @@ def test_settings_that_train_nothing_are_refused(wrong, words):
 def test_a_hole_as_large_as_the_image_is_refused():
     with pytest.raises(ValueError, match="below 1"):
         FixMatch(hole=1.0)
+
+
+def test_columns_are_not_warped_like_images():
+    x, rng = np.zeros((4, 6), np.float32), np.random.default_rng(0)
+    net = Mlp(hidden=())
+    with pytest.raises(ValueError, match="FixMatchTab"):
+        FixMatch(steps=1).fit(begin(net, (6,), 2, 2, rng), net, 2, x, np.array([0, 1, 0, 1]), x, rng)
