@@ -11,8 +11,7 @@ from laconic.core.method import task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.script import step
-from laconic.core.task import Task
-from laconic.core.values import Array, Rng, Weights
+from laconic.core.values import Array, Weights
 from laconic.learn import heads
 from laconic.learn.class_heads import LINEAR, Added, Part, add_up, class_head
 from laconic.learn.kmeans import cluster
@@ -139,14 +138,10 @@ class Guided(Splitting, frozen=True):
         return values.astype(self.precision)
 
     def shared_numbers(self, party: Party) -> dict[str, Array]:
-        """What the label holder's head comes from: training rows, and validation rows if it looks at them."""
+        """What the label holder's head comes from: training rows, validation rows if it looks at them, class heads."""
         looks = self.trainer.patience is not None and isinstance(self.head, Mlp)
-        return self.numbers_of(party, "train", *(["valid"] if looks else []))
-
-    def numbers_of(self, party: Party, *cuts: str) -> dict[str, Array]:
-        """The rows of these cuts as they are sent, and the party's class head if heads are added up."""
         head = {_HEAD: self.sent(class_head(party.memory["local"]))} if isinstance(self.head, Added) else {}
-        return {rows: self.numbers(party, rows) for rows in cuts} | head
+        return {rows: self.numbers(party, rows) for rows in ("train", *(["valid"] if looks else []))} | head
 
     def train_head(self, hub: Party, received: Mapping[str, Mapping[str, Array]]) -> None:
         """Fit the label holder's head to all parties' numbers and the true labels, which go nowhere."""
@@ -158,30 +153,20 @@ class Guided(Splitting, frozen=True):
         blocks = ({hub.name: self.shared_numbers(hub)} if hub.data.columns else {}) | dict(received)
         if not blocks:
             raise ValueError(f"{hub.name} has no columns of its own and no other party answered: nothing to learn from")
-        y, valid = labelled(hub, "train")[1], None
-        if all("valid" in block for block in blocks.values()):
-            valid = [_beside([block["valid"] for block in blocks.values()])], labelled(hub, "valid")[1]
-        fitted = self.fit_head(task_of(hub), list(blocks.values()), y, self.trainer, hub.rng, valid=valid)
+        fitted = self._fit_head(hub, list(blocks.values()))
         hub.memory["scale"] = {name: values for name, values in fitted.items() if name in (heads.MEAN, heads.SD)}
         head = {f"head.{name}": values for name, values in fitted.items() if name not in hub.memory["scale"]}
         own = hub.memory["net"] if hub.data.columns else {}
         hub.memory["model"] = {f"own.{name}": values for name, values in own.items()} | head
 
-    def fit_head(
-        self,
-        task: Task,
-        blocks: Sequence[Mapping[str, Array]],
-        y: Array,
-        trainer: Sgd,
-        rng: Rng,
-        *,
-        valid: tuple[Sequence[Array], Array] | None = None,
-    ) -> Weights:
-        """A model of some parties' numbers for the shared rows: trained, or put together from their class heads."""
+    def _fit_head(self, hub: Party, blocks: Sequence[Mapping[str, Array]]) -> Weights:
+        """A model of all parties' numbers: trained, or put together from their class heads."""
+        task, y = task_of(hub), labelled(hub, "train")[1]
         if isinstance(self.head, Added):
             return add_up(task, [Part(block["train"], block[_HEAD]) for block in blocks], y)
-        x = _beside([block["train"] for block in blocks])
-        return fit_top(self.head, task, [x], y, trainer, rng, valid=valid)
+        joined = {rows: _beside([block[rows] for block in blocks]) for rows in blocks[0]}
+        valid = ([joined["valid"]], labelled(hub, "valid")[1]) if "valid" in joined else None
+        return fit_top(self.head, task, [joined["train"]], y, self.trainer, hub.rng, valid=valid)
 
     @property
     def form(self) -> Mlp | Trees:

@@ -21,7 +21,7 @@ from laconic.learn.choosing import AnyChoice, PerClass, chances
 from laconic.learn.nets import load, to_tensor
 from laconic.learn.semisupervised import Extractor
 from laconic.learn.sgd import evaluate
-from laconic.learn.top_models import predict_top
+from laconic.learn.top_models import fit_top, predict_top
 from laconic.methods.guiding import Guided
 from laconic.methods.rows import own_rows
 
@@ -68,7 +68,7 @@ class FewShot(Guided, frozen=True):
         if hub.data.columns:
             # From the labels as told, like everybody: what parties are sent next is worked out from this too.
             self.learn_codes(hub, codes, classes)
-            blocks = {hub.name: self.numbers_of(hub, "train", "own")} | blocks
+            blocks = {hub.name: {rows: self.numbers(hub, rows) for rows in ("train", "own")}} | blocks
         sure = self._chances(hub, blocks, codes, classes)
         questions = {name: {"sure": self.cover(sure[name])} for name in received}
         received = peers.tolerant.ask_each(self.learn_again, questions)
@@ -86,13 +86,13 @@ class FewShot(Guided, frozen=True):
     def learn_from_gradients(self, party: Party, gradients: Array, classes: int) -> dict[str, Array]:
         """Read the classes off the gradients, learn, and send shared and own rows."""
         self.learn_codes(party, self.read_off(party, gradients, classes), classes)
-        return self.numbers_of(party, "train", "own")
+        return {rows: self.numbers(party, rows) for rows in ("train", "own")}
 
     @step(takes="the labels of the shared rows, as whole numbers", gives=_GIVES_OWN)
     def learn_from_labels(self, party: Party, labels: Array, classes: int) -> dict[str, Array]:
         """Learn the classes told, and send shared and own rows."""
         self.learn_codes(party, labels, classes)
-        return self.numbers_of(party, "train", "own")
+        return {rows: self.numbers(party, rows) for rows in ("train", "own")}
 
     @step(
         takes="for each of its own rows how sure the label holder is of the class, worked out from labels and from all "
@@ -113,11 +113,12 @@ class FewShot(Guided, frozen=True):
         known = {name: block["train"].astype(np.float32) for name, block in blocks.items()}
         trainer = msgspec.structs.replace(self.trainer, patience=None)
 
-        def learn(*names: str) -> Weights:
-            # From told labels alone, so that chances give away no more than what was told.
-            return self.fit_head(task, [blocks[name] for name in names], codes, trainer, hub.rng)
+        def learn(x: Array) -> Weights:
+            # From told labels alone, so that chances give away no more than what was told. Trained even where heads
+            # are added up: a party's own head would always agree with its own guess.
+            return fit_top(self.form, task, [x], codes, trainer, hub.rng)
 
-        joint = learn(*blocks)
+        joint = learn(np.concatenate(list(known.values()), axis=1))
         found = {}
         for name, block in blocks.items():
             own = block["own"].astype(np.float32)
@@ -125,7 +126,7 @@ class FewShot(Guided, frozen=True):
                 [own if other == name else self.attention.estimate(own, known[name], known[other]) for other in known],
                 axis=1,
             )
-            alone = predict_top(self.form, task, learn(name), [own])
+            alone = predict_top(self.form, task, learn(known[name]), [own])
             both = predict_top(self.form, task, joint, [whole])
             found[name] = np.rint(_FULL * chances(alone, both, self.choice, prior)).astype(np.uint8)
         return found
