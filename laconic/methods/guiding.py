@@ -25,6 +25,8 @@ from laconic.methods.rows import labelled, own_rows, rows_without_labels
 from laconic.methods.splitting import Precision, Splitting
 from laconic.privacy.labels import RandomisedResponse
 
+NUMBERS = "a few numbers for each shared row, made by a net of its own, from which columns can be guessed"
+NUMBERS_AND_HEAD = f"{NUMBERS}; if class heads are added up, also its own, learnt from all its rows"
 _HEAD = "class head"
 
 

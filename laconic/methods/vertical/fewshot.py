@@ -22,14 +22,10 @@ from laconic.learn.nets import load, to_tensor
 from laconic.learn.semisupervised import Extractor
 from laconic.learn.sgd import evaluate
 from laconic.learn.top_models import fit_top, predict_top
-from laconic.methods.guiding import Guided
+from laconic.methods.guiding import NUMBERS, NUMBERS_AND_HEAD, Guided
 from laconic.methods.rows import own_rows
 
-_GIVES = (
-    "a few numbers for each shared row, made by a net of its own, from which columns can be guessed; if class heads "
-    "are added up, also its own, learnt from all its rows"
-)
-_GIVES_OWN = f"{_GIVES}; and the same for each of the people outside the overlap, whom only this party knows"
+_GIVES_OWN = f"{NUMBERS}; and the same for each of the people outside the overlap, whom only this party knows"
 _FULL = 255
 
 
@@ -97,7 +93,7 @@ class FewShot(Guided, frozen=True):
     @step(
         takes="for each of its own rows how sure the label holder is of the class, worked out from labels and from all "
         "parties' numbers",
-        gives=_GIVES,
+        gives=NUMBERS_AND_HEAD,
     )
     def learn_again(self, party: Party, sure: Array) -> dict[str, Array]:
         """Give own rows labels by these chances, learn again, and send the shared rows."""

@@ -11,12 +11,7 @@ from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.script import step
 from laconic.core.values import Array
-from laconic.methods.guiding import Guided
-
-_GIVES = (
-    "a few numbers for each shared row, made by a net of its own, from which columns can be guessed; if class heads "
-    "are added up, also its own, learnt from all its rows"
-)
+from laconic.methods.guiding import NUMBERS_AND_HEAD, Guided
 
 
 class OneShot(Guided, frozen=True):
@@ -54,14 +49,14 @@ class OneShot(Guided, frozen=True):
 
     @step(
         takes="gradients of the loss at its numbers for each shared row, from which nearly all labels can be read",
-        gives=_GIVES,
+        gives=NUMBERS_AND_HEAD,
     )
     def learn_from_gradients(self, party: Party, gradients: Array, classes: int) -> dict[str, Array]:
         """Read the classes off the gradients, learn, and send the shared rows again."""
         self.learn_codes(party, self.read_off(party, gradients, classes), classes)
         return self.shared_numbers(party)
 
-    @step(takes="the labels of the shared rows, as whole numbers", gives=_GIVES)
+    @step(takes="the labels of the shared rows, as whole numbers", gives=NUMBERS_AND_HEAD)
     def learn_from_labels(self, party: Party, labels: Array, classes: int) -> dict[str, Array]:
         """Learn the classes told, and send the shared rows."""
         self.learn_codes(party, labels, classes)
