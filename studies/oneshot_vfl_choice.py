@@ -16,6 +16,8 @@ from laconic.core.method import Method
 from laconic.data.deal import deal
 from laconic.data.federation import Federation
 from laconic.data.vertical import Groups, Rows
+from laconic.learn.class_heads import Added
+from laconic.learn.fixmatch import FixMatch
 from laconic.learn.local_learners import AnyLocal
 from laconic.learn.nets import Joint, Mlp
 from laconic.learn.patches import PatchNet
@@ -76,13 +78,19 @@ def _candidates(name: str, *, quick: bool) -> dict[str, Method]:
     if name == "cifar10":
         return found
     change = msgspec.structs.replace
-    found |= {label: change(one, local=other) for label, other in _learners(name, runs.local(name, quick)).items()}
+    found |= {
+        label: change(one, local=other)
+        for label, other in _learners(name, runs.local_learning(name, 2, quick=quick)).items()
+    }
     if name != "credit_default":
         found["patches"] = change(one, net=PatchNet(final="relu"))
         found["the net of split learning"] = change(one, net=net)
-        found["head decay 1e-3"] = change(one, trainer=change(one.trainer, weight_decay=1e-3))
-    found["head trained at 3e-3"] = change(one, trainer=change(one.trainer, lr=3e-3))
-    found["head trained at 1e-2"] = change(one, trainer=change(one.trainer, lr=1e-2))
+    found["class heads added up"] = change(one, head=Added())
+    trained = change(one, head=Mlp(hidden=()))
+    if name != "credit_default":
+        found["head decay 1e-3"] = change(trained, trainer=change(one.trainer, weight_decay=1e-3))
+    found["head trained at 3e-3"] = change(trained, trainer=change(one.trainer, lr=3e-3))
+    found["head trained at 1e-2"] = change(trained, trainer=change(one.trainer, lr=1e-2))
     return found
 
 
@@ -95,6 +103,12 @@ def _learners(name: str, local: AnyLocal) -> dict[str, AnyLocal]:
             "no class priors": change(local, align=False),
             "lr 1e-3": change(local, lr=1e-3),
             "half the steps": change(local, steps=local.steps // 2),
+        }
+    if name == "mnist":
+        return learners | {
+            "1200 steps": change(local, steps=1200),
+            "lr 3e-3": change(local, lr=3e-3),
+            "1200 steps, stronger views": FixMatch(steps=1200, average=local.average),
         }
     return learners | {"averaged over fewer steps": change(local, average=0.99)}
 

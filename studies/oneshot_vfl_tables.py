@@ -100,7 +100,7 @@ def _method_jobs(
 ) -> Iterator[Job]:
     """Methods that cross the wire: all, or those with these labels."""
     where = {"data": name, "overlap": overlap, "parties": parties, "seed": seed}
-    for label, method in runs.methods(name, quick=quick).items():
+    for label, method in runs.methods(name, parties, quick=quick).items():
         if labels is None or label in labels:
             yield Job(where | {"method": label}, partial(_measure, where, method))
 
