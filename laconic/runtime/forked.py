@@ -4,6 +4,7 @@ A worker begins as a copy of this process, so it starts at once and shares the r
 what its parties remember comes back in the end. Numbers are the same as in one process.
 """
 
+import fcntl
 import os
 import selectors
 import signal
@@ -25,6 +26,9 @@ from laconic.runtime.serve import read_frame, write_frame
 
 _Answer: TypeAlias = dict[str, Any]
 """What a worker sends for one party: its name, its reply or an error, and what it remembers if that was asked."""
+
+_ROOM = 1 << 20
+"""Bytes that a worker's answers may take up before they are read."""
 
 
 class Forked(Settings, frozen=True):
@@ -166,7 +170,7 @@ class _Workers:
                     yield answered
 
     def _start(self, script: Script, names: tuple[str, ...]) -> _Worker:
-        (asking, asked), (answering, answered) = os.pipe(), os.pipe()
+        (asking, asked), (answering, answered) = os.pipe(), _roomy_pipe()
         child = os.fork()
         if child:
             os.close(asking)
@@ -181,6 +185,15 @@ class _Workers:
                 _serve(script, {name: self._parties[name] for name in names}, questions, answers)
         finally:
             os._exit(0)  # Whatever happens here, the caller's own lines must not run twice.
+
+
+def _roomy_pipe() -> tuple[int, int]:
+    """A pipe that takes a few answers, so that a worker goes on to its next party before they are read."""
+    reading, writing = os.pipe()
+    if hasattr(fcntl, "F_SETPIPE_SZ"):
+        with suppress(OSError):  # As much is not everybody's to have; a small pipe does too.
+            fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, _ROOM)
+    return reading, writing
 
 
 def _replied(answered: _Answer) -> tuple[str, bytes]:
