@@ -110,6 +110,12 @@ def test_heads_added_up_cost_one_row_more_for_each_class_and_predict_well(partie
     assert added.score.value > trained.score.value - 0.05
 
 
+def test_heads_added_up_need_local_learning_that_has_come_to_its_end():
+    federation = deal(load("digits"), Equal(parties=2), hub=None, overlap=100, seed=1)
+    trained, added = (simulate(OneShot(**QUICK, head=head), federation) for head in (Mlp(hidden=()), Added()))
+    assert added.score.value < trained.score.value - 0.1
+
+
 def test_a_label_holder_with_columns_adds_its_own_head(cancer):
     result = simulate(OneShot(**QUICK, head=Added()), cancer)
     assert result.score.value > 0.9
