@@ -5,7 +5,6 @@ dual + rho (sums - z), which is what ADMM takes as the row's next dual.
 """
 
 from collections.abc import Callable
-from typing import TypeAlias
 
 import numpy as np
 from scipy.special import expit, softmax
@@ -13,7 +12,6 @@ from scipy.special import expit, softmax
 from laconic.core.task import Task
 from laconic.core.values import Array
 
-_Objective: TypeAlias = Callable[[Array, Array, float], Array]
 _MOST_STEPS = 100
 _MOST_HALVINGS = 40
 _EXACT = 1e-12
@@ -53,51 +51,71 @@ def loss_gradient(task: Task, sums: Array, targets: Array) -> Array:
 
 def _newton_softmax(pulled: Array, rho: float) -> Array:
     """Newton's method for logsumexp(z) + rho / 2 |z - pulled|^2, whose Hessian is diagonal less a rank-one part."""
-    z: Array = pulled - 1.0 / (rho * pulled.shape[1])
-    for _ in range(_MOST_STEPS):
-        p = softmax(z, axis=1)
-        gradient = p + rho * (z - pulled)
-        if np.abs(gradient).max(initial=0.0) < _EXACT * max(1.0, rho * np.abs(pulled).max(initial=0.0)):
-            break
+
+    def change(gradient: Array, p: Array) -> Array:
         diagonal = p + rho
-        straight = gradient / diagonal
+        straight, shares = gradient / diagonal, p / diagonal
         # Sherman-Morrison; 1 - p'D^-1 p is written as rho sum(p / D), which cannot round to 0.
-        share = (p * straight).sum(axis=1) / (rho * (p / diagonal).sum(axis=1))
-        z = _downhill(_softmax_objective, z, straight + p / diagonal * share[:, None], pulled, rho)
-    return z
+        found: Array = straight + shares * ((p * straight).sum(axis=1) / (rho * shares.sum(axis=1)))[:, None]
+        return found
+
+    return _newton(_look_softmax, change, pulled - 1.0 / (rho * pulled.shape[1]), pulled, rho)
 
 
 def _newton_sigmoid(pulled: Array, rho: float) -> Array:
-    z = pulled - 0.5 / rho
+    def change(gradient: Array, p: Array) -> Array:
+        return gradient / (p * (1.0 - p) + rho)
+
+    return _newton(_look_sigmoid, change, pulled - 0.5 / rho, pulled, rho)
+
+
+def _newton(
+    look: Callable[[Array], tuple[Array, Array]],
+    change: Callable[[Array, Array], Array],
+    z: Array,
+    pulled: Array,
+    rho: float,
+) -> Array:
+    """Newton's method for a loss and rho / 2 |z - pulled|^2, until no gradient is left.
+
+    Args:
+        look: each row's loss, and its gradient by the logits.
+        change: Newton's step, given the whole gradient and the loss's.
+        z: where to start.
+        pulled: where the second term would have the logits.
+        rho: its weight.
+    """
+
+    def see(z: Array) -> tuple[Array, Array]:
+        loss, p = look(z)
+        return loss + 0.5 * rho * ((z - pulled) ** 2).sum(axis=1), p
+
+    small = _EXACT * max(1.0, rho * np.abs(pulled).max(initial=0.0))
+    value, p = see(z)
     for _ in range(_MOST_STEPS):
-        p = expit(z)
         gradient = p + rho * (z - pulled)
-        if np.abs(gradient).max(initial=0.0) < _EXACT * max(1.0, rho * np.abs(pulled).max(initial=0.0)):
+        if np.abs(gradient).max(initial=0.0) < small:
             break
-        z = _downhill(_sigmoid_objective, z, gradient / (p * (1.0 - p) + rho), pulled, rho)
+        full, step = change(gradient, p), np.ones((len(z), 1))
+        before, start = value + 1e-14 * np.maximum(1.0, np.abs(value)), z
+        # Halved in the rows where the whole of it would lead uphill, which a small rho can cause.
+        for _ in range(_MOST_HALVINGS):
+            z = start - step * full
+            value, p = see(z)
+            worse = value > before
+            if not worse.any():
+                break
+            step[worse] *= 0.5
     return z
 
 
-def _softmax_objective(z: Array, pulled: Array, rho: float) -> Array:
-    # By hand, as scipy's logsumexp looks at many special cases, which takes longer than all else here together.
+def _look_softmax(z: Array) -> tuple[Array, Array]:
+    # By hand, as scipy looks at many special cases, which takes longer than all else here together.
     highest = z.max(axis=1, keepdims=True)
-    value: Array = highest[:, 0] + np.log(np.exp(z - highest).sum(axis=1)) + 0.5 * rho * ((z - pulled) ** 2).sum(axis=1)
-    return value
+    odds = np.exp(z - highest)
+    total = odds.sum(axis=1, keepdims=True)
+    return (highest + np.log(total))[:, 0], odds / total
 
 
-def _sigmoid_objective(z: Array, pulled: Array, rho: float) -> Array:
-    value: Array = (np.logaddexp(0.0, z) + 0.5 * rho * (z - pulled) ** 2)[:, 0]
-    return value
-
-
-def _downhill(objective: _Objective, z: Array, change: Array, pulled: Array, rho: float) -> Array:
-    """Take a step off `z`, halved in the rows where the whole of it would lead uphill (which a small rho can cause)."""
-    before = objective(z, pulled, rho)
-    step = np.ones(len(z))
-    for _ in range(_MOST_HALVINGS):
-        after = objective(z - step[:, None] * change, pulled, rho)
-        worse = after > before + 1e-14 * np.maximum(1.0, np.abs(before))
-        if not worse.any():
-            break
-        step[worse] *= 0.5
-    return z - step[:, None] * change
+def _look_sigmoid(z: Array) -> tuple[Array, Array]:
+    return np.logaddexp(0.0, z)[:, 0], expit(z)

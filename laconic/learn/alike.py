@@ -1,5 +1,6 @@
 """Rows that are exactly alike, as the blank borders of images and rows of categories often are: worked on once."""
 
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -34,18 +35,28 @@ def find_alike(x: Array) -> Alike:
     Each row's bytes are summed with random weights, the same for all rows, so that rows alike have the same sum; where
     rows that are not alike have it too, as good as never, every row is left alone.
     """
-    words = np.ascontiguousarray(x, dtype=np.float32).reshape(len(x), -1).view(np.uint32)
-    sums = words @ np.random.default_rng(0).integers(2**64, size=words.shape[1], dtype=np.uint64)
-    if len(set(sums.tolist())) == len(x):
+    rows = np.ascontiguousarray(x, dtype=np.float32).reshape(len(x), -1)
+    words = rows.view(np.uint32 if rows.shape[1] % 2 else np.uint64)
+    sums = words @ _weights(words.shape[1])
+    in_order = np.sort(sums)
+    if (in_order[1:] != in_order[:-1]).all():
         return each_alone(len(x))
     _, first, kind, counts = np.unique(sums, return_index=True, return_inverse=True, return_counts=True)
     order = np.argsort(first)
     place = np.empty_like(order)
     place[order] = np.arange(len(order))
     found = Alike(first[order], place[kind], counts[order])
-    return found if np.array_equal(words[found.first][found.kind], words) else each_alone(len(x))
+    model = found.first[found.kind]
+    again = np.flatnonzero(model != np.arange(len(x)))
+    return found if np.array_equal(words[again], words[model[again]]) else each_alone(len(x))
 
 
 def each_alone(rows: int) -> Alike:
     """Every row a kind of its own, for when rows may not be put together."""
     return Alike(np.arange(rows), np.arange(rows), np.ones(rows, np.int64))
+
+
+@cache
+def _weights(words: int) -> Array:
+    """Random weights for so many words of a row."""
+    return np.random.default_rng(0).integers(2**64, size=words, dtype=np.uint64)

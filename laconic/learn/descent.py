@@ -70,7 +70,9 @@ def take_steps(descent: Descent, steps: int, slope: Callable[[Tensor], Tensor], 
 def outputs_of(net: Net, outputs: int, weights: Weights, x: Array) -> Array:
     """What a net with these weights makes of the rows `x`, in evaluation mode."""
     if isinstance(net, Mlp):
-        parts = np.array_split(x, max(1, -(-len(x) // _LOOK_ROWS)))
+        if len(x) <= _LOOK_ROWS:
+            return flat_outputs(net.final, weights, x)
+        parts = np.array_split(x, -(-len(x) // _LOOK_ROWS))
         return np.concatenate([flat_outputs(net.final, weights, part) for part in parts])
     return evaluate(load(net.build(x.shape[1:], outputs), weights), [to_tensor(x)]).numpy()
 

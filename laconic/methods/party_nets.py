@@ -126,7 +126,7 @@ class PartyNets(Method, frozen=True):
         found = None if guard is None else guard.encode(party, x, self.width)
         if found is None:
             found = outputs_of(self.net_of(party), self.width, party.memory["net"], x)
-        return (found @ party.memory["head"] if self.sends_logits else found).astype(self.precision)
+        return (found @ party.memory["head"] if self.sends_logits else found).astype(self.precision, copy=False)
 
     def protect(self, party: Party, message: Array, rows: str) -> Any:
         """The message as it may leave."""
