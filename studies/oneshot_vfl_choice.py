@@ -2,8 +2,9 @@
 
 Splits are other ones than the tables use, with a tenth of all rows set aside. Joint training is chosen for split
 learning alone, and then taken for FedBCD and FedCVT too; nets, local learning and the head are chosen for OneShot.
-OneShot on CIFAR-10 takes what was chosen on Fashion-MNIST. `--quick` takes one seed, few steps and credit_default
-alone.
+OneShot on CIFAR-10 takes what was chosen on Fashion-MNIST. On MNIST the rest was chosen with a threshold for guesses,
+which was looked at again where 512 rows are shared, for FewShot too. `--quick` takes one seed, few steps and
+credit_default alone.
 
 Usage: python -m studies.oneshot_vfl_choice [--quick] [--out DIR]
 """
@@ -29,6 +30,8 @@ from studies import oneshot_vfl_runs as runs
 from studies.harness import Job, Record, arguments, markdown, mean_spread, only_on, read_records, run_jobs, write_whole
 
 SHARED = {"credit_default": 1000, "mnist": 256, "fashion_mnist": 256, "cifar10": 256}
+SHARED_MORE, SEEDS_MORE = 512, (10, 11)
+"""Shared rows of MNIST, and seeds, of another look at thresholds."""
 SEEDS = {"credit_default": (10, 11, 12), "mnist": (10,), "fashion_mnist": (10,), "cifar10": (10,)}
 JOINT = {
     "lr 1e-3, decay 1e-2, linear head": (1e-3, 1e-2, ()),
@@ -51,21 +54,28 @@ def _jobs(*, quick: bool) -> Iterator[Job]:
     for name in ("credit_default",) if quick else SHARED:
         for label, method in _candidates(name, quick=quick).items():
             for seed in SEEDS[name][: 1 if quick else None]:
-                yield _job(name, label, method, seed)
+                yield _job(name, SHARED[name], label, method, seed)
+    if not quick:
+        for seed in SEEDS_MORE:
+            for one in (runs.one_shot("mnist"), runs.with_threshold(runs.one_shot("mnist"))):
+                label = "with a threshold" if one == runs.with_threshold(one) else "no threshold"
+                yield _job("mnist", SHARED_MORE, label, one, seed)
+                yield _job("mnist", SHARED_MORE, label, runs.as_few_shot(one), seed)
 
 
-def _job(name: str, label: str, method: Method, seed: int) -> Job:
+def _job(name: str, shared: int, label: str, method: Method, seed: int) -> Job:
     def measure() -> Record:
-        result = simulate(method, _federation(name, seed), seed=seed, rows="valid")
+        result = simulate(method, _federation(name, shared, seed), seed=seed, rows="valid")
         return {"metric": result.score.metric, "score": result.score.value}
 
-    return Job({"data": name, "method": type(method).__name__, "settings": label, "seed": seed}, measure)
+    key = {"data": name, "shared": shared, "method": type(method).__name__, "settings": label, "seed": seed}
+    return Job(key, measure)
 
 
-def _federation(name: str, seed: int) -> Federation:
+def _federation(name: str, shared: int, seed: int) -> Federation:
     data = runs.dataset(name)
     cut = Rows(parties=2) if data.is_image else Groups()
-    return deal(data, cut, hub=None, overlap=SHARED[name], seed=seed, test=0.2, valid=0.1)
+    return deal(data, cut, hub=None, overlap=shared, seed=seed, test=0.2, valid=0.1)
 
 
 def _candidates(name: str, *, quick: bool) -> dict[str, Method]:
@@ -78,10 +88,11 @@ def _candidates(name: str, *, quick: bool) -> dict[str, Method]:
     if name == "cifar10":
         return found
     change = msgspec.structs.replace
-    found |= {
-        label: change(one, local=other)
-        for label, other in _learners(name, runs.local_learning(name, 2, quick=quick)).items()
-    }
+    if name == "mnist":
+        found |= _thresholds()
+        one = runs.with_threshold(one)
+    local = one.local or runs.local_learning(name, 2, quick=quick)
+    found |= {label: change(one, local=other) for label, other in _learners(name, local).items()}
     if name != "credit_default":
         found["patches"] = change(one, net=PatchNet(final="relu"))
         found["the net of split learning"] = change(one, net=net)
@@ -94,9 +105,19 @@ def _candidates(name: str, *, quick: bool) -> dict[str, Method]:
     return found
 
 
+def _thresholds() -> dict[str, Method]:
+    """Whether all guesses count on MNIST, as probabilities, and how much; or those above a threshold."""
+    one, local = runs.one_shot("mnist"), runs.local_learning("mnist", 2, quick=False)
+    weights = {"no threshold, weight 1": 1.0, "no threshold": local.weight, "no threshold, weight 10": 10.0}
+    change = msgspec.structs.replace
+    soft = {label: change(one, local=change(local, weight=weight)) for label, weight in weights.items()}
+    return {**soft, "with a threshold": runs.with_threshold(one)}
+
+
 def _learners(name: str, local: AnyLocal) -> dict[str, AnyLocal]:
     change = msgspec.structs.replace
-    learners = {"as it is": local, "labelled rows alone": change(local, ratio=0)}
+    first = "with a threshold" if name == "mnist" else "as it is"
+    learners = {first: local, "labelled rows alone": change(local, ratio=0)}
     if name == "credit_default":
         return learners | {
             "threshold 0.95": change(local, threshold=Fixed(0.95)),
@@ -115,11 +136,16 @@ def _learners(name: str, local: AnyLocal) -> dict[str, AnyLocal]:
 
 def _table(records: list[Record]) -> str:
     rows = []
-    for key in dict.fromkeys((one["key"]["data"], one["key"]["method"], one["key"]["settings"]) for one in records):
-        same = [one for one in records if (one["key"]["data"], one["key"]["method"], one["key"]["settings"]) == key]
+    for key in dict.fromkeys(_what(one) for one in records):
+        same = [one for one in records if _what(one) == key]
         rows.append((*key, same[0]["metric"], mean_spread([one["score"] for one in same]), len(same)))
     about = "# How settings of the one-shot VFL study were chosen\n\nScores on rows set aside for choosing.\n\n"
-    return about + markdown(("data", "method", "settings", "metric", "score", "seeds"), rows)
+    return about + markdown(("data", "shared rows", "method", "settings", "metric", "score", "seeds"), rows)
+
+
+def _what(one: Record) -> tuple[str, int, str, str]:
+    key = one["key"]
+    return key["data"], key["shared"], key["method"], key["settings"]
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ Sohn and others: FixMatch (2020); class-prior alignment after Berthelot and othe
 
 from abc import abstractmethod
 from collections.abc import Iterator
+from copy import deepcopy
 from math import inf
 
 import numpy as np
@@ -32,7 +33,7 @@ class SemiSupervised(Settings, frozen=True):
         ratio: unlabelled rows a step for each labelled one (mu); 0 learns from labelled rows alone.
         weight: of the unlabelled rows' loss (lambda).
         warm_up: the share of all steps over which that weight rises from zero.
-        threshold: from which confidence on a guess counts.
+        threshold: from which confidence on a guess counts; `Soft()` takes all, as probabilities.
         align: scale guesses so that classes come as often as among the labelled rows.
         average: momentum of the running mean of weights that is kept in the end; 0 keeps the last weights.
         lr: Adam's learning rate, which falls to zero along a cosine.
@@ -121,11 +122,12 @@ class _Run:
         self, settings: SemiSupervised, module: Extractor, x: Tensor, y: Tensor, unlabelled: Tensor, rng: Rng
     ) -> None:
         self.settings, self.x, self.y, self.unlabelled = settings, x, y, unlabelled
+        self.averaged = deepcopy(module).eval().requires_grad_(False)
+        self.mean: list[Tensor] = list(self.averaged.parameters())
         self.module = give_chance(module, rng).train()
         self.chance = torch_generator(rng)
         self.pace = Sgd(lr=settings.lr, decay="cosine", weight_decay=settings.weight_decay)
         self.optimiser = Optimiser(self.pace, module, self.pace.begin(module))
-        self.mean = [values.detach().clone() for values in module.parameters()]
         classes = module.head.bias.numel()
         self.prior = (torch.bincount(y, minlength=classes) + 1.0) / (len(y) + classes)
         self.guessed = torch.full((classes,), 1 / classes)
@@ -151,10 +153,8 @@ class _Run:
 
     def finish(self) -> Weights:
         """The averaged weights, or the last ones if nothing is averaged."""
-        if self.settings.average > 0:
-            for values, mean in zip(self.module.parameters(), self.mean, strict=True):
-                values.data.copy_(mean)
-        return {name: np.ascontiguousarray(values) for name, values in weights_of(self.module).items()}
+        module = self.averaged if self.settings.average > 0 else self.module
+        return {name: np.ascontiguousarray(values) for name, values in weights_of(module).items()}
 
     def _both(self, batch: Tensor, y: Tensor, others: Tensor, number: int) -> Tensor:
         labels, keep = self._guess(others)
@@ -166,15 +166,15 @@ class _Run:
 
     @torch.no_grad()
     def _guess(self, others: Tensor) -> tuple[Tensor, Tensor]:
-        """The likeliest class of each row, and whether the guess counts."""
-        guesses = self.module(self.settings.weak(others, self.chance)).softmax(dim=1)
+        """What each row is taken for, a class or shares of several, and how much the guess counts."""
+        module = self.averaged if self.watch.averaged else self.module
+        guesses = module(self.settings.weak(others, self.chance)).softmax(dim=1)
         if self.settings.align:
             self.guessed = torch.lerp(guesses.mean(dim=0), self.guessed, 0.99)
             guesses = guesses * self.prior / self.guessed
             guesses = guesses / guesses.sum(dim=1, keepdim=True)
         self.watch.see(guesses)
-        confidence, labels = guesses.max(dim=1)
-        return labels, (confidence >= self.watch.cutoffs[labels]).float()
+        return self.watch.labels(guesses)
 
 
 def _endless(rows: int, count: int, chance: Generator) -> Iterator[Tensor]:

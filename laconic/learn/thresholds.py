@@ -48,16 +48,45 @@ class Adaptive(Settings, frozen=True):
         return _Running(self.momentum, classes)
 
 
-AnyThreshold: TypeAlias = Fixed | Adaptive
+class Soft(Settings, frozen=True):
+    """None: every guess counts, as the probability that it gives each class, and comes from the averaged weights.
+
+    Tarvainen, Valpola: Mean teachers are better role models (2017). Right where a row does not tell its class, such as
+    half a digit that may be of a 4 or a 9: it stays both, and what parties say of it can be added up.
+    """
+
+    def watch(self, classes: int) -> "_Watch":
+        """No cut-offs for any number of classes."""
+        return _Nothing()
+
+
+AnyThreshold: TypeAlias = Fixed | Adaptive | Soft
 
 
 class _Watch:
-    """Cut-offs, one a class, that may follow what a model guesses."""
+    """Cut-offs, one a class, that may follow what a model guesses.
+
+    Attributes:
+        averaged: whether the averaged weights make the guesses, or the weights of the moment.
+    """
 
     cutoffs: Tensor
+    averaged = False
 
     def see(self, guesses: Tensor) -> None:
         """Take note of a batch's probabilities."""
+
+    def labels(self, guesses: Tensor) -> tuple[Tensor, Tensor]:
+        """What is learnt from each row's probabilities, and how much each row counts."""
+        confidence, labels = guesses.max(dim=1)
+        return labels, (confidence >= self.cutoffs[labels]).float()
+
+
+class _Nothing(_Watch):
+    averaged = True
+
+    def labels(self, guesses: Tensor) -> tuple[Tensor, Tensor]:
+        return guesses, torch.ones(len(guesses))
 
 
 class _Constant(_Watch):

@@ -7,7 +7,7 @@ from laconic.learn.fixmatch_tab import FixMatchTab
 from laconic.learn.nets import Cnn, Mlp, load, to_tensor
 from laconic.learn.semisupervised import Extractor, begin, body_of
 from laconic.learn.sgd import evaluate
-from laconic.learn.thresholds import Adaptive, Fixed
+from laconic.learn.thresholds import Adaptive, Fixed, Soft
 
 NET = Mlp(hidden=(16,), final="relu")
 
@@ -78,6 +78,40 @@ def test_a_fixed_threshold_stays_and_an_adaptive_one_follows_each_class():
     assert fixed.cutoffs.tolist() == pytest.approx([0.8, 0.8])
     # Mean confidence 0.88; the second class is guessed at 0.16 where the first is at 0.84.
     assert adaptive.cutoffs.tolist() == pytest.approx([0.88, 0.88 * 0.16 / 0.84], abs=1e-4)
+
+
+def test_without_a_threshold_every_guess_counts_as_it_is():
+    guesses = torch.tensor([[0.5, 0.5], [0.9, 0.1]])
+    labels, counts = Soft().watch(2).labels(guesses)
+    assert torch.equal(labels, guesses)
+    assert counts.tolist() == [1.0, 1.0]
+
+
+def test_nets_with_dropout_learn_with_every_threshold():
+    rng = np.random.default_rng(7)
+    net, (x, label) = Mlp(hidden=(8,), dropout=0.2), bands(20, rng)
+    for threshold in (Adaptive(), Soft()):
+        start = begin(net, (2,), 4, 2, np.random.default_rng(0))
+        found = FixMatchTab(steps=3, batch=8, threshold=threshold).fit(start, net, 4, x, label, x, rng)
+        assert all(np.isfinite(values).all() for values in found.values())
+
+
+def test_rows_that_do_not_tell_their_class_stay_undecided_without_a_threshold():
+    """Columns of noise: a fifth of the rows are of the second class, whatever they say."""
+    rng = np.random.default_rng(4)
+    x, label = rng.standard_normal((200, 2)).astype(np.float32), (rng.random(200) < 0.2).astype(np.int64)
+    settings = {"steps": 200, "batch": 32, "lr": 1e-2, "weight": 4.0, "align": False}
+
+    def doubt(threshold):
+        chance = np.random.default_rng(5)
+        learner = FixMatchTab(**settings, threshold=threshold)
+        unlabelled = rng.standard_normal((500, 2)).astype(np.float32)
+        weights = learner.fit(begin(NET, (2,), 8, 2, chance), NET, 8, x, label, unlabelled, chance)
+        logits = evaluate(load(Extractor(NET, (2,), 8, 2), weights), [to_tensor(unlabelled)])
+        return float(logits.softmax(dim=1)[:, 1].mean())
+
+    assert doubt(Soft()) == pytest.approx(0.2, abs=0.05)
+    assert doubt(Adaptive()) < 0.1
 
 
 @pytest.mark.parametrize(
