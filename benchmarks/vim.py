@@ -30,6 +30,7 @@ from laconic.data.sources import load
 from laconic.data.vertical import Rows
 from laconic.learn.admm import nearest_logits, targets_of
 from laconic.learn.alike import find_alike
+from laconic.learn.lanes import widened
 from laconic.learn.nets import Mlp
 from laconic.methods.vertical.vimadmm import VimAdmm
 from laconic.runtime.forked import Forked
@@ -163,20 +164,22 @@ def _plain_round(
 
 def products_alone(federation: Federation, rounds: int) -> float:
     """Seconds for the products that no way of doing the same steps can spare, rows that are alike taken once."""
-    lasts = [federation.tables[name].part("train")[0][: METHOD.batch] for name in federation.peers]
-    rows = [len(find_alike(x.reshape(len(x), -1)).first) for x in lasts]
+    batches = [federation.tables[name].part("train")[0][: METHOD.batch] for name in federation.peers]
+    flat = [x.reshape(len(x), -1) for x in batches]
+    rows, columns = [len(find_alike(x).first) for x in flat], [x.shape[1] for x in flat]
     steps = METHOD.local_steps * rounds
     with on_threads(1), ThreadPoolExecutor(2, initializer=torch.set_num_threads, initargs=(1,)) as pool:
         began = perf_counter()
-        for _ in pool.map(_products, rows, [lasts[0].shape[1]] * len(rows), [steps] * len(rows)):
+        for _ in pool.map(_products, rows, columns, [steps] * len(rows)):
             pass
         return perf_counter() - began
 
 
 @torch.inference_mode()
 def _products(rows: int, columns: int, steps: int) -> None:
-    x, hidden, sent, parts = (torch.randn(rows, width) for width in (columns, 128, 60, 16))
-    first, second, head = torch.randn(columns, 128), torch.randn(128, 60), torch.randn(60, 16)
+    wide = widened(60)
+    x, hidden, sent, parts = (torch.randn(rows, width) for width in (columns, 128, wide, 16))
+    first, second, head = torch.randn(columns, 128), torch.randn(128, wide), torch.randn(wide, 16)
     by_first, by_second = torch.empty_like(first), torch.empty_like(second)
     for _ in range(steps):
         torch.mm(x, first, out=hidden)
