@@ -1,0 +1,22 @@
+"""Pages for readers hang together: no leftovers of a merge, no link that leads nowhere."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted(path.relative_to(ROOT).as_posix() for path in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_has_no_leftovers_of_a_merge(page):
+    found = [line for line in (ROOT / page).read_text().splitlines() if re.match(r"(<{7}|={7}|>{7})( |$)", line)]
+    assert not found, f"{page} was merged by half: {found}"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_of_a_page_lead_somewhere(page):
+    links = re.findall(r"\]\((?!\w+:)([^)#\s]+)", (ROOT / page).read_text())
+    missing = [link for link in links if not ((ROOT / page).parent / link).exists()]
+    assert not missing, f"{page} links to what is not there: {missing}"
