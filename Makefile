@@ -32,7 +32,7 @@ clean:
 	rm -rf .venv build *.egg-info .mypy_cache .ruff_cache .pytest_cache
 
 # PyTorch first and at exactly this version: a range would bring several gigabytes of CUDA along.
-.venv/installed: pyproject.toml $(CONSTRAINTS)
+.venv/installed: pyproject.toml $(CONSTRAINTS) laconic/learn/dense_net.c laconic/learn/dense_lanes.h
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0 -c $(CONSTRAINTS)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e . -c $(CONSTRAINTS)

@@ -8,7 +8,6 @@ Both are measured in one run, in turns, because a machine is never as quick now 
 import argparse
 import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from statistics import median
 from time import perf_counter, process_time
 from typing import NamedTuple
@@ -29,8 +28,7 @@ from laconic.data.federation import Federation
 from laconic.data.sources import load
 from laconic.data.vertical import Rows
 from laconic.learn.admm import nearest_logits, targets_of
-from laconic.learn.alike import find_alike
-from laconic.learn.lanes import widened
+from laconic.learn.compiled_layers import compiled_products
 from laconic.learn.nets import Mlp
 from laconic.methods.vertical.vimadmm import VimAdmm
 from laconic.runtime.forked import Forked
@@ -58,7 +56,7 @@ def main() -> None:
     rows = min(54_000, chosen.rounds * METHOD.batch)
     federation = deal(load("mnist"), Rows(parties=14), hub=None, overlap=rows)
     ways: dict[str, Callable[[], Spent]] = {
-        "ours, one worker": lambda: ours(federation, InProcess()),
+        "ours, one worker": lambda: ours(federation, InProcess(workers=1)),
         "plain loop, one thread": lambda: plain_loop(federation, threads=1),
         "ours, two forked workers": lambda: ours(federation, Forked(workers=2)),
         "plain loop, two threads": lambda: plain_loop(federation, threads=2),
@@ -76,8 +74,7 @@ def main() -> None:
         print(f"ours in two forked workers against the plain loop, its products on {threads}: {_spread(times)}")
     times = [turn["plain loop, one thread"].processor / turn["ours, one worker"].processor for turn in turns]
     print(f"processor time of ours against the plain loop, one thread each: {_spread(times)}")
-    floor = products_alone(federation, chosen.rounds)
-    print(f"the matrix products of the local steps and nothing else, two workers: {floor:.2f} s")
+    print("products: " + ("torch's, as nothing was compiled" if compiled_products() is None else "compiled"))
     newton, row_by_row = z_updates()
     print(f"z-update, 1024 rows of 10 classes: {1e3 * newton:.1f} ms; L-BFGS-B row by row {1e3 * row_by_row:.0f} ms")
     print(f"z-update against L-BFGS-B: {row_by_row / newton:.0f} x")
@@ -160,35 +157,6 @@ def _plain_round(
             objective = ((dual * part).sum() + rho / 2 * ((residual - part) ** 2).sum()) / len(rows)
             objective.backward()
             steps[party].step()
-
-
-def products_alone(federation: Federation, rounds: int) -> float:
-    """Seconds for the products that no way of doing the same steps can spare, rows that are alike taken once."""
-    batches = [federation.tables[name].part("train")[0][: METHOD.batch] for name in federation.peers]
-    flat = [x.reshape(len(x), -1) for x in batches]
-    rows, columns = [len(find_alike(x).first) for x in flat], [x.shape[1] for x in flat]
-    steps = METHOD.local_steps * rounds
-    with on_threads(1), ThreadPoolExecutor(2, initializer=torch.set_num_threads, initargs=(1,)) as pool:
-        began = perf_counter()
-        for _ in pool.map(_products, rows, columns, [steps] * len(rows)):
-            pass
-        return perf_counter() - began
-
-
-@torch.inference_mode()
-def _products(rows: int, columns: int, steps: int) -> None:
-    wide = widened(60)
-    x, hidden, sent, parts = (torch.randn(rows, width) for width in (columns, 128, wide, 16))
-    first, second, head = torch.randn(columns, 128), torch.randn(128, wide), torch.randn(wide, 16)
-    by_first, by_second = torch.empty_like(first), torch.empty_like(second)
-    for _ in range(steps):
-        torch.mm(x, first, out=hidden)
-        torch.mm(hidden, second, out=sent)
-        torch.mm(sent, head, out=parts)
-        torch.mm(parts, head.T, out=sent)
-        torch.mm(hidden.T, sent, out=by_second)
-        torch.mm(sent, second.T, out=hidden)
-        torch.mm(x.T, hidden, out=by_first)
 
 
 def z_updates() -> tuple[float, float]:

@@ -129,7 +129,7 @@ def shapley(trained: Trained, *, rows: int = 2000, seed: int = 0) -> dict[str, f
     return {name: _share(name, worth, len(parts)) for name in parts}
 
 
-def denoise(trained: Trained, party: str, *, sd: float = 3.0, seed: int = 0, workers: int = 1) -> Denoised:
+def denoise(trained: Trained, party: str, *, sd: float = 3.0, seed: int = 0, workers: int | None = None) -> Denoised:
     """Train again with noise on one party's cells, and see whether its head shrinks."""
     noisy = train(
         trained.method, disturb(trained.federation, party, sd, seed=seed), seed=trained.hub.seed, workers=workers
@@ -144,7 +144,7 @@ def denoise(trained: Trained, party: str, *, sd: float = 3.0, seed: int = 0, wor
 
 
 def summarise(
-    trained: Trained, share: float = 0.5, keep: Literal["most", "least"] = "most", *, workers: int = 1
+    trained: Trained, share: float = 0.5, keep: Literal["most", "least"] = "most", *, workers: int | None = None
 ) -> Trained:
     """Train again with the share of parties whose heads are longest, or shortest; a hub with columns always stays."""
     if not 0 < share <= 1:

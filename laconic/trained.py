@@ -69,7 +69,7 @@ def train(
     federation: Federation,
     *,
     seed: int = 0,
-    workers: int = 1,
+    workers: int | None = None,
     runtime: InProcess | None = None,
     align: Align = ExactMatch(),  # noqa: B008 (frozen)
     max_bytes: float = math.inf,
@@ -80,7 +80,7 @@ def train(
     """As `simulate` in one process, but keep the parties.
 
     Args:
-        workers: how many parties work at the same time.
+        workers: how many parties work at the same time, as for `InProcess`.
         runtime: for late and lost parties; None for none, with so many workers.
         align, max_bytes, look_every, rows, listener: as for `simulate`.
     """

@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Callable
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import msgspec
 
@@ -20,6 +20,9 @@ _MARK = "_laconic_declared"
 
 class Script(Settings, frozen=True):
     """Frozen settings with steps: what the hub may ask of a party."""
+
+    long_products: ClassVar[bool] = False
+    """Whether steps spend their time in long matrix products, so that several parties are worth a core each."""
 
 
 class Declared(msgspec.Struct, frozen=True):

@@ -1,46 +1,19 @@
 """A fully connected net trained by hand-written gradients and momentum on one flat vector."""
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from laconic.core.values import Array, Weights
+from laconic.learn.compiled_layers import CompiledLayers, compiled_products
+from laconic.learn.dense_layers import ACTIVATE, DenseLayer, Layers, TorchLayers
 from laconic.learn.lanes import widened
 
 if TYPE_CHECKING:
     from laconic.learn.descent import Rule
     from laconic.learn.layers import Final
-
-
-class _Layer(NamedTuple):
-    """One layer, all that it reads and writes, and the ways across: views that are made once, as making them costs.
-
-    Attributes:
-        matrix: weights, (inputs, outputs).
-        matrix_across: the same as (outputs, inputs).
-        bias: one weight an output.
-        speed: the matrix's velocity.
-        bias_speed: the bias's velocity.
-        inputs: (rows, inputs).
-        inputs_across: the same as (inputs, rows).
-        outputs: (rows, outputs).
-        by_inputs: where the gradient by the inputs is written; None for the first layer, whose inputs stay.
-        final: what follows it.
-    """
-
-    matrix: Tensor
-    matrix_across: Tensor
-    bias: Tensor
-    speed: Tensor
-    bias_speed: Tensor
-    inputs: Tensor
-    inputs_across: Tensor
-    outputs: Tensor
-    by_inputs: Tensor | None
-    final: "Final"
 
 
 class FlatDescent:
@@ -64,42 +37,32 @@ class FlatDescent:
             there[:], beside[:] = weights[f"{name}.weight"].T, weights[f"{name}.bias"]
         for there, here in zip(_each(self._velocities), _each(_cut(velocity, shapes)), strict=True):
             there[:] = here
-        self._ones = torch.ones(len(x))
-        self._layers: list[_Layer] = []
+        layers: list[DenseLayer] = []
         inputs = torch.tensor(x, dtype=torch.float32).reshape(len(x), -1)
         for pairs in zip(matrices, speeds, strict=True):
             matrix, bias, speed, bias_speed = map(torch.from_numpy, _each(list(pairs)))
-            layer = _Layer(
+            layer = DenseLayer(
                 matrix=matrix,
-                matrix_across=matrix.T,
                 bias=bias,
                 speed=speed,
                 bias_speed=bias_speed,
                 inputs=inputs,
-                inputs_across=inputs.T,
                 outputs=torch.empty(len(x), len(bias)),
-                by_inputs=torch.empty_like(inputs) if self._layers else None,
-                final=final if len(self._layers) == len(wide) - 1 else "relu",
+                by_inputs=torch.empty_like(inputs) if layers else None,
+                final=final if len(layers) == len(wide) - 1 else "relu",
             )
-            self._layers.append(layer)
+            layers.append(layer)
             inputs = layer.outputs
+        self._outputs, self._layers = inputs, _at_work(layers)
 
     def outputs(self) -> Tensor:
         """The net's outputs for the batch, kept in mind for `descend`."""
-        for layer in self._layers:
-            torch.addmm(layer.bias, layer.inputs, layer.matrix, out=layer.outputs)
-            _ACTIVATE[layer.final](layer.outputs)
-        return self._layers[-1].outputs
+        self._layers.forwards()
+        return self._outputs
 
     def descend(self, gradient: Tensor, rule: "Rule") -> None:
-        """One step of momentum, given the loss's gradient by the last outputs; products add to velocities at once."""
-        flow = gradient
-        for layer in reversed(self._layers):
-            _TURN_BACK[layer.final](flow, layer.outputs)
-            layer.speed.addmm_(layer.inputs_across, flow, beta=rule.momentum)
-            layer.bias_speed.addmv_(flow.T, self._ones, beta=rule.momentum)
-            if layer.by_inputs is not None:
-                flow = torch.mm(flow, layer.matrix_across, out=layer.by_inputs)
+        """One step of momentum, given the loss's gradient by the last outputs."""
+        self._layers.backwards(gradient, rule.momentum)
         self._velocity.add_(self._flat, alpha=rule.weight_decay)
         self._flat.add_(self._velocity, alpha=-rule.lr)
 
@@ -122,9 +85,17 @@ def flat_outputs(final: "Final", weights: Weights, x: Array) -> Array:
     names = [name.removesuffix(".weight") for name in weights if name.endswith(".weight")]
     for name in names:
         matrix, bias = (torch.tensor(weights[f"{name}.{part}"]) for part in ("weight", "bias"))
-        values = _ACTIVATE["relu" if name != names[-1] else final](torch.addmm(bias, values, matrix.T))
+        values = ACTIVATE["relu" if name != names[-1] else final](torch.addmm(bias, values, matrix.T))
     found: Array = values.numpy()
     return found
+
+
+def _at_work(layers: list[DenseLayer]) -> Layers:
+    """By compiled products where there are any for such layers, else by torch's."""
+    library = compiled_products()
+    if library is None or layers[-1].final == "tanh" or not len(layers[0].inputs):
+        return TorchLayers(layers)
+    return CompiledLayers(layers, library)
 
 
 def _widened(shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
@@ -153,31 +124,3 @@ def _without_zeros(layers: list[tuple[Array, Array]], shapes: list[tuple[int, ..
 
 def _each(layers: list[tuple[Array, Array]]) -> list[Array]:
     return [part for layer in layers for part in layer]
-
-
-_RELU_BACK = torch.ops.aten.threshold_backward.grad_input
-_TANH_BACK = torch.ops.aten.tanh_backward.grad_input
-
-
-def _relu_back(flow: Tensor, values: Tensor) -> None:
-    _RELU_BACK(flow, values, 0, grad_input=flow)
-
-
-def _tanh_back(flow: Tensor, values: Tensor) -> None:
-    _TANH_BACK(flow, values, grad_input=flow)
-
-
-def _linear_back(flow: Tensor, values: Tensor) -> None:
-    """A linear layer lets every flow pass as it is."""
-
-
-_ACTIVATE: dict[str, Callable[[Tensor], Tensor]] = {
-    "relu": torch.relu_,
-    "tanh": torch.tanh_,
-    "linear": lambda values: values,
-}
-_TURN_BACK: dict[str, Callable[[Tensor, Tensor], None]] = {
-    "relu": _relu_back,
-    "tanh": _tanh_back,
-    "linear": _linear_back,
-}

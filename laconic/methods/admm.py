@@ -1,7 +1,7 @@
 """Sums over parties trained by ADMM: the hub finds better logits for each row, and all parties move their sum there."""
 
 from math import inf
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -56,6 +56,8 @@ class Admm(Summing, frozen=True):
 
     rho: float = 2.0
     local_steps: int = 20
+
+    long_products: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Refuse a rho or a number of steps that cannot be."""
