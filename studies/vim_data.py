@@ -29,18 +29,18 @@ def noisy_bands(name: str, rows: int, seed: int) -> Federation:
 
 
 @lru_cache(maxsize=1)
-def patches(rows: int) -> Federation:
+def patches(rows: int, seed: int = 0) -> Federation:
     """CIFAR-10 in nine patches, labels at a hub without columns, tested on 2,500 of its test images."""
-    return deal(_some("cifar10", rows, 2_500), Patches(), hub=None, valid=_VALID)
+    return deal(_some("cifar10", rows, 2_500), Patches(), hub=None, seed=seed, valid=_VALID)
 
 
 @lru_cache(maxsize=4)
-def tables(name: str, rows: int) -> Federation:
+def tables(name: str, rows: int, seed: int = 0) -> Federation:
     """A table by its natural owners, the first of which holds the labels too; phishing is dealt to eight parties."""
     dataset = _some(name, rows, 10_000)
     if name == "phishing":  # Its four owners are too few to rank.
-        return deal(dataset, Equal(parties=8), hub=None, valid=_VALID)
-    return deal(dataset, Groups(), valid=_VALID)
+        return deal(dataset, Equal(parties=8), hub=None, seed=seed, valid=_VALID)
+    return deal(dataset, Groups(), seed=seed, valid=_VALID)
 
 
 def _some(name: str, train: int, test: int) -> Dataset:

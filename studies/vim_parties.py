@@ -41,8 +41,9 @@ def party_jobs(quick: bool, out: Path) -> Iterator[Job]:
     method = methods(epochs, batch=_BATCH)["VimAdmm"]
     key = {"part": "denoise", "data": "mnist", "rows": rows, "method": "VimAdmm", "epochs": epochs, "seed": 0}
     yield Job(key, lambda: _denoised(train(method, banded()), out, quick))
-    key = key | {"part": "summarise"}
-    yield Job(key, lambda: _halves(train(method, banded()), out))
+    rows = rows if quick else 54_000
+    key = key | {"part": "summarise", "rows": rows}
+    yield Job(key, lambda: _halves(train(method, bands("mnist", rows, 0)), out))
 
 
 def patch_importance_jobs(quick: bool, out: Path) -> Iterator[Job]:

@@ -17,7 +17,7 @@ from laconic.methods.baselines.late_fusion import LateFusion
 from laconic.simulation import simulate
 from laconic.trained import Trained, train
 from studies.harness import Job, Record
-from studies.vim_data import bands, noisy_bands, tables
+from studies.vim_data import bands, noisy_bands, patches, tables
 
 _NET = Mlp(hidden=(128,))
 
@@ -28,7 +28,9 @@ def yardstick_jobs(quick: bool) -> Iterator[Job]:
     dealt: dict[str, tuple[Callable[[int], Federation], int]] = {
         "superconduct": (partial(tables, "superconduct"), size or 8_192),
         "nycflights13": (partial(tables, "nycflights13"), size or 12_288),
-        "fashion_mnist": (lambda rows: bands("fashion_mnist", rows, 0), size or 12_288),
+        "fashion_mnist": (lambda rows: bands("fashion_mnist", rows, 0), size or 54_000),
+        "cifar10": (patches, size or 4_096),
+        "mnist": (lambda rows: bands("mnist", rows, 0), size or 54_000),
         "mnist, one party noisy": (lambda rows: noisy_bands("mnist", rows, 0), size or 54_000),
     }
     for data, (deal, rows) in dealt.items():
