@@ -109,7 +109,17 @@ class Summing(PartyNets, frozen=True):
     def logits(self, hub: Party, messages: Mapping[str, Array]) -> Array:
         """The sum of what parties sent, each through its head; in a fixed order, so that it rounds alike everywhere."""
         parts = [self.part_of(hub, name, messages[name]) for name in sorted(messages)]
-        return np.asarray(np.sum(np.stack(parts), axis=0, dtype=np.float64))
+        sums = np.asarray(np.sum(np.stack(parts), axis=0, dtype=np.float64))
+        if not np.isfinite(sums).all():
+            raise ValueError(
+                f"{type(self).__name__} diverged: the sum of all parties' parts holds NaN or infinity; try "
+                f"{self.steadier(hub)}"
+            )
+        return sums
+
+    def steadier(self, hub: Party) -> str:
+        """Settings to try when learning diverged, for the error that says so."""
+        return f"an lr below {self.lr:g}"
 
     def part_of(self, hub: Party, name: str, message: Array) -> Array:
         """One party's part of the logits."""

@@ -189,10 +189,59 @@ def test_several_workers_change_no_bit():
     assert one.releases == three.releases
 
 
+_ADMM = [VimAdmm(), VimAdmmJoint()]
+
+
+def _dealt(data, parties, seed=1):
+    return deal(load(data), Equal(parties=parties), hub=None, seed=seed, test=0.3)
+
+
+# Predicting the mean has an R2 of 0; they reach about 0.5.
+@pytest.mark.parametrize("parties", [1, 3, 8])
+@pytest.mark.parametrize("method", _ADMM, ids=lambda method: type(method).__name__)
+def test_numbers_are_learnt_by_any_number_of_parties_as_the_settings_are(method, parties):
+    assert simulate(method, _dealt("diabetes", parties)).metrics["r2"] > 0.4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("data", ["breast_cancer", "digits"])
+@pytest.mark.parametrize("method", _ADMM, ids=lambda method: type(method).__name__)
+def test_classes_are_learnt_by_many_parties_as_the_settings_are(method, data):
+    assert simulate(method, _dealt(data, 8)).metrics["accuracy"] > 0.93
+
+
+@pytest.mark.parametrize(("data", "share"), [("diabetes", 1 / 5), ("digits", 1.0)])
+def test_parties_close_a_gap_of_numbers_together_and_of_classes_each(data, share):
+    federation = _dealt(data, 5)
+    found = {}
+    for damping in (None, 1.0):
+        method = VimAdmm(epochs=1, lr=0.0, width=8, batch=64, damping=damping)
+        hub, _ = _trained(method, federation)
+        found[damping] = method.signal_for(hub, np.arange(9), np.ones((9, federation.task.outputs)))
+    np.testing.assert_allclose(found[None], share * found[1.0], rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("method", "words"),
+    [
+        (VimAdmm(damping=1.0), "VimAdmm diverged: .* try an lr below 0.05, a damping below 1 or a rho above 2"),
+        (Vafl(lr=3000.0, epochs=9), "Vafl diverged: .* try an lr below 3000"),
+        (Fdml(lr=300.0, epochs=9), "Fdml diverged: .* try an lr below 300"),
+    ],
+    ids=["VimAdmm", "Vafl", "Fdml"],
+)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_a_run_that_diverges_ends_with_what_to_try(method, words):
+    with pytest.raises(ValueError, match=words):
+        simulate(method, _dealt("diabetes", 8))
+
+
 def test_rho_and_steps_that_cannot_be_are_refused():
     with pytest.raises(ValueError, match="rho must be above 0, not 0"):
         VimAdmm(rho=0)
     with pytest.raises(ValueError, match="local_steps must be 1 or more, not 0"):
         VimAdmmJoint(local_steps=0)
+    with pytest.raises(ValueError, match="damping must be above 0 and at most 1, or None, not 0"):
+        VimAdmm(damping=0)
     with pytest.raises(ValueError, match="slowness must be 0 or more, not -1"):
         Vafl(slowness=-1)
