@@ -21,6 +21,8 @@ from laconic.methods.vertical.vafl import Vafl
 from laconic.methods.vertical.vimadmm import VimAdmm
 from laconic.methods.vertical.vimadmm_joint import VimAdmmJoint
 from laconic.party_importance import denoise, head_norms, importance, noise_losses, shapley, summarise
+from laconic.runtime.faults import Faults
+from laconic.runtime.inprocess import InProcess
 from laconic.simulation import on_threads
 from laconic.trained import train
 
@@ -118,6 +120,14 @@ def test_a_single_party_has_none_to_shrink_next_to():
     federation = deal(load("digits"), Equal(parties=1), hub=None, seed=3, test=0.3, overlap=100)
     with pytest.raises(ValueError, match="no other party has a head"):
         denoise(train(VimAdmm(epochs=1, local_steps=1, width=4), federation), federation.peers[0])
+
+
+def test_a_party_that_was_absent_has_no_head_and_breaks_nothing(federation):
+    gone, *there = federation.peers
+    runtime = InProcess(faults=Faults(absent=(gone,)))
+    found = importance(train(Vafl(epochs=2, width=8), federation, runtime=runtime), rows=100)
+    assert set(found.heads) == set(found.shapley) == set(there)
+    assert found.noise[gone] == 0.0
 
 
 def test_shapley_values_add_up_to_what_all_parties_give_over_none(trained):

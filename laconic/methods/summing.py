@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from laconic.core.errors import PartyAbsent
 from laconic.core.ledger import unwrap
 from laconic.core.method import task_of
 from laconic.core.party import Party
@@ -64,7 +65,10 @@ class Summing(PartyNets, frozen=True):
     def predict(self, hub: Party, peers: Peers, rows: str, /) -> Array:
         """Sum every party's part of the logits."""
         messages = {hub.name: self.outputs(hub, rows)} if hub.data.columns else {}
-        return self._predictions(hub, self.logits(hub, messages | peers.ask(self.give_outputs, rows=rows)))
+        messages |= peers.ask(self.give_outputs, rows=rows)
+        if not messages:
+            raise PartyAbsent(peers.names, self.give_outputs.__name__)
+        return self._predictions(hub, self.logits(hub, messages))
 
     @step(takes=_TAKES, gives=_GIVES)
     def exchange(self, party: Party, epoch: int, number: int, signal: Array | None) -> Any:
@@ -84,16 +88,19 @@ class Summing(PartyNets, frozen=True):
         return self.protect(party, self.outputs(party, rows), rows)
 
     def start(self, hub: Party, peers: Peers) -> None:
-        """Draw all weights."""
+        """Draw all weights; who does not answer has no part in the run."""
         seed, outputs = int(hub.rng.integers(2**31)), task_of(hub).outputs
         hub.memory["order"] = seed
         hub.memory["scale"] = heads.scale_of(task_of(hub), _labels(hub))
         members = (hub.name, *peers.names) if hub.data.columns else peers.names
-        hub.memory["heads"] = {name: first_head(seed, name, self.width, outputs) for name in members}
         hub.memory["latest"] = {}
+        begun = [hub.name] if hub.data.columns else []
         if hub.data.columns:
             self.begin(hub, seed, outputs, len(members))
-        peers.ask(self.begin, seed=seed, outputs=outputs, parties=len(members))
+        begun += peers.ask(self.begin, seed=seed, outputs=outputs, parties=len(members))
+        if not begun:
+            raise PartyAbsent(peers.names, self.begin.__name__)
+        hub.memory["heads"] = {name: first_head(seed, name, self.width, outputs) for name in begun}
 
     def batches(self, hub: Party) -> Iterator[tuple[int, int]]:
         """Every batch of every epoch, by numbers."""

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from laconic.check import check_method, small_federation
+from laconic.core.errors import PartyAbsent
 from laconic.core.log import WireLog
 from laconic.core.party import Party
 from laconic.core.peers import Peers
@@ -21,7 +22,7 @@ from laconic.methods.baselines.late_fusion import LateFusion
 from laconic.methods.party_nets import first_head
 from laconic.methods.rows import batch_rows
 from laconic.methods.vertical.fdml import Fdml
-from laconic.methods.vertical.vafl import Vafl
+from laconic.methods.vertical.vafl import Vafl, in_turn
 from laconic.methods.vertical.vimadmm import VimAdmm
 from laconic.methods.vertical.vimadmm_joint import VimAdmmJoint
 from laconic.methods.vertical.vimsgd import VimSgd
@@ -175,6 +176,58 @@ def test_slow_parties_of_vafl_are_asked_less_often():
     prompt, slow = (simulate(Vafl(epochs=3, width=8, slowness=s), _labels_only()) for s in (0.0, 2.0))
     assert slow.fit.bytes < 0.6 * prompt.fit.bytes
     assert slow.fit.rounds == prompt.fit.rounds
+
+
+class _Watched:
+    """A carrier that writes down, by round, the model that the hub has when each answer comes."""
+
+    def __init__(self, carrier, hub):
+        self.carrier, self.hub, self.names, self.rounds = carrier, hub, carrier.names, []
+
+    def carry(self, script, blobs, deadline):
+        models = []
+        self.rounds.append(models)
+        for answer in self.carrier.carry(script, blobs, deadline):
+            models.append(self.hub.memory.get("model", 0.0) + np.float32(0.0))
+            yield answer
+
+
+@pytest.mark.parametrize(("slowness", "moves"), [(0.0, False), (0.5, True)])
+def test_the_hub_of_vafl_learns_from_an_answer_while_slow_parties_are_at_work(slowness, moves):
+    federation = _labels_only()
+    parties = {name: Party(name, table, 0) for name, table in federation.tables.items()}
+    hub = parties.pop(federation.hub)
+    method = Vafl(epochs=2, width=8, slowness=slowness)
+    with InProcess().open(tuple(parties.values())) as carrier:
+        watched = _Watched(carrier, hub)
+        for _ in method.fit(hub, Peers(method, hub, watched, WireLog(), carrier.names)):
+            pass
+    assert any((models[0] != models[-1]).any() for models in watched.rounds[1:] if models) == moves
+
+
+def test_answers_are_taken_in_turn_and_as_early_as_their_turn_allows():
+    came = []
+
+    def answers():
+        for name in "bacf":
+            came.append(name)
+            yield name, name.upper()
+
+    taken = [(name, answer, "".join(came)) for name, answer in in_turn(answers(), "abdfc")]
+    assert taken == [("a", "A", "ba"), ("b", "B", "ba"), ("f", "F", "bacf"), ("c", "C", "bacf")]
+
+
+def test_vafl_ends_with_an_error_when_nobody_is_there():
+    federation = _labels_only()
+    absent = InProcess(faults=Faults(absent=federation.peers))
+    with pytest.raises(PartyAbsent, match="did not answer the question `begin` in time"):
+        simulate(Vafl(epochs=1), federation, runtime=absent)
+
+
+def test_a_hub_with_columns_learns_by_vafl_when_nobody_else_is_there():
+    federation = small_federation("multiclass")
+    result = simulate(_QUICK[3], federation, runtime=InProcess(faults=Faults(absent=federation.peers)))
+    assert result.metrics["accuracy"] > 0.3
 
 
 def test_vafl_goes_on_without_a_party_that_is_lost():
