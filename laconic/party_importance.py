@@ -35,7 +35,7 @@ class Stored(Protocol):
         ...
 
     def head_norms(self, hub: Party, ask: Callable[[Step], dict[str, Any]]) -> dict[str, float]:
-        """The length of each party's linear head; parties that keep theirs are asked."""
+        """The length of each party's linear head, if there are any; parties that keep theirs are asked."""
         ...
 
 
@@ -43,10 +43,12 @@ class Importance(msgspec.Struct, frozen=True, kw_only=True):
     """Three answers to one question, each by party; more is more important.
 
     Attributes:
-        heads: length of the party's linear head.
+        heads: length of the party's linear head; nobody's where there are none, as trees have none.
         noise: how much the headline figure on test rows worsens with noise on this party's cells.
         shapley: the party's fair share of training accuracy (R2 for numbers) over what no party at all gives; exact,
             from what the hub has stored, so that it costs no further bytes.
+
+    A hub with columns counts as one more party. One that was absent while learning has no head and no Shapley value.
     """
 
     heads: dict[str, float]
@@ -59,6 +61,8 @@ class Importance(msgspec.Struct, frozen=True, kw_only=True):
 
         first, second = getattr(self, one), getattr(self, other)
         names = [name for name in first if name in second]
+        if len(names) < 2:
+            raise ValueError(f"{one} and {other} name {len(names)} of the same parties; a rank correlation needs 2")
         return float(spearmanr([first[name] for name in names], [second[name] for name in names]).statistic)
 
 
@@ -81,13 +85,13 @@ def importance(trained: Trained, *, sd: float = 3.0, rows: int = 2000, seed: int
     """Every measure of how much each party matters.
 
     Args:
-        trained: a run of a method that stores what parties send: FedOnce, or one of the VIM family.
+        trained: a run of a method that stores what parties send: FedOnce, OneShot, FewShot, or one of the VIM family.
         sd: of the noise at test time, as for `disturb`.
         rows: how many training rows, at most, Shapley values are worked out on.
         seed: for which rows and which noise.
     """
     return Importance(
-        heads=head_norms(trained),
+        heads=_stored(trained).head_norms(trained.hub, trained.ask),
         noise=noise_losses(trained, sd=sd, seed=seed),
         shapley=shapley(trained, rows=rows, seed=seed),
     )
@@ -95,7 +99,13 @@ def importance(trained: Trained, *, sd: float = 3.0, rows: int = 2000, seed: int
 
 def head_norms(trained: Trained) -> dict[str, float]:
     """The length of each party's linear head."""
-    return _stored(trained).head_norms(trained.hub, trained.ask)
+    found = _stored(trained).head_norms(trained.hub, trained.ask)
+    if not found:
+        raise ValueError(
+            f"the label holder's model of {type(trained.method).__name__} has no linear heads, as trees have none; use "
+            "a net as head, or shapley() and noise_losses()"
+        )
+    return found
 
 
 def noise_losses(trained: Trained, *, sd: float = 3.0, seed: int = 0) -> dict[str, float]:
@@ -112,6 +122,8 @@ def noise_losses(trained: Trained, *, sd: float = 3.0, seed: int = 0) -> dict[st
 
 def shapley(trained: Trained, *, rows: int = 2000, seed: int = 0) -> dict[str, float]:
     """Each party's exact Shapley value, over every subset of the parties whose parts the hub has stored."""
+    if rows < 1:
+        raise ValueError(f"rows must be 1 or more, not {rows}")
     method, hub = _stored(trained), trained.hub
     count = len(hub.data.cut("train"))
     places = np.sort(np.random.default_rng(seed).permutation(count)[:rows])
@@ -131,12 +143,17 @@ def shapley(trained: Trained, *, rows: int = 2000, seed: int = 0) -> dict[str, f
 
 def denoise(trained: Trained, party: str, *, sd: float = 3.0, seed: int = 0, workers: int | None = None) -> Denoised:
     """Train again with noise on one party's cells, and see whether its head shrinks."""
+    sizes = head_norms(trained)
+    if party in trained.federation.tables and party not in sizes:
+        raise ValueError(f"{party} has no head that could shrink; those with one are {', '.join(sizes)}")
+    if len(sizes) < 2:
+        raise ValueError(f"no other party has a head, next to which {party}'s could shrink; use 2 parties or more")
     noisy = train(
         trained.method, disturb(trained.federation, party, sd, seed=seed), seed=trained.hub.seed, workers=workers
     )
     return Denoised(
         party=party,
-        heads=head_norms(trained),
+        heads=sizes,
         heads_noisy=head_norms(noisy),
         score=trained.headline(),
         score_noisy=noisy.headline(),
@@ -149,6 +166,8 @@ def summarise(
     """Train again with the share of parties whose heads are longest, or shortest; a hub with columns always stays."""
     if not 0 < share <= 1:
         raise ValueError(f"share must be above 0 and at most 1, not {share}")
+    if keep not in ("most", "least"):
+        raise ValueError(f"keep must be 'most' or 'least', not {keep!r}")
     sizes = {name: size for name, size in head_norms(trained).items() if name != trained.federation.hub}
     ranked = sorted(sizes, key=lambda name: sizes[name], reverse=keep == "most")
     names = {trained.federation.hub, *ranked[: max(1, round(share * len(ranked)))]}
@@ -159,7 +178,8 @@ def _stored(trained: Trained) -> Stored:
     method = trained.method
     if not isinstance(method, Stored):
         raise ValueError(
-            f"{type(method).__name__} keeps nothing of what parties send; use FedOnce or one of the VIM family"
+            f"{type(method).__name__} keeps nothing of what parties send; use FedOnce, OneShot, FewShot or one of the "
+            "VIM family"
         )
     return method
 

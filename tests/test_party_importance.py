@@ -7,23 +7,39 @@ from laconic.data.deal import deal
 from laconic.data.disturb import disturb
 from laconic.data.sources import load
 from laconic.data.vertical import Equal
+from laconic.learn.class_heads import Added
+from laconic.learn.fixmatch_tab import FixMatchTab
+from laconic.learn.nat import Nat
 from laconic.learn.pca import Pca
 from laconic.learn.sgd import Sgd
+from laconic.learn.trees import Boosted
 from laconic.methods.baselines.solo import Solo
 from laconic.methods.vertical.fedonce import FedOnce
+from laconic.methods.vertical.fewshot import FewShot
+from laconic.methods.vertical.oneshot import OneShot
 from laconic.methods.vertical.vafl import Vafl
 from laconic.methods.vertical.vimadmm import VimAdmm
 from laconic.methods.vertical.vimadmm_joint import VimAdmmJoint
 from laconic.party_importance import denoise, head_norms, importance, noise_losses, shapley, summarise
+from laconic.runtime.faults import Faults
+from laconic.runtime.inprocess import InProcess
 from laconic.simulation import on_threads
 from laconic.trained import train
 
+_GUIDED = {"width": 8, "local": FixMatchTab(steps=30, lr=1e-2)}
 _METHOD = VimAdmm(epochs=2, batch=128, local_steps=5, width=12)
 _METHODS = [
     _METHOD,
     VimAdmmJoint(epochs=2, batch=128, local_steps=5, width=12),
     Vafl(epochs=4, width=12),
     FedOnce(encoder=Pca(dim=8), trainer=Sgd(epochs=8, lr=3e-3)),
+    OneShot(**_GUIDED, trainer=Sgd(epochs=8, lr=3e-3)),
+    OneShot(**_GUIDED, head=Added()),
+    FewShot(**_GUIDED, trainer=Sgd(epochs=8, lr=3e-3)),
+]
+_TREES = [
+    FedOnce(encoder=Pca(dim=8), head=Boosted(trees=10)),
+    OneShot(**_GUIDED, head=Boosted(trees=10)),
 ]
 
 
@@ -43,6 +59,11 @@ def trained(federation):
     return train(_METHOD, federation)
 
 
+@pytest.fixture(scope="module")
+def with_columns():
+    return deal(load("digits"), Equal(parties=3), seed=3, test=0.3, overlap=500)
+
+
 @pytest.mark.parametrize("method", _METHODS, ids=lambda method: type(method).__name__)
 def test_every_measure_names_every_party(method, federation):
     found = importance(train(method, federation), rows=200)
@@ -50,9 +71,63 @@ def test_every_measure_names_every_party(method, federation):
     assert -1 <= found.spearman("heads", "shapley") <= 1
 
 
-def test_a_hub_with_columns_counts_as_a_party_of_the_vim_family():
-    federation = deal(load("digits"), Equal(parties=3), seed=3, test=0.3)
-    assert set(shapley(train(_METHOD, federation), rows=100)) == set(federation.names)
+@pytest.mark.parametrize("method", _METHODS, ids=lambda method: type(method).__name__)
+def test_a_hub_with_columns_counts_as_a_party(method, with_columns):
+    found = importance(train(method, with_columns), rows=100)
+    assert set(found.heads) == set(found.noise) == set(found.shapley) == set(with_columns.names)
+
+
+@pytest.mark.parametrize("method", _TREES, ids=lambda method: type(method).__name__)
+def test_trees_have_no_heads_but_all_else(method, with_columns):
+    trained = train(method, with_columns)
+    found = importance(trained, rows=100)
+    assert found.heads == {}
+    assert set(found.noise) == set(found.shapley) == set(with_columns.names)
+    with pytest.raises(ValueError, match="has no linear heads, as trees have none; use a net as head, or shapley"):
+        head_norms(trained)
+    with pytest.raises(ValueError, match="heads and shapley name 0 of the same parties"):
+        found.spearman("heads", "shapley")
+
+
+@pytest.mark.parametrize("method", [*_METHODS[3:], *_TREES], ids=lambda method: type(method).__name__)
+def test_all_stored_parts_together_predict_what_the_method_predicts(method, with_columns):
+    trained = train(method, with_columns)
+    places = np.arange(len(trained.hub.data.cut("train")))
+    found = method.predict_from(trained.hub, method.stored_parts(trained.hub, places), places)
+    # Numbers of the hub's own are stored to the three digits with which parties send theirs.
+    np.testing.assert_allclose(found, trained.predict("train"), atol=0.01)
+
+
+def test_nets_that_went_on_learning_are_not_judged_by_what_they_sent_before(with_columns):
+    trained = train(FedOnce(encoder=Nat(dim=4, epochs=1), trainer=Sgd(epochs=1), more=Sgd(epochs=1)), with_columns)
+    with pytest.raises(ValueError, match="sent before its net went on learning"):
+        shapley(trained)
+
+
+def test_questions_that_cannot_be_answered_are_refused(trained, federation):
+    party = federation.peers[0]
+    with pytest.raises(ValueError, match="keep must be 'most' or 'least', not 'lest'"):
+        summarise(trained, 0.5, "lest")
+    with pytest.raises(ValueError, match="rows must be 1 or more, not 0"):
+        shapley(trained, rows=0)
+    with pytest.raises(ValueError, match=f"{federation.hub} has no head that could shrink; those with one are {party}"):
+        denoise(trained, federation.hub)
+    with pytest.raises(ValueError, match="there is no party 'nobody'"):
+        denoise(trained, "nobody")
+
+
+def test_a_single_party_has_none_to_shrink_next_to():
+    federation = deal(load("digits"), Equal(parties=1), hub=None, seed=3, test=0.3, overlap=100)
+    with pytest.raises(ValueError, match="no other party has a head"):
+        denoise(train(VimAdmm(epochs=1, local_steps=1, width=4), federation), federation.peers[0])
+
+
+def test_a_party_that_was_absent_has_no_head_and_breaks_nothing(federation):
+    gone, *there = federation.peers
+    runtime = InProcess(faults=Faults(absent=(gone,)))
+    found = importance(train(Vafl(epochs=2, width=8), federation, runtime=runtime), rows=100)
+    assert set(found.heads) == set(found.shapley) == set(there)
+    assert found.noise[gone] == 0.0
 
 
 def test_shapley_values_add_up_to_what_all_parties_give_over_none(trained):

@@ -7,7 +7,7 @@ dual + rho (sums - z), which is what ADMM takes as the row's next dual.
 from collections.abc import Callable
 
 import numpy as np
-from scipy.special import expit, softmax
+from scipy.special import expit, softmax, wrightomega
 
 from laconic.core.task import Task
 from laconic.core.values import Array
@@ -15,10 +15,12 @@ from laconic.core.values import Array
 _MOST_STEPS = 100
 _MOST_HALVINGS = 40
 _EXACT = 1e-12
+_ROUNDING = 4 * float(np.finfo(np.float64).eps)
+_SMALL_RHO = 0.01
 
 
 def nearest_logits(task: Task, sums: Array, duals: Array, targets: Array, rho: float) -> Array:
-    """Solve the problem of every row at once, in float64, exactly for numbers and to 1e-12 for classes.
+    """Solve the problem of every row at once, in float64, exactly for numbers and to rounding for classes.
 
     Args:
         sums: what all parties together predict, (rows, outputs): logits, or standardised numbers.
@@ -59,7 +61,8 @@ def _newton_softmax(pulled: Array, rho: float) -> Array:
         found: Array = straight + shares * ((p * straight).sum(axis=1) / (rho * shares.sum(axis=1)))[:, None]
         return found
 
-    return _newton(_look_softmax, change, pulled - 1.0 / (rho * pulled.shape[1]), pulled, rho)
+    start = pulled - 1.0 / (rho * pulled.shape[1]) if rho >= _SMALL_RHO else _logits_by_total(pulled, rho)
+    return _newton(_look_softmax, change, start, pulled, rho)
 
 
 def _newton_sigmoid(pulled: Array, rho: float) -> Array:
@@ -76,7 +79,7 @@ def _newton(
     pulled: Array,
     rho: float,
 ) -> Array:
-    """Newton's method for a loss and rho / 2 |z - pulled|^2, until no gradient is left.
+    """Newton's method for a loss and rho / 2 |z - pulled|^2, until no gradient is left but what rounding leaves.
 
     Args:
         look: each row's loss, and its gradient by the logits.
@@ -90,12 +93,12 @@ def _newton(
         loss, p = look(z)
         return loss + 0.5 * rho * ((z - pulled) ** 2).sum(axis=1), p
 
-    small = _EXACT * max(1.0, rho * np.abs(pulled).max(initial=0.0))
+    small = _EXACT + _ROUNDING * (rho * np.abs(pulled).max(initial=0.0) + np.abs(z).max(initial=0.0))
     value, p = see(z)
     for _ in range(_MOST_STEPS):
         gradient = p + rho * (z - pulled)
         if np.abs(gradient).max(initial=0.0) < small:
-            break
+            return z
         full, step = change(gradient, p), np.ones((len(z), 1))
         before, start = value + 1e-14 * np.maximum(1.0, np.abs(value)), z
         # Halved in the rows where the whole of it would lead uphill, which a small rho can cause.
@@ -106,7 +109,27 @@ def _newton(
             if not worse.any():
                 break
             step[worse] *= 0.5
-    return z
+    raise ValueError(
+        f"found no best logits for all of {len(z)} rows at rho={rho:g}; look for NaN in what parties send, or try a "
+        "rho nearer to 1"
+    )
+
+
+def _logits_by_total(pulled: Array, rho: float) -> Array:
+    """Nearly the best logits, by way of one number for each row; slow, but it cannot miss, however small rho is.
+
+    At the minimum z = total + log(p) with p = softmax(z) = rho (pulled - z). So p is rho times Wright's omega of
+    pulled - total - log(rho), and all p must add up to 1. Their sum falls with `total` and is convex, so that Newton's
+    method goes straight up to it from below.
+    """
+    total = pulled.max(axis=1, keepdims=True) - 1.0 / rho
+    for _ in range(_MOST_STEPS):
+        omega = wrightomega(pulled - total - np.log(rho))
+        more = (rho * omega.sum(axis=1, keepdims=True) - 1.0) / (rho * omega / (1.0 + omega)).sum(axis=1, keepdims=True)
+        total = total + more
+        if not (more > 1e-12 * np.maximum(1.0, np.abs(total))).any():
+            break
+    return np.asarray(pulled - wrightomega(pulled - total - np.log(rho)))
 
 
 def _look_softmax(z: Array) -> tuple[Array, Array]:

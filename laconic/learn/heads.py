@@ -1,6 +1,7 @@
 """What a task means for a model: its loss, its targets in training, and its outputs as predictions."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from itertools import pairwise
 from typing import TypeAlias
 
 import numpy as np
@@ -90,3 +91,10 @@ def to_predictions(task: Task, outputs: Tensor, scale: Weights) -> Array:
         return outputs.squeeze(1).sigmoid().numpy()
     numbers: Array = outputs.squeeze(1).double().numpy() * scale[SD] + scale[MEAN]
     return numbers
+
+
+def lengths_by_block(weights: Array, widths: Mapping[str, int]) -> dict[str, float]:
+    """How long the weights of each block of inputs are, given how wide the blocks are, in the order of the inputs."""
+    edges = np.cumsum([0, *widths.values()])
+    blocks = zip(widths, pairwise(edges), strict=True)
+    return {name: float(np.linalg.norm(weights[:, start:end])) for name, (start, end) in blocks}

@@ -52,20 +52,27 @@ class Admm(Summing, frozen=True):
     Attributes:
         rho: how much it weighs that the parties' sum agrees with the hub's logits.
         local_steps: steps of each party for one exchange.
+        damping: which share of the gap between the parties' sum and the hub's logits each party sets out to close. None
+            is all of it for classes, as in the paper, and for numbers one over how many parties there are, times rho
+            if that is below 1: squared errors have steep slopes far off, so that parties who each close the whole gap
+            would shoot further past it every round.
     """
 
     rho: float = 2.0
     local_steps: int = 20
+    damping: float | None = None
 
     long_products: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        """Refuse a rho or a number of steps that cannot be."""
+        """Refuse a rho, a number of steps or a damping that cannot be."""
         super().__post_init__()
         if not 0 < self.rho < inf:
             raise ValueError(f"rho must be above 0, not {self.rho}")
         if self.local_steps < 1:
             raise ValueError(f"local_steps must be 1 or more, not {self.local_steps}")
+        if self.damping is not None and not 0 < self.damping <= 1:
+            raise ValueError(f"damping must be above 0 and at most 1, or None, not {self.damping}")
 
     def start(self, hub: Party, peers: Peers) -> None:
         """Draw all weights; all duals are 0."""
@@ -73,7 +80,7 @@ class Admm(Summing, frozen=True):
         hub.memory["duals"] = np.zeros((len(hub.data.cut("train")), task_of(hub).outputs))
 
     def signal_for(self, hub: Party, rows: Array, sums: Array) -> Array:
-        """Eqs. (6) and (7): new logits and duals for these rows; returns (dual before - 2 dual after) / rho.
+        """Eqs. (6) and (7): new logits and duals for these rows; returns (dual before - 2 dual after) / rho, damped.
 
         With it a party needs nothing else: its problem, eq. (10), is to bring its part of the logits to what it sent
         plus this, and its head's gradient, eq. (8), is what it sent times this. Duals are kept by row, so that
@@ -83,8 +90,22 @@ class Admm(Summing, frozen=True):
         logits = nearest_logits(task_of(hub), sums, before, self.targets(hub, rows), self.rho)
         after = before + self.rho * (sums - logits)
         hub.memory["duals"][rows] = after
-        signal: Array = ((before - 2.0 * after) / self.rho).astype(self.precision)
+        signal: Array = (self._share(hub) * (before - 2.0 * after) / self.rho).astype(self.precision)
         return signal
+
+    def steadier(self, hub: Party) -> str:
+        """Settings that make steps smaller, or add up to less over parties."""
+        return f"{super().steadier(hub)}, a damping below {self._share(hub):.2g} or a rho above {self.rho:g}"
+
+    def _share(self, hub: Party) -> float:
+        """Which share of the gap each party closes."""
+        if self.damping is not None:
+            return self.damping
+        if task_of(hub).kind != "regression":
+            return 1.0
+        # ADMM for sharing (Boyd and others 2011, section 7.3) moves each of M parts by an M-th of the gap. That is the
+        # error over rho in the long run, and so more than the whole error if rho is below the loss's curvature, 1.
+        return min(1.0, self.rho) / len(hub.memory["heads"])
 
     def pull(self, party: Party, goals: Array) -> Pull:
         """The party's net on its way to these goals for the batch it answered last."""

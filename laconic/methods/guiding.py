@@ -1,6 +1,6 @@
 """Parties that learn by themselves, guided once by the label holder: what one-shot and few-shot VFL share."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar, cast
 
@@ -10,7 +10,7 @@ from torch import nn
 from laconic.core.method import task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
-from laconic.core.script import step
+from laconic.core.script import Step, step
 from laconic.core.values import Array, Weights
 from laconic.learn import heads
 from laconic.learn.class_heads import LINEAR, Added, Part, add_up, class_head
@@ -22,7 +22,7 @@ from laconic.learn.sgd import Sgd, evaluate
 from laconic.learn.top_models import Trees, fit_top, predict_top
 from laconic.methods.guides import AnyGuide, Gradients, in_bytes
 from laconic.methods.rows import labelled, own_rows, rows_without_labels
-from laconic.methods.splitting import Precision, Splitting
+from laconic.methods.splitting import Precision, Splitting, refuse_changed_nets
 from laconic.privacy.labels import RandomisedResponse
 
 NUMBERS = "a few numbers for each shared row, made by a net of its own, from which columns can be guessed"
@@ -147,7 +147,8 @@ class Guided(Splitting, frozen=True):
 
     def train_head(self, hub: Party, received: Mapping[str, Mapping[str, Array]]) -> None:
         """Fit the label holder's head to all parties' numbers and the true labels, which go nowhere."""
-        hub.memory["means"] = {name: block["train"].mean(axis=0) for name, block in received.items()}
+        hub.memory["received"] = {name: block["train"] for name, block in received.items()}
+        hub.memory["means"] = {name: block.mean(axis=0) for name, block in hub.memory["received"].items()}
         if isinstance(self.head, Trees):
             x = self._columns_beside(hub, [block["train"] for block in received.values()], "train")
             hub.memory["model"] = self.head.fit(task_of(hub), x, labelled(hub, "train")[1], hub.rng)
@@ -190,6 +191,37 @@ class Guided(Splitting, frozen=True):
             return super().predictions_from(hub, outputs, rows)
         x = self._columns_beside(hub, list(outputs.values()), rows)
         return predict_top(self.head, task_of(hub), hub.memory["model"], [x])
+
+    def stored_parts(self, hub: Party, places: Array) -> dict[str, Array]:
+        """Each party's numbers for these places in cut "train"; where trees see them, the hub's own columns."""
+        refuse_changed_nets(self.more)
+        return {name: values[places] for name, values in self._all_parts(hub).items()}
+
+    def predict_from(self, hub: Party, parts: Mapping[str, Array], places: Array) -> Array:
+        """Predictions for these places from some parties' parts; a party left out counts as its mean row."""
+        blocks = [
+            parts[name] if name in parts else np.tile(values.mean(axis=0), (len(places), 1))
+            for name, values in self._all_parts(hub).items()
+        ]
+        model, scale = hub.memory["model"], hub.memory.get("scale", {})
+        top = {name.removeprefix("head."): values for name, values in model.items() if not name.startswith("own.")}
+        return predict_top(self.form, task_of(hub), top | scale, [_beside(blocks)])
+
+    def head_norms(self, hub: Party, ask: Callable[[Step], dict[str, Any]]) -> dict[str, float]:
+        """The length of the weights by which each party's numbers enter the hub's head; none if it is of trees."""
+        if isinstance(self.head, Trees):
+            return {}
+        names = [*([hub.name] if hub.data.columns else []), *hub.memory["received"]]
+        return heads.lengths_by_block(hub.memory["model"]["head.1.weight"], dict.fromkeys(names, self.width))
+
+    def _all_parts(self, hub: Party) -> dict[str, Array]:
+        """What the hub's head learnt from, by party: its own part first."""
+        received: dict[str, Array] = hub.memory["received"]
+        if not hub.data.columns:
+            return received
+        x = hub.data.part("train")[0]
+        own = x.reshape(len(x), -1) if isinstance(self.head, Trees) else self.numbers(hub, "train")
+        return {hub.name: own} | received
 
     def bottom(self, party: Party) -> nn.Module:
         """A party's extractor."""

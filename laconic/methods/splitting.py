@@ -181,6 +181,15 @@ class Splitting(Method, frozen=True):
         return evaluate(head, _inputs(hub, hub.data.part(rows)[0], received))
 
 
+def refuse_changed_nets(more: Sgd | None) -> None:
+    """Refuse to judge parties by what they once sent, if their nets went on learning afterwards."""
+    if more is not None:
+        raise ValueError(
+            "what is stored of each party was sent before its net went on learning with more=Sgd(...); leave out more, "
+            "or use noise_losses()"
+        )
+
+
 class _Best:
     """The lowest validation loss so far; the nets that had it are kept where they are."""
 

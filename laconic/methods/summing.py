@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from laconic.core.errors import PartyAbsent
 from laconic.core.ledger import unwrap
 from laconic.core.method import task_of
 from laconic.core.party import Party
@@ -64,7 +65,10 @@ class Summing(PartyNets, frozen=True):
     def predict(self, hub: Party, peers: Peers, rows: str, /) -> Array:
         """Sum every party's part of the logits."""
         messages = {hub.name: self.outputs(hub, rows)} if hub.data.columns else {}
-        return self._predictions(hub, self.logits(hub, messages | peers.ask(self.give_outputs, rows=rows)))
+        messages |= peers.ask(self.give_outputs, rows=rows)
+        if not messages:
+            raise PartyAbsent(peers.names, self.give_outputs.__name__)
+        return self._predictions(hub, self.logits(hub, messages))
 
     @step(takes=_TAKES, gives=_GIVES)
     def exchange(self, party: Party, epoch: int, number: int, signal: Array | None) -> Any:
@@ -84,16 +88,19 @@ class Summing(PartyNets, frozen=True):
         return self.protect(party, self.outputs(party, rows), rows)
 
     def start(self, hub: Party, peers: Peers) -> None:
-        """Draw all weights."""
+        """Draw all weights; who does not answer has no part in the run."""
         seed, outputs = int(hub.rng.integers(2**31)), task_of(hub).outputs
         hub.memory["order"] = seed
         hub.memory["scale"] = heads.scale_of(task_of(hub), _labels(hub))
         members = (hub.name, *peers.names) if hub.data.columns else peers.names
-        hub.memory["heads"] = {name: first_head(seed, name, self.width, outputs) for name in members}
         hub.memory["latest"] = {}
+        begun = [hub.name] if hub.data.columns else []
         if hub.data.columns:
             self.begin(hub, seed, outputs, len(members))
-        peers.ask(self.begin, seed=seed, outputs=outputs, parties=len(members))
+        begun += peers.ask(self.begin, seed=seed, outputs=outputs, parties=len(members))
+        if not begun:
+            raise PartyAbsent(peers.names, self.begin.__name__)
+        hub.memory["heads"] = {name: first_head(seed, name, self.width, outputs) for name in begun}
 
     def batches(self, hub: Party) -> Iterator[tuple[int, int]]:
         """Every batch of every epoch, by numbers."""
@@ -109,7 +116,17 @@ class Summing(PartyNets, frozen=True):
     def logits(self, hub: Party, messages: Mapping[str, Array]) -> Array:
         """The sum of what parties sent, each through its head; in a fixed order, so that it rounds alike everywhere."""
         parts = [self.part_of(hub, name, messages[name]) for name in sorted(messages)]
-        return np.asarray(np.sum(np.stack(parts), axis=0, dtype=np.float64))
+        sums = np.asarray(np.sum(np.stack(parts), axis=0, dtype=np.float64))
+        if not np.isfinite(sums).all():
+            raise ValueError(
+                f"{type(self).__name__} diverged: the sum of all parties' parts holds NaN or infinity; try "
+                f"{self.steadier(hub)}"
+            )
+        return sums
+
+    def steadier(self, hub: Party) -> str:
+        """Settings to try when learning diverged, for the error that says so."""
+        return f"an lr below {self.lr:g}"
 
     def part_of(self, hub: Party, name: str, message: Array) -> Array:
         """One party's part of the logits."""

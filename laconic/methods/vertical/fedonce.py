@@ -5,7 +5,6 @@ Learning with Unsupervised Representation Learning (IEEE Transactions on Big Dat
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -25,7 +24,7 @@ from laconic.learn.nets import Cnn, Joint, Mlp
 from laconic.learn.sgd import Sgd
 from laconic.learn.top_models import Trees, fit_top, predict_top
 from laconic.methods.rows import labelled
-from laconic.methods.splitting import Splitting
+from laconic.methods.splitting import Splitting, refuse_changed_nets
 from laconic.privacy.budget import Budget
 from laconic.privacy.dpsgd import DpSgd
 from laconic.privacy.encoders import PrivateEncoder
@@ -179,22 +178,27 @@ class FedOnce(Splitting, frozen=True):
         return {name: {"represent": sent} for name, sent in peers.ask(self.learn_and_send).items()}
 
     def stored_parts(self, hub: Party, places: Array) -> dict[str, Array]:
-        """What each guest sent for these places in cut "train"."""
-        return {name: answer["train"][places] for name, answer in hub.memory["received"].items()}
+        """What each guest sent for these places in cut "train", and the host's own columns if it has any."""
+        refuse_changed_nets(self.more)
+        own = {hub.name: hub.data.part("train")[0][places]} if hub.data.columns else {}
+        return own | {name: answer["train"][places] for name, answer in hub.memory["received"].items()}
 
     def predict_from(self, hub: Party, parts: Mapping[str, Array], places: Array) -> Array:
-        """Predictions for these places from some guests' numbers; a guest left out counts as zeros."""
-        inputs = self._beside(hub, parts, hub.data.part("train")[0][places])
+        """Predictions from some parties' parts; a guest left out counts as zeros, the host's columns as their means."""
+        x = parts.get(hub.name)
+        if x is None:
+            mean = hub.data.part("train")[0].mean(axis=0, dtype=np.float64).astype(np.float32)
+            x = np.repeat(mean[None], len(places), axis=0)
+        inputs = self._beside(hub, {name: parts[name] for name in hub.memory["guests"] if name in parts}, x)
         return predict_top(self._top(hub), task_of(hub), hub.memory["model"] | hub.memory.get("scale", {}), inputs)
 
     def head_norms(self, hub: Party, ask: Callable[[Step], dict[str, Any]]) -> dict[str, float]:
-        """The length of the weights by which each guest's numbers enter the host's model."""
+        """The length of the weights by which each party's numbers enter the host's model; none if it is of trees."""
         if isinstance(self.head, Trees):
-            raise ValueError("trees have no weights whose length could be told; use another way to weigh parties")
+            return {}
         first, guests = hub.memory["model"]["head.1.weight"], hub.memory["guests"]
-        edges = first.shape[1] - sum(guests.values()) + np.cumsum([0, *guests.values()])
-        blocks = zip(guests, pairwise(edges), strict=True)
-        return {name: float(np.linalg.norm(first[:, start:end])) for name, (start, end) in blocks}
+        own = {hub.name: first.shape[1] - sum(guests.values())} if hub.data.columns else {}
+        return heads.lengths_by_block(first, own | guests)
 
     def foresee(self, rows: int, hub: str, guests: tuple[str, ...]) -> dict[str, tuple[Noise, ...]]:
         """The noise on each party's model, which is known before anything runs."""

@@ -4,11 +4,12 @@ Chen, Jin, Sun, Yin: VAFL: a Method of Vertical Asynchronous Federated Learning 
 VIM paper compares with. For a party that is not heard from, what it last sent for a row stands in.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import inf
 
 import numpy as np
 
+from laconic.core.errors import PartyAbsent
 from laconic.core.method import task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
@@ -24,7 +25,8 @@ class Vafl(Summing, frozen=True):
 
     Attributes:
         slowness: how many rounds a party takes to answer, on average, beyond the first; the hub goes on with those that
-            are ready, and the delays come from the seed. 0 hears everybody in every round.
+            are ready, and takes in each answer by itself. Delays and order come from the seed. 0 hears everybody in
+            every round, at once.
         weights_lr: learning rate of the weights of the average.
     """
 
@@ -43,22 +45,29 @@ class Vafl(Summing, frozen=True):
     def fit(self, hub: Party, peers: Peers, /) -> Iterator[None]:
         """Each round hears those that are ready; they learn from the batch they sent last and send the next one."""
         self.start(hub, peers)
+        peers = self._members(hub, peers)
         if self.privacy is not None and self.privacy.freezes:
             yield from self.fit_frozen(hub, peers)
             return
         signals: dict[str, Array | None] = dict.fromkeys((hub.name, *peers.names))
         busy = dict.fromkeys(peers.names, 0)
         for epoch, number in self.batches(hub):
-            messages = self.own_turn(hub, epoch, number, signals[hub.name])
+            rows = self.rows_of(hub, epoch, number)
+            heard = self.own_turn(hub, epoch, number, signals[hub.name])
             ready = [name for name in peers.names if busy[name] == 0]
             questions = {name: {"epoch": epoch, "number": number, "signal": signals[name]} for name in ready}
-            for name, message in peers.tolerant.as_ready(self.exchange, questions):
-                messages[name] = message
+            signals |= dict.fromkeys(ready)
+            for name, message in in_turn(peers.tolerant.as_ready(self.exchange, questions), self._turns(hub, ready)):
+                heard[name] = message
+                if self.slowness:  # Answers come one by one, and each is learnt from before the next is there.
+                    signals |= self._take_in(hub, rows, heard)
+                    heard = {}
             yield  # Those heard from have learnt the batches they sent before; this one is under way.
-            rows = self.rows_of(hub, epoch, number)
-            self.remember(hub, rows, messages)
-            signals |= dict.fromkeys(ready) | dict.fromkeys(messages, self.reply(hub, rows, messages))
+            if heard:
+                signals |= self._take_in(hub, rows, heard)
             busy = {name: left - 1 if left else int(hub.rng.poisson(self.slowness)) for name, left in busy.items()}
+        if not hub.memory["latest"]:
+            raise PartyAbsent(peers.names, self.exchange.__name__)
         owed = {name: signal for name, signal in signals.items() if signal is not None}
         if hub.name in owed:
             self.improve(hub, owed.pop(hub.name))
@@ -67,14 +76,14 @@ class Vafl(Summing, frozen=True):
 
     def predict(self, hub: Party, peers: Peers, rows: str, /) -> Array:
         """Average what comes; a party that does not answer adds nothing."""
-        return super().predict(hub, peers.tolerant, rows)
+        return super().predict(hub, self._members(hub, peers).tolerant, rows)
 
     def start(self, hub: Party, peers: Peers) -> None:
         """Draw all weights; every party counts alike at first."""
         super().start(hub, peers.tolerant)
-        members, outputs = hub.memory["heads"], task_of(hub).outputs
+        parties, outputs = len(peers.names) + bool(hub.data.columns), task_of(hub).outputs
         hub.memory["model"] = first_head(hub.memory["order"], hub.name, self.width, outputs)
-        hub.memory["shares"] = dict.fromkeys(members, 1.0 / len(members))
+        hub.memory["shares"] = dict.fromkeys(hub.memory["heads"], 1.0 / parties)
 
     def reply(self, hub: Party, rows: Array, messages: Mapping[str, Array]) -> Array:
         """A step of the hub's model and of the weights of those heard; down goes the gradient by the average."""
@@ -101,5 +110,28 @@ class Vafl(Summing, frozen=True):
         head: Array = np.float32(hub.memory["shares"][name]) * hub.memory["model"]
         return head
 
+    def _members(self, hub: Party, peers: Peers) -> Peers:
+        """Those who were there when weights were drawn."""
+        return peers.only(tuple(hub.memory["heads"]))
+
+    def _turns(self, hub: Party, names: Sequence[str]) -> list[str]:
+        """In which order answers of a round are taken in: from the seed, so that it is the same on every runtime."""
+        return [names[place] for place in hub.rng.permutation(len(names))] if self.slowness else list(names)
+
+    def _take_in(self, hub: Party, rows: Array, heard: Mapping[str, Array]) -> dict[str, Array]:
+        """Learn from what was heard of these rows, and what to tell those it came from."""
+        self.remember(hub, rows, heard)
+        return dict.fromkeys(heard, self.reply(hub, rows, heard))
+
     def _next_share(self, share: float, sent: Array, signal: Array) -> float:
         return share - self.weights_lr * float((sent.astype(np.float64) * signal).sum())
+
+
+def in_turn(answers: Iterable[tuple[str, Array]], turns: Sequence[str]) -> Iterator[tuple[str, Array]]:
+    """Answers in a given order, each as soon as it and all before it are there; who does not answer is passed over."""
+    waiting, left = dict[str, Array](), list(turns)
+    for name, message in answers:
+        waiting[name] = message
+        while left and left[0] in waiting:
+            yield left[0], waiting.pop(left.pop(0))
+    yield from ((name, waiting[name]) for name in left if name in waiting)
