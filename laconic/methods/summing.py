@@ -69,7 +69,8 @@ class Summing(PartyNets, frozen=True):
     @step(takes=_TAKES, gives=_GIVES)
     def exchange(self, party: Party, epoch: int, number: int, signal: Array | None) -> Any:
         """Learn from the batch before, and send the next one."""
-        sent = self.protect(party, self._turn(party, epoch, number, signal), "train")
+        message = self._turn(party, epoch, number, signal)
+        sent = self.protect(party, message, "train", self.rows_of(party, epoch, number))
         party.memory["sent"] = unwrap(sent)[0]
         return sent
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from math import inf
 from typing import Literal, TypeAlias
 
-from laconic.core.ledger import Entry, Ledger, Noise
+from laconic.core.ledger import EVERY_ROW, Entry, Ledger, Noise
 from laconic.core.result import Price, Result
 from laconic.privacy.accountants import PURE, AnyAccountant, Event, Events, Pld, events_of
 
@@ -116,7 +116,7 @@ def _only(events: Events, mechanism: str, *, but: bool = False) -> Events:
 def _events(ledger: Ledger, cut: str) -> Events:
     total: Counter[Event] = Counter()
     for noise, count in _times(ledger).items():
-        if noise.people == cut:
+        if noise.people in (cut, EVERY_ROW):
             total.update(events_of(noise, 1 if noise.once else count))
     return total
 
