@@ -170,7 +170,7 @@ def _private(method: Method, rows: int) -> Record:
     honest = price(ledgers_of(result), DELTA, "disjoint")
     return {
         "accuracy": result.metrics["accuracy"],
-        "epsilon": honest.epsilon if honest.units else None,
+        "epsilon": honest.epsilon,
         "claimed": _claimed(result),
         "units": list(honest.units),
         "unproven": list(honest.unproven),
