@@ -12,6 +12,7 @@ from math import inf
 from typing import ClassVar, Literal
 
 import numpy as np
+from msgspec.structs import replace
 
 from laconic.core.ledger import EVERY_ROW, Noise, Noised
 from laconic.core.party import Party
@@ -19,7 +20,7 @@ from laconic.core.values import Array, Settings, Weights
 from laconic.learn.descent import Descent, start_descent
 from laconic.learn.nets import Net
 from laconic.privacy.chance import Chance, chance_from
-from laconic.privacy.dpsgd import UNCOVERED
+from laconic.privacy.dpsgd import NEVER_COVERED
 from laconic.privacy.encoders import PrivateEncoder
 from laconic.privacy.local import clip_rows
 from laconic.privacy.release import write_model
@@ -99,7 +100,9 @@ class RowsOnce(Clipped, frozen=True):
 
     Attributes:
         rows: `all` noises rows to be predicted too, once each; `training` leaves those open, as the ledger then says.
-        encoder: an encoder with a price of its own in place of the net; None takes the net as it was drawn.
+        encoder: an encoder with a price of its own in place of the net; None takes the net as it was drawn. Its price,
+            stated elsewhere for a row there or blanked, counts here for a row replaced, so that one figure has one
+            unit: twice the sensitivity, and no gain from secret draws of rows, which is not proven for that.
     """
 
     rows: Literal["all", "training"] = "all"
@@ -130,7 +133,7 @@ class RowsOnce(Clipped, frozen=True):
             return None
         x = party.data.part("train")[0]
         weights = self.encoder.fit(x, party.rng)
-        noises = self.encoder.noise(len(x))
+        noises = tuple(_of_replaced_row(noise) for noise in self.encoder.noise(len(x)))
         write_model(party, "begin", "its encoder, as far as what it sends shows it", weights, noises)
         return weights
 
@@ -156,7 +159,8 @@ class RowsOnce(Clipped, frozen=True):
             scale=self.scale,
             sensitivity=2 * self.clip,
             unit=REPLACED if times == 1 else f"{REPLACED}, drawn for time {times}",
-            caveat=f"covers each row's numbers, drawn once, by an encoder that saw no row without noise; {UNCOVERED}",
+            caveat="covers each row's numbers, drawn once, by an encoder that saw no row without noise; "
+            f"{NEVER_COVERED}",
             people=EVERY_ROW,
             secure=not self.seeded,
             once=True,
@@ -245,6 +249,18 @@ class PureNoise(Protection, frozen=True):
             caveat="noise alone, which carries nothing of any row: a baseline, not a way to learn",
         )
         return Noised(add_noise(np.zeros_like(values), self.scale, chance_from(party.rng, True), values), noise)
+
+
+def _of_replaced_row(noise: Noise) -> Noise:
+    """What was stated for a row there or blanked, for one replaced: blanked, then filled anew, and drawn every time."""
+    covers = f"covers the encoder, and all that is made from it alone; {NEVER_COVERED}"
+    return replace(
+        noise,
+        sensitivity=None if noise.sensitivity is None else 2 * noise.sensitivity,
+        rate=1.0,
+        unit=REPLACED,
+        caveat=covers if noise.proven else noise.caveat,
+    )
 
 
 def add_noise(clipped: Array, scale: float, chance: Chance, like: Array) -> Array:

@@ -21,7 +21,7 @@ from laconic.learn.nets import Net, give_chance, load, to_tensor, weights_of
 from laconic.privacy.chance import Chance, chance_from, poisson_sample
 from laconic.privacy.dpsgd import UNCOVERED, UNIT
 from laconic.privacy.local import clip_rows
-from laconic.privacy.outputs import Clipped, add_noise
+from laconic.privacy.outputs import LABELS, Clipped, add_noise
 from laconic.privacy.rowwise import RowGradients
 from laconic.privacy.told import count_telling
 
@@ -60,7 +60,7 @@ class PrivateSteps(Clipped, frozen=True, kw_only=True):
             scale=self.scale,
             sensitivity=self.clip,
             unit=f"{UNIT}, sent for time {count_telling(party, at)}",
-            caveat=f"covers each row's numbers under a net that learns by private steps; {UNCOVERED}",
+            caveat=f"covers each row's numbers under a net that learns by private steps; {LABELS}; {UNCOVERED}",
             people=EVERY_ROW,
             secure=not self.seeded,
             # Messages of different rows cost each row as much as one does: what counts is how often a row was sent.
@@ -79,7 +79,7 @@ class PrivateSteps(Clipped, frozen=True, kw_only=True):
             scale=self.gradient_sigma * self.gradient_clip,
             sensitivity=self.gradient_clip,
             unit=f"{UNIT}, in epoch {party.memory['batch'][0] + 1}",
-            caveat=f"covers the net as it learns; {UNCOVERED}",
+            caveat=f"covers the net as it learns; {LABELS}; {UNCOVERED}",
             rate=self.rate,
             count=steps,
             secure=not self.seeded,
