@@ -9,7 +9,9 @@ from hashlib import blake2b
 from typing import Any, Final, TypeAlias
 
 import numpy as np
+from msgspec.structs import replace
 
+from laconic.core.ledger import EVERY_ROW, Noise
 from laconic.core.party import Party
 from laconic.core.table import Table, comparable
 from laconic.core.values import Array
@@ -22,6 +24,7 @@ Told: TypeAlias = dict[str, Any]
 `table`: what rows without ids are places in. `before`: how often a row may have been told of in tables before that.
 """
 
+_CUTS: Final = ("train", "valid", "test", "own", "public")
 _NOBODY: Final = np.empty(0, np.uint64)
 
 
@@ -57,6 +60,18 @@ def count_telling(party: Party, at: Array) -> int:
     times[found] += 1
     told |= {"row": known, "times": times}
     return int(told["before"] + times[found].max(initial=0))
+
+
+def by_people(noise: Noise, party: Party, rows: str) -> Noise:
+    """Fresh noise on the rows of a cut, as it counts.
+
+    A run's own cuts are of different people. Groups asked for after training are not: there it counts how often someone
+    is asked for, in whatever groups.
+    """
+    if rows in _CUTS:
+        return replace(noise, people=rows)
+    times = count_telling(party, party.data.cut(rows))
+    return replace(noise, people=EVERY_ROW, once=True, unit=f"{noise.unit}, asked for after training, time {times}")
 
 
 def times_drawn(told: Told, rows: Array) -> int:

@@ -17,6 +17,8 @@ from laconic.model.model import load_model
 from laconic.model.reaching import parts_of, reach_parts
 from laconic.model.saving import save_model
 from laconic.privacy.gaussian import compose, epsilon_of
+from laconic.privacy.local import LocalGaussian
+from laconic.privacy.noise import ClippedGaussian
 from laconic.privacy.outputs import BatchClip, RowsOnce
 from laconic.privacy.price import price
 from laconic.privacy.steps import PrivateSteps
@@ -165,6 +167,28 @@ def test_every_sending_of_a_row_by_private_steps_is_priced(federation, tmp_path)
     _, ledger = _ask_in_groups(tmp_path, federation, [[person, other] for other in others])
     # Sent once in the run, and once in each of four groups.
     assert _paid(ledger) == pytest.approx(epsilon_of(compose([1 / _SIGMA] * 5), _DELTA), rel=0.05)
+
+
+@pytest.mark.parametrize(
+    "put_on",
+    [
+        lambda *at: ClippedGaussian(sigma=_SIGMA).put_on_rows(*at, ()),
+        lambda *at: LocalGaussian(epsilon=1.0, delta=_DELTA).put_on(*at),
+    ],
+    ids=["ClippedGaussian", "LocalGaussian"],
+)
+def test_fresh_noise_on_someone_asked_for_in_many_groups_is_paid_each_time(put_on):
+    party = _party(0, [f"p{place}" for place in range(20)])
+    noises = [put_on(party.data.x[12:], party, "test").noise]
+    once = _epsilon(noises)
+    for other in range(13, 16):
+        party.data = party.data.with_cut(f"asked {other}", np.array([12, other]))
+        noises.append(put_on(party.data.x[[12, other]], party, f"asked {other}").noise)
+    assert len(set(noises)) == 4
+    assert _epsilon(noises) == pytest.approx(epsilon_of(compose([1 / noises[0].multiplier] * 4), _DELTA), rel=0.02)
+    party.data = party.data.with_cut("asked others", np.arange(16, 20))
+    noises.append(put_on(party.data.x[16:], party, "asked others").noise)
+    assert once < _epsilon(noises) == _epsilon(noises[:4])
 
 
 def test_what_a_server_told_of_a_row_is_kept_before_the_answer_leaves(federation, tmp_path):
