@@ -4,6 +4,8 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
+import msgspec
+
 from laconic.align.exact import ExactMatch
 from laconic.core.align import Align
 from laconic.core.log import WireLog
@@ -11,11 +13,12 @@ from laconic.core.method import Method
 from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.result import Result
-from laconic.core.run import run
+from laconic.core.run import releases_of, run
 from laconic.core.score import headline, metrics
 from laconic.core.script import Step
 from laconic.core.values import Array, Listener
 from laconic.data.federation import Federation
+from laconic.privacy.told import take_over
 from laconic.runtime.inprocess import InProcess
 from laconic.simulation import on_threads, refuse_other_kind, seats
 
@@ -42,13 +45,22 @@ class Trained:
         """Predictions for the rows of a cut, of these parties or of the same parties with other cells."""
         tables = {self.hub.name: self.hub.data} | (federation or self.federation).tables
         hub, *others = (
-            Party(party.name, tables[party.name], party.seed, dict(party.memory)) for party in (self.hub, *self.others)
+            Party(party.name, tables[party.name], party.seed, dict(party.memory), party.ledger)
+            for party in (self.hub, *self.others)
         )
         with on_threads(1), InProcess().open(tuple(others)) as carrier:
             log = WireLog()
             log.phase = "final"
             hub.turn("final", 0)
-            return self.method.predict(hub, Peers(self.method, hub, carrier, log, carrier.names), rows)
+            found = self.method.predict(hub, Peers(self.method, hub, carrier, log, carrier.names), rows)
+        for party, asked in zip(self.others, others, strict=True):
+            take_over(party, asked)
+        return found
+
+    def to_date(self) -> Result:
+        """The record with all that was given away since, by predictions and by finding out who matters."""
+        ledgers = {party.name: party.ledger for party in self.others}
+        return msgspec.structs.replace(self.result, releases=releases_of(self.hub, ledgers))
 
     def score(self, rows: str = "test", federation: Federation | None = None) -> dict[str, float]:
         """Every metric of those predictions."""

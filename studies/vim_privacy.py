@@ -8,6 +8,7 @@ are somewhat flattered; the random net at epsilons 2, 4 and 8 was then left out.
 
 from collections.abc import Iterator, Mapping
 from functools import partial
+from math import sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -134,14 +135,17 @@ def _as_published(method: Summing) -> Case:
 
 
 def _frozen(quick: bool, epsilon: float, rows: str, encoder: DpPca | PublicProjection | None = None) -> Case:
-    """Each row noised once; labels stay at the hub, so the null keeps the noise and shrinks rows to nothing."""
-    sigma = 2.0 / mu_of(epsilon, DELTA)
+    """Each row noised once; labels stay at the hub, so the null keeps encoder and noise and shrinks rows to nothing."""
+    # What an encoder that learns takes of the budget, for a row replaced; the rows' own noise has the rest.
+    learnt = 2.0 / encoder.needed_sigma() if isinstance(encoder, DpPca) else 0.0
+    sigma = 2.0 / sqrt(mu_of(epsilon, DELTA) ** 2 - learnt**2)
     # The clip is a matter of scale only, as every row is longer; this one makes the noise one that heads learn under.
     guard = RowsOnce(clip=_FROZEN_NOISE / sigma, sigma=sigma, seeded=True, rows=rows, encoder=encoder)  # type: ignore[arg-type]
-    nothing = RowsOnce(clip=1e-9, sigma=_FROZEN_NOISE / 1e-9, seeded=True, rows=rows)  # type: ignore[arg-type]
+    nothing = replace(guard, clip=1e-9, sigma=_FROZEN_NOISE / 1e-9)
     width = 60 if encoder is None else encoder.dim
     method = VimSgd(epochs=2 if quick else 10, batch=BATCH, width=width, net=NET, lr=0.3, privacy=guard)
-    alone = f"noise of sd {_FROZEN_NOISE} on {width} numbers, once, {rows} rows"
+    source = "" if encoder is None else f" of {type(encoder).__name__}"
+    alone = f"noise of sd {_FROZEN_NOISE} on {width} numbers{source}, once, {rows} rows"
     return Case(method, replace(method, privacy=nothing), alone, labels=False)
 
 
@@ -170,7 +174,7 @@ def _private(method: Method, rows: int) -> Record:
     honest = price(ledgers_of(result), DELTA, "disjoint")
     return {
         "accuracy": result.metrics["accuracy"],
-        "epsilon": honest.epsilon if honest.units else None,
+        "epsilon": honest.epsilon,
         "claimed": _claimed(result),
         "units": list(honest.units),
         "unproven": list(honest.unproven),

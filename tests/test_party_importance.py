@@ -20,7 +20,10 @@ from laconic.methods.vertical.oneshot import OneShot
 from laconic.methods.vertical.vafl import Vafl
 from laconic.methods.vertical.vimadmm import VimAdmm
 from laconic.methods.vertical.vimadmm_joint import VimAdmmJoint
+from laconic.methods.vertical.vimsgd import VimSgd
 from laconic.party_importance import denoise, head_norms, importance, noise_losses, shapley, summarise
+from laconic.plan import DataPlan, Plan, execute
+from laconic.privacy.outputs import BatchClip, RowsOnce
 from laconic.runtime.faults import Faults
 from laconic.runtime.inprocess import InProcess
 from laconic.simulation import on_threads
@@ -147,6 +150,23 @@ def test_predictions_of_kept_parties_are_those_of_the_run(trained):
 
 def test_noise_at_test_time_hurts(trained):
     assert max(noise_losses(trained, sd=5.0).values()) > 0.02
+
+
+def test_noise_at_test_time_hurts_where_each_row_is_noised_once(federation):
+    """What was told of clean rows must not be told again in place of the disturbed ones."""
+    once = RowsOnce(clip=5.0, sigma=0.01, seeded=True)
+    trained = train(VimSgd(epochs=10, width=16, privacy=once), federation)
+    clean = trained.predict("test")
+    assert min(noise_losses(trained, sd=5.0).values()) > 0.02
+    assert (trained.predict("test") == clean).all()
+
+
+def test_what_is_given_away_to_weigh_parties_is_in_the_price():
+    method = VimAdmmJoint(epochs=1, local_steps=2, width=8, privacy=BatchClip(clip=1.0, sigma=50.0))
+    plan = Plan(method=method, data=DataPlan(name="digits", parties=2, overlap=100))
+    plain, weighed = execute(plan), execute(plan, weigh=True)
+    assert weighed.privacy.epsilon > plain.privacy.epsilon
+    assert any("the length of its head" in words for words in weighed.privacy.open)
 
 
 def test_a_noisy_party_gets_a_smaller_head(trained, federation):

@@ -50,10 +50,11 @@ def run(context: click.Context, source: str, as_json: bool, save: Path | None, m
         else:
             from laconic.model.saving import save_model
             from laconic.plan import write_plan
+            from laconic.plan.execute import priced
 
             trained = execute_and_keep(plan, listener=listener)
             card = save_model(trained, model, id=plan.data.id or "id", plan=write_plan(plan))
-            result = trained.result
+            result = priced(trained.to_date(), plan)
     hand_over(result, as_json, save)
     if card is not None and not as_json:
         from rich.console import Console

@@ -7,6 +7,9 @@ import msgspec
 
 T = TypeVar("T")
 
+EVERY_ROW = "every row"
+"""The `people` of noise on rows that may be of any cut: it counts against everyone."""
+
 
 class Noise(msgspec.Struct, frozen=True, kw_only=True):
     """The noise put on a release.
@@ -19,7 +22,8 @@ class Noise(msgspec.Struct, frozen=True, kw_only=True):
         caveat: what this noise does not cover.
         rate: the chance with which each unit took part; 1 if all did.
         count: how many such noisy answers were made for one release, each with a fresh draw of who takes part.
-        people: the cut of rows that it is about; cuts are of different people, so that their losses do not add up.
+        people: the cut of rows that it is about; cuts are of different people, so that their losses do not add up. What
+            is about `EVERY_ROW` counts with each cut.
         proven: whether the sensitivity is proven; False where its authors claim it but the proof does not cover it.
         secure: whether the noise came from a secure generator; False if whoever knows the run's seed can take it off.
         once: whether it was drawn once, and all that bears it was worked out from that one noisy value: then only the
@@ -45,11 +49,16 @@ class Noise(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Noised(Generic[T]):
-    """A value with noise on it, ready to leave a party. Only `laconic.privacy` makes these."""
+    """A value with noise on it, ready to leave a party. Only `laconic.privacy` makes these.
 
-    def __init__(self, value: T, noise: Noise) -> None:
+    Attributes:
+        bare: whether some of it bears no noise after all, and so is an open release beside.
+    """
+
+    def __init__(self, value: T, noise: Noise, *, bare: bool = False) -> None:
         self.value = value
         self.noise = noise
+        self.bare = bare
 
 
 def unwrap(value: Any) -> tuple[Any, tuple[Noise | None, ...]]:
@@ -58,7 +67,7 @@ def unwrap(value: Any) -> tuple[Any, tuple[Noise | None, ...]]:
     Words and whole numbers count as public and bear no noise, as in questions.
     """
     if isinstance(value, Noised):
-        return value.value, (value.noise,)
+        return value.value, (value.noise, None) if value.bare else (value.noise,)
     if isinstance(value, dict):
         parts = {key: unwrap(inner) for key, inner in value.items()}
         noises = dict.fromkeys(noise for _, found in parts.values() for noise in found)

@@ -46,7 +46,8 @@ class Price(msgspec.Struct, frozen=True, kw_only=True):
     """What one person's row may have lost by a run, and what that figure leaves out.
 
     Attributes:
-        epsilon: of all priced releases together; None if the proof of one does not hold, so that there is no bound.
+        epsilon: of all priced releases together; None if there is no bound: the proof of one does not hold, or nothing
+            that left bears noise with a price.
         delta: the chance that the loss is greater.
         people: `shared` if everyone is known to all parties, so that losses add; `disjoint` if to one.
         accountant: how losses were added up.
@@ -68,6 +69,13 @@ class Price(msgspec.Struct, frozen=True, kw_only=True):
     unproven: tuple[str, ...]
     open: tuple[str, ...]
     secure: bool
+
+    @property
+    def figure(self) -> str:
+        """The epsilon in words, which nobody takes for a small one where there is none."""
+        if self.epsilon is not None:
+            return f"{self.epsilon:.4g}"
+        return f"no bound: {'a proof does not hold' if self.units else 'nothing that left bears noise with a price'}"
 
 
 class Absence(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,7 +1,7 @@
 """Run a method: align, fit, look, predict, and write down what happened."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from hashlib import blake2b
 from typing import Any
 
@@ -83,7 +83,7 @@ def run(
         look=log.traffic("look"),
         final=log.traffic("final"),
         curve=tuple(curve),
-        releases=_releases(hub, peers.ledgers()),
+        releases=releases_of(hub, peers.ledgers()),
         wire=_by_party(log),
         absences=_absences(log),
         predictions=digest_of(predictions),
@@ -155,7 +155,8 @@ def _spread(judge: Party) -> float:
     return float(np.ptp(known)) or 1.0 if known is not None and known.dtype.kind == "f" else 1.0
 
 
-def _releases(hub: Party, ledgers: dict[str, Ledger]) -> tuple[Release, ...]:
+def releases_of(hub: Party, ledgers: Mapping[str, Ledger]) -> tuple[Release, ...]:
+    """All that left the parties, for the record."""
     found = [(hub.name, "peers", entry) for entry in hub.ledger.entries]
     found += [(name, "hub", entry) for name, ledger in ledgers.items() for entry in ledger.entries]
     return tuple(

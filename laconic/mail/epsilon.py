@@ -16,7 +16,6 @@ def epsilon_words(party: str, entries: Iterable[Entry], plan: Plan) -> str:
     if not priced:
         return "none: open release, not protected"
     paid = price({party: ledger}, plan.budget.delta, accountant=plan.budget.accountant)
-    figure = "no bound: a proof does not hold" if paid.epsilon is None else f"{paid.epsilon:.4g}"
     rest = f"; besides, {len(paid.open)} open releases" if paid.open else ""
     seeded = "" if paid.secure else "; noise from the seed, which undoes it"
-    return f"{figure} at delta {paid.delta:g} by {paid.accountant}, for {'; '.join(paid.units)}{rest}{seeded}"
+    return f"{paid.figure} at delta {paid.delta:g} by {paid.accountant}, for {'; '.join(paid.units)}{rest}{seeded}"

@@ -19,6 +19,7 @@ from laconic.mail.hosting import Beside, asking, refuse_peer
 from laconic.mail.office import Office
 from laconic.mail.place import Place, ids_fingerprint, own_rows
 from laconic.mail.sending import Sealed, answer_and_seal, questions_in, refuse_hub
+from laconic.privacy.told import take_over, told_of
 from laconic.runtime.memory import PartyFolder
 from laconic.simulation import on_threads
 
@@ -141,4 +142,12 @@ def _with_new_rows(place: Place, ids: list[str]) -> Party:
         party=place.file.name,
         recipe=recipe,
     )
-    return Party(place.file.name, table, trained.seed, dict(trained.memory))
+    party = Party(place.file.name, table, trained.seed, dict(trained.memory))
+    take_over(party, max((trained, *_before(place)), key=told_of))
+    return party
+
+
+def _before(place: Place) -> list[Party]:
+    """The party as it was after each list of ids that it has answered for; each knows what was told by then."""
+    kept = [PartyFolder(folder / "party") for folder in place.run.glob("predict-*")]
+    return [folder.load() for folder in kept if folder.begun]

@@ -128,9 +128,10 @@ class PartyNets(Method, frozen=True):
             found = outputs_of(self.net_of(party), self.width, party.memory["net"], x)
         return (found @ party.memory["head"] if self.sends_logits else found).astype(self.precision, copy=False)
 
-    def protect(self, party: Party, message: Array, rows: str) -> Any:
-        """The message as it may leave."""
-        return message if self.privacy is None else self.privacy.release(message, party, rows)
+    def protect(self, party: Party, message: Array, rows: str, places: Array | None = None) -> Any:
+        """The message as it may leave: of the rows of a cut, or of those at some places in it."""
+        at = party.data.cut(rows) if places is None else party.data.cut(rows)[places]
+        return message if self.privacy is None else self.privacy.release(message, party, rows, at)
 
     def guard_of(self, party: Party) -> AnyProtection | None:
         """What guards a party's rows; nothing does the hub's own, which never leave it."""

@@ -6,7 +6,7 @@ for it, so each party can work out the step of its own head from it, and no head
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -73,7 +73,8 @@ class Summing(PartyNets, frozen=True):
     @step(takes=_TAKES, gives=_GIVES)
     def exchange(self, party: Party, epoch: int, number: int, signal: Array | None) -> Any:
         """Learn from the batch before, and send the next one."""
-        sent = self.protect(party, self._turn(party, epoch, number, signal), "train")
+        message = self._turn(party, epoch, number, signal)
+        sent = self.protect(party, message, "train", self.rows_of(party, epoch, number))
         party.memory["sent"] = unwrap(sent)[0]
         return sent
 
@@ -192,6 +193,22 @@ class Summing(PartyNets, frozen=True):
             self.improve(party, signal)
         party.memory["batch"] = [epoch, number]
         return self.message(party, self.last_batch(party))
+
+
+class SummingLogits(Summing, frozen=True):
+    """Abstract: a method whose parties keep their heads, and send their part of the logits."""
+
+    sends_logits: ClassVar[bool] = True
+
+    @step(takes=_TAKES, gives="its part of the logits, of net and head together, for one batch of training rows")
+    def exchange(self, party: Party, epoch: int, number: int, signal: Array | None) -> Any:
+        """As every sum."""
+        return super().exchange(party, epoch, number, signal)
+
+    @step(takes=None, gives="its part of the logits, of net and head together, for the rows asked for")
+    def give_outputs(self, party: Party, rows: str) -> Any:
+        """Put the rows of a cut through net and head."""
+        return super().give_outputs(party, rows)
 
 
 def _labels(hub: Party) -> Array:

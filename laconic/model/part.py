@@ -1,7 +1,7 @@
 """A party's part of a model: what it needs to answer questions about new rows, and nothing of another party's."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +94,12 @@ class Part:
         if uses:
             seed = int(np.random.default_rng([seed, uses]).integers(2**_FREE))
         return Party(self.about.party, rows, seed, dict(self.memory), Ledger(self.ledger.entries))
+
+    def keep(self, party: Party) -> None:
+        """Write down what the party gave away and remembers since it was loaded: what it told once it tells again."""
+        if self.path is not None and party.ledger.entries != self.ledger.entries:
+            changed = replace(self, memory=party.memory, ledger=Ledger(party.ledger.entries))
+            save_part(self.path.parent, changed)
 
     def note_use(self) -> None:
         """Take note that the part was used to predict."""

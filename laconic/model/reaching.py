@@ -30,15 +30,20 @@ def reach_parts(
 ) -> Iterator[Carrier]:
     """Reach all parties but the hub that have a part and rows; the others are absent.
 
-    Every part reached counts as used, the hub's too: the next use has other chance.
+    Every part reached counts as used, the hub's too: the next use has other chance. What a party gave away, and what it
+    then remembers, is written to its part, as far as the runtime keeps parties in this process.
     """
     there = [parts[name] for name in _in_order(hub, parts) if name in tables]
     reached = tuple(part.party(tables[part.about.party]) for part in there)
     # Counted at once: a use that is broken off has shown its chance too.
     for part in there:
         part.note_use()
-    with runtime.open(reached) as carrier:
-        yield carrier
+    try:
+        with runtime.open(reached) as carrier:
+            yield carrier
+    finally:
+        for part, party in zip(there, reached, strict=True):
+            part.keep(party)
     hub.note_use()
 
 

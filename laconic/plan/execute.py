@@ -49,7 +49,7 @@ def execute(plan: Plan, *, listener: Listener | None = None, weigh: bool = False
     if weigh and _can_weigh(plan, method, federation):
         trained = train(method, federation, seed=plan.seed, look_every=plan.look_every, listener=listener)
         found = msgspec.to_builtins(importance(trained, seed=plan.seed))
-        return _finished(msgspec.structs.replace(trained.result, importance=found), plan)
+        return _finished(msgspec.structs.replace(trained.to_date(), importance=found), plan)
     result = simulate(
         method,
         federation,

@@ -22,11 +22,14 @@ from laconic.privacy.chance import Chance, chance_from, poisson_sample
 from laconic.privacy.rowwise import RowGradients
 
 UNIT = "one row at this party: there, or blanked"
-UNCOVERED = (
-    "not covered: how columns and labels were scaled, how many rows there are, how settings were chosen; exchanging a "
-    "row for another costs up to twice; noise is in floating point"
+NEVER_COVERED = (
+    "not covered: how columns and labels were scaled, how many rows there are, how settings were chosen; noise is in "
+    "floating point"
 )
 """What no noise in this package covers; said with each."""
+
+UNCOVERED = f"{NEVER_COVERED}; exchanging a row for another costs up to twice"
+"""The same, where the unit is a row there or blanked."""
 
 _POOL = 65_536
 

@@ -12,6 +12,7 @@ from laconic.core.ledger import Noise, Noised
 from laconic.core.party import Party
 from laconic.core.values import Array, Settings
 from laconic.privacy.chance import chance_from
+from laconic.privacy.told import by_people
 
 _CAVEAT = (
     "covers a row's own numbers each time they are sent, by this party alone; not the means and spreads by which rows "
@@ -57,10 +58,9 @@ class LocalGaussian(Settings, frozen=True):
             sensitivity=2 * clip,
             unit="one row at this party",
             caveat=_CAVEAT,
-            people=rows,
             secure=not self.seeded,
         )
-        return Noised(noisy.astype(values.dtype, copy=False), noise)
+        return Noised(noisy.astype(values.dtype, copy=False), by_people(noise, party, rows))
 
 
 def clip_rows(rows: Array, clip: float) -> Array:

@@ -13,6 +13,7 @@ from laconic.privacy.budget import Demand
 from laconic.privacy.chance import chance_from
 from laconic.privacy.dpsgd import UNCOVERED, UNIT
 from laconic.privacy.local import clip_rows
+from laconic.privacy.told import by_people
 
 
 class Perturb(Settings, frozen=True):
@@ -60,7 +61,8 @@ class Perturb(Settings, frozen=True):
 class ClippedGaussian(Settings, frozen=True):
     """Every row's numbers clipped in length, then Gaussian noise: a representation with an epsilon.
 
-    All rows of a cut are one release. Asking for a cut again is another release of the same rows, and is priced so.
+    All rows of a cut are one release. Asking for a cut again is another release of the same rows, and is priced so; and
+    so is asking for someone again after training, in whatever group.
     The bound holds if a row moves its own numbers only: if the encoder was learnt privately, or from no rows at all.
 
     Attributes:
@@ -93,7 +95,7 @@ class ClippedGaussian(Settings, frozen=True):
             raise ValueError("ClippedGaussian has no sigma; give sigma=..., or a plan with budget.epsilon")
         drawn = chance_from(party.rng, self.seeded).normal(values.size).numpy().reshape(values.shape)
         noisy = clip_rows(values, self.clip) + drawn * np.float32(self.sigma * self.clip)
-        return Noised(noisy.astype(values.dtype), self._words(self.sigma, rows, learnt))
+        return Noised(noisy.astype(values.dtype), by_people(self._words(self.sigma, learnt), party, rows))
 
     def demand(self) -> Demand:
         """One answer about all rows."""
@@ -103,7 +105,7 @@ class ClippedGaussian(Settings, frozen=True):
         """The same with this noise."""
         return msgspec.structs.replace(self, sigma=sigma)
 
-    def _words(self, sigma: float, rows: str, learnt: tuple[Noise, ...] | None) -> Noise:
+    def _words(self, sigma: float, learnt: tuple[Noise, ...] | None) -> Noise:
         proven = learnt is not None and all(noise.proven for noise in learnt)
         covers = "covers each row's own numbers" if proven else f"NOT PROVEN: {COUPLED}"
         return Noise(
@@ -112,7 +114,6 @@ class ClippedGaussian(Settings, frozen=True):
             sensitivity=self.clip,
             unit=UNIT,
             caveat=f"{covers}; {UNCOVERED}",
-            people=rows,
             proven=proven,
             secure=not self.seeded,
         )

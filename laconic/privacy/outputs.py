@@ -12,18 +12,21 @@ from math import inf
 from typing import ClassVar, Literal
 
 import numpy as np
+from msgspec.structs import replace
 
-from laconic.core.ledger import Noise, Noised
+from laconic.core.ledger import EVERY_ROW, Noise, Noised
 from laconic.core.party import Party
 from laconic.core.values import Array, Settings, Weights
 from laconic.learn.descent import Descent, start_descent
 from laconic.learn.nets import Net
 from laconic.privacy.chance import Chance, chance_from
-from laconic.privacy.dpsgd import UNCOVERED
+from laconic.privacy.dpsgd import NEVER_COVERED
 from laconic.privacy.encoders import PrivateEncoder
 from laconic.privacy.local import clip_rows
 from laconic.privacy.release import write_model
+from laconic.privacy.told import cell_marks, places_in, recall, row_marks, times_drawn
 
+REPLACED = "one row at this party, replaced by any other"
 LABELS = "labels are not covered, and what the hub sends down gives them away"
 
 
@@ -34,8 +37,15 @@ class Protection(Settings, frozen=True):
     """Whether nets stay as they are drawn, so that every row is sent once and the hub needs no further round."""
 
     @abstractmethod
-    def release(self, values: Array, party: Party, rows: str) -> Noised[Array] | Array:
-        """What leaves the party in place of these numbers, one row each, of the cut named."""
+    def release(self, values: Array, party: Party, rows: str, at: Array) -> Noised[Array] | Array:
+        """What leaves the party in place of these numbers, one row each.
+
+        Args:
+            values: what the net puts out.
+            party: whose rows they are.
+            rows: the cut that they are of.
+            at: where each row is in the party's table.
+        """
 
     def learn_encoder(self, party: Party) -> Weights | None:
         """What takes the place of the party's net from the beginning; None leaves the net."""
@@ -81,12 +91,18 @@ class Clipped(Protection, frozen=True):
 class RowsOnce(Clipped, frozen=True):
     """Every row gets its noise once, under a net that never learns: sound, and nothing adds up however long one trains.
 
+    What was told of a row is kept, and told again whatever cut, group or saved model it is asked for in. A row whose
+    cells have changed since is another one, and so are rows without ids in another table: these are drawn, and paid
+    for, again. That a row has changed then shows.
+
     The unit is one row at one party, replaced by any other. A person with a row at each of M parties pays more, by the
     root of M. The recipe that prepares columns (their means and spreads) is taken as public.
 
     Attributes:
         rows: `all` noises rows to be predicted too, once each; `training` leaves those open, as the ledger then says.
-        encoder: an encoder with a price of its own in place of the net; None takes the net as it was drawn.
+        encoder: an encoder with a price of its own in place of the net; None takes the net as it was drawn. Its price,
+            stated elsewhere for a row there or blanked, counts here for a row replaced, so that one figure has one
+            unit: twice the sensitivity, and no gain from secret draws of rows, which is not proven for that.
     """
 
     rows: Literal["all", "training"] = "all"
@@ -94,16 +110,22 @@ class RowsOnce(Clipped, frozen=True):
 
     freezes: ClassVar[bool] = True
 
-    def release(self, values: Array, party: Party, rows: str) -> Noised[Array] | Array:
-        """The rows of a cut with the noise that is theirs: asked again, a party says the same again."""
-        if self.rows == "training" and rows != "train":
-            return clip_rows(values, self.clip).astype(values.dtype)
-        kept = party.memory.setdefault("noisy", {})
-        if rows not in kept:
-            # Not from the question's own chance: a look must not change what a later question is told.
-            own = np.random.default_rng([party.memory["secret"], *rows.encode()])
-            kept[rows] = add_noise(clip_rows(values, self.clip), self.scale, chance_from(own, self.seeded), values)
-        return Noised(kept[rows], self._words(rows))
+    def release(self, values: Array, party: Party, rows: str, at: Array) -> Noised[Array] | Array:
+        """Each row with the noise that is its own: asked again, a party says the same again."""
+        told, marks = recall(party), cell_marks(party.data, at)
+        clipped = clip_rows(values, self.clip)
+        new = places_in(told.get("drawn", marks[:0]), marks) < 0
+        if new.any() and (self.rows == "all" or rows == "train"):
+            noisy = add_noise(clipped[new], self.scale, self._chance(party, rows), values)
+            told["numbers"] = np.concatenate([told.get("numbers", noisy[:0]), noisy])
+            told["drawn"] = np.concatenate([told.get("drawn", marks[:0]), marks[new]])
+            told["row"] = np.concatenate([told["row"], row_marks(party.data, at[new])])
+            new[:] = False
+        sent = clipped.astype(values.dtype)
+        if new.all():
+            return sent
+        sent[~new] = told["numbers"][places_in(told["drawn"], marks[~new])]
+        return Noised(sent, self._words(times_drawn(told, row_marks(party.data, at[~new]))), bare=bool(new.any()))
 
     def learn_encoder(self, party: Party) -> Weights | None:
         """Learn the encoder from the training rows, and write its price in the ledger."""
@@ -111,7 +133,7 @@ class RowsOnce(Clipped, frozen=True):
             return None
         x = party.data.part("train")[0]
         weights = self.encoder.fit(x, party.rng)
-        noises = self.encoder.noise(len(x))
+        noises = tuple(_of_replaced_row(noise) for noise in self.encoder.noise(len(x)))
         write_model(party, "begin", "its encoder, as far as what it sends shows it", weights, noises)
         return weights
 
@@ -122,14 +144,24 @@ class RowsOnce(Clipped, frozen=True):
         found = self.encoder.encode(party.memory["net"], x)[:, :width]
         return np.pad(found, ((0, 0), (0, width - found.shape[1])))
 
-    def _words(self, rows: str) -> Noise:
+    def _chance(self, party: Party, rows: str) -> Chance:
+        """Chance of the rows' own, not of the question: a look must not change what a later question is told."""
+        told = recall(party)
+        # Never the same twice: the same noise on two rows would show their difference.
+        before = (told["before"], len(told["row"]))
+        own = np.random.default_rng([party.memory["secret"], *rows.encode(), *(before if any(before) else ())])
+        return chance_from(own, self.seeded)
+
+    def _words(self, times: int) -> Noise:
+        """The noise of rows that were drawn so many times, at most; the ledger has each time before that too."""
         return Noise(
             mechanism="gaussian",
             scale=self.scale,
             sensitivity=2 * self.clip,
-            unit="one row at this party, replaced by any other",
-            caveat=f"covers each row's numbers, drawn once, by an encoder that saw no row without noise; {UNCOVERED}",
-            people=rows,
+            unit=REPLACED if times == 1 else f"{REPLACED}, drawn for time {times}",
+            caveat="covers each row's numbers, drawn once, by an encoder that saw no row without noise; "
+            f"{NEVER_COVERED}",
+            people=EVERY_ROW,
             secure=not self.seeded,
             once=True,
         )
@@ -141,7 +173,7 @@ class BatchClip(Clipped, frozen=True):
     The unit is all rows of one party, replaced by any others; every message, for training or prediction, counts.
     """
 
-    def release(self, values: Array, party: Party, rows: str) -> Noised[Array] | Array:
+    def release(self, values: Array, party: Party, rows: str, at: Array) -> Noised[Array] | Array:
         """The message, clipped whole, with fresh noise."""
         clipped = clip_rows(values.reshape(1, -1), self.clip).reshape(values.shape)
         noisy = add_noise(clipped, self.scale, chance_from(party.rng, self.seeded), values)
@@ -154,7 +186,7 @@ class BatchClip(Clipped, frozen=True):
             sensitivity=2 * self.clip,
             unit="all rows of this party, replaced by any others",
             caveat=f"covers each message as a whole, whatever the net learnt before; {LABELS}",
-            people="every row",
+            people=EVERY_ROW,
             secure=not self.seeded,
         )
 
@@ -167,7 +199,7 @@ class AsPublished(Clipped, frozen=True):
     hides nothing. `price(..., trust_claims=True, accountant=Rdp())` prints the paper's own figure.
     """
 
-    def release(self, values: Array, party: Party, rows: str) -> Noised[Array] | Array:
+    def release(self, values: Array, party: Party, rows: str, at: Array) -> Noised[Array] | Array:
         """Training rows clipped and noised; others as they are."""
         if rows != "train":
             return values
@@ -205,7 +237,7 @@ class PureNoise(Protection, frozen=True):
         if not 0 <= self.scale < inf:
             raise ValueError(f"scale must be 0 or more, not {self.scale}")
 
-    def release(self, values: Array, party: Party, rows: str) -> Noised[Array] | Array:
+    def release(self, values: Array, party: Party, rows: str, at: Array) -> Noised[Array] | Array:
         """Noise of the same shape."""
         if self.rows == "training" and rows != "train":
             return values
@@ -217,6 +249,18 @@ class PureNoise(Protection, frozen=True):
             caveat="noise alone, which carries nothing of any row: a baseline, not a way to learn",
         )
         return Noised(add_noise(np.zeros_like(values), self.scale, chance_from(party.rng, True), values), noise)
+
+
+def _of_replaced_row(noise: Noise) -> Noise:
+    """What was stated for a row there or blanked, for one replaced: blanked, then filled anew, and drawn every time."""
+    covers = f"covers the encoder, and all that is made from it alone; {NEVER_COVERED}"
+    return replace(
+        noise,
+        sensitivity=None if noise.sensitivity is None else 2 * noise.sensitivity,
+        rate=1.0,
+        unit=REPLACED,
+        caveat=covers if noise.proven else noise.caveat,
+    )
 
 
 def add_noise(clipped: Array, scale: float, chance: Chance, like: Array) -> Array:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from math import inf
 from typing import Literal, TypeAlias
 
-from laconic.core.ledger import Entry, Ledger, Noise
+from laconic.core.ledger import EVERY_ROW, Entry, Ledger, Noise
 from laconic.core.result import Price, Result
 from laconic.privacy.accountants import PURE, AnyAccountant, Event, Events, Pld, events_of
 
@@ -29,6 +29,9 @@ def price(
         people: whether everyone is known to all parties, or to one only.
         accountant: how losses add up.
         trust_claims: price noise whose proof does not cover it as its authors do, instead of as no protection.
+
+    Returns:
+        The price, whose epsilon is None where nothing at all is protected: 0 is for parties that gave nothing away.
     """
     if not 0 < delta < 1:
         raise ValueError(f"delta is a chance above 0 and below 1, not {delta}")
@@ -37,9 +40,10 @@ def price(
     unproven = tuple(dict.fromkeys(noise.caveat for noise in noises if not noise.proven))
     alone = _each_alone(ledgers, delta, accountant)
     claimed = set() if trust_claims else {party for party, entry in entries if _unproven(entry)}
+    opened = tuple(dict.fromkeys(f"{party}: {entry.words}" for party, entry in entries if _priced(entry) is None))
     whole = _loss(ledgers, delta, accountant) if people == "shared" else max(alone.values(), default=0.0)
     return Price(
-        epsilon=None if whole == inf or (unproven and not trust_claims) else whole,
+        epsilon=None if whole == inf or (unproven and not trust_claims) or (opened and not noises) else whole,
         delta=delta,
         people=people,
         accountant=type(accountant).__name__,
@@ -47,7 +51,7 @@ def price(
         units=tuple(dict.fromkeys(noise.unit for noise in noises)),
         caveats=tuple(dict.fromkeys(noise.caveat for noise in noises)),
         unproven=unproven,
-        open=tuple(dict.fromkeys(f"{party}: {entry.words}" for party, entry in entries if _priced(entry) is None)),
+        open=opened,
         secure=all(noise.secure for noise in noises),
     )
 
@@ -116,7 +120,7 @@ def _only(events: Events, mechanism: str, *, but: bool = False) -> Events:
 def _events(ledger: Ledger, cut: str) -> Events:
     total: Counter[Event] = Counter()
     for noise, count in _times(ledger).items():
-        if noise.people == cut:
+        if noise.people in (cut, EVERY_ROW):
             total.update(events_of(noise, 1 if noise.once else count))
     return total
 

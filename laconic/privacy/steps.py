@@ -3,7 +3,7 @@
 Each step draws rows of the batch in secret, clips each row's gradient and adds noise (as in `dpsgd`), so that the net
 can be seen by anyone; each row's own numbers are then clipped and noised whenever they are sent. Batches are public
 and every row is in one of each epoch, so that a row pays once an epoch: for its message, and for the steps on its
-batch.
+batch. A row that is asked for again later, in whatever cut, pays for that too.
 """
 
 from math import inf
@@ -12,7 +12,7 @@ from typing import Final
 import torch
 from torch import Tensor
 
-from laconic.core.ledger import Entry, Noise, Noised
+from laconic.core.ledger import EVERY_ROW, Entry, Noise, Noised
 from laconic.core.party import Party
 from laconic.core.values import Array, Weights
 from laconic.learn.descent import Descent, Rule
@@ -21,8 +21,9 @@ from laconic.learn.nets import Net, give_chance, load, to_tensor, weights_of
 from laconic.privacy.chance import Chance, chance_from, poisson_sample
 from laconic.privacy.dpsgd import UNCOVERED, UNIT
 from laconic.privacy.local import clip_rows
-from laconic.privacy.outputs import Clipped, add_noise
+from laconic.privacy.outputs import LABELS, Clipped, add_noise
 from laconic.privacy.rowwise import RowGradients
+from laconic.privacy.told import count_telling
 
 _WORDS: Final = "its net, as far as what it sends shows it"
 
@@ -51,20 +52,19 @@ class PrivateSteps(Clipped, frozen=True, kw_only=True):
         if not 0 < self.rate <= 1:
             raise ValueError(f"rate is a chance above 0 and at most 1, not {self.rate}")
 
-    def release(self, values: Array, party: Party, rows: str) -> Noised[Array] | Array:
+    def release(self, values: Array, party: Party, rows: str, at: Array) -> Noised[Array] | Array:
         """Each row clipped, with fresh noise."""
         noisy = add_noise(clip_rows(values, self.clip), self.scale, chance_from(party.rng, self.seeded), values)
-        when = f", in epoch {party.memory['batch'][0] + 1}" if rows == "train" else ""
         noise = Noise(
             mechanism="gaussian",
             scale=self.scale,
             sensitivity=self.clip,
-            unit=UNIT + when,
-            caveat=f"covers each row's numbers under a net that learns by private steps; {UNCOVERED}",
-            people=rows,
+            unit=f"{UNIT}, sent for time {count_telling(party, at)}",
+            caveat=f"covers each row's numbers under a net that learns by private steps; {LABELS}; {UNCOVERED}",
+            people=EVERY_ROW,
             secure=not self.seeded,
-            # The messages of an epoch are of different rows: together they cost each row as much as one does.
-            once=rows == "train",
+            # Messages of different rows cost each row as much as one does: what counts is how often a row was sent.
+            once=True,
         )
         return Noised(noisy, noise)
 
@@ -79,7 +79,7 @@ class PrivateSteps(Clipped, frozen=True, kw_only=True):
             scale=self.gradient_sigma * self.gradient_clip,
             sensitivity=self.gradient_clip,
             unit=f"{UNIT}, in epoch {party.memory['batch'][0] + 1}",
-            caveat=f"covers the net as it learns; {UNCOVERED}",
+            caveat=f"covers the net as it learns; {LABELS}; {UNCOVERED}",
             rate=self.rate,
             count=steps,
             secure=not self.seeded,

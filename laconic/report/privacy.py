@@ -13,12 +13,12 @@ from laconic.core.result import Price
 
 def show_price(price: Price) -> RenderableType:
     """What one person's row may have lost, and all that the figure leaves out."""
-    figure = "no bound: a proof does not hold" if price.epsilon is None else f"epsilon {price.epsilon:.4g}"
+    figure = price.figure if price.epsilon is None else f"epsilon {price.figure}"
     table = Table.grid(padding=(0, 2))
     lines = [
         (
             "who",
-            f"people known to {'all parties' if price.people == 'shared' else 'one party'}; {'; '.join(price.units)}",
+            "; ".join((f"people known to {'all parties' if price.people == 'shared' else 'one party'}", *price.units)),
         ),
         ("each party", ", ".join(f"{party} {loss:.3g}" for party, loss in price.by_party.items()) or "-"),
         *(("noise", words) for words in price.caveats),

@@ -82,7 +82,7 @@ def epsilon_in_words(result: Result) -> str:
     """The epsilon of a run, and that it is not the whole story where it is not."""
     paid = result.privacy
     if paid is None:
-        return "none" if result.releases else "-"
+        return "no bound" if result.releases else "-"
     if paid.epsilon is None:
         return "no bound"
     left = f"; {len(paid.open)} open" if paid.open else ""

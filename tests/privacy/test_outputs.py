@@ -166,9 +166,9 @@ def test_messages_clipped_whole_add_up_over_rounds_and_predictions():
 def test_private_steps_are_paid_by_epochs_and_not_by_batches():
     method = _method(_STEPS)
     ledger = ledgers_of(simulate(method, _federation()))[_federation().peers[0]]
-    training = [entry.noise for entry in ledger.entries if entry.noise is not None and entry.noise.people == "train"]
-    assert len(training) == 2 * _EPOCHS
-    assert all(noise.once for noise in training)
+    noises = {entry.noise for entry in ledger.entries if entry.noise is not None}
+    assert len(noises) == 2 * _EPOCHS
+    assert all(noise.once for noise in noises)
 
 
 def test_an_encoder_with_a_price_may_take_the_nets_place():
@@ -177,6 +177,45 @@ def test_an_encoder_with_a_price_may_take_the_nets_place():
     assert result.metrics["accuracy"] > 0.6
     words = {release.words for release in result.releases}
     assert "its encoder, as far as what it sends shows it" in words
+
+
+def test_a_row_replaced_by_its_opposite_moves_its_numbers_by_all_that_rows_once_pays_for():
+    protection = RowsOnce(clip=_CLIP, sigma=_SIGMA, seeded=True)
+    sent, noises = [], set()
+    for sign in (1, -1):
+        party = _party(False)
+        party.memory["secret"] = 1
+        values = np.ones((_ROWS, 8), np.float32) * sign
+        found, words = unwrap(protection.release(values, party, "train", party.data.cut("train")))
+        sent.append(found)
+        noises |= set(words)
+    (noise,) = noises
+    moved = np.linalg.norm(sent[0] - sent[1], axis=1)
+    assert moved == pytest.approx(np.full(_ROWS, noise.sensitivity), rel=1e-4)
+    assert noise.unit == "one row at this party, replaced by any other"
+    assert "twice" not in noise.caveat
+
+
+def test_an_encoder_and_what_it_sends_are_priced_for_one_unit():
+    protection = RowsOnce(clip=1.0, sigma=_SIGMA, encoder=DpPca(dim=8, sigma=5.0))
+    result = simulate(VimSgd(epochs=1, width=8, privacy=protection), _federation())
+    found = price(ledgers_of(result), _DELTA, "disjoint")
+    assert found.units == ("one row at this party, replaced by any other",)
+    # A row blanked moves the noised sum of squares by 1 in units of its noise's 5; a row replaced by up to 2.
+    assert found.epsilon == pytest.approx(epsilon_of(compose([2 / _SIGMA, 2 / 5.0]), _DELTA), rel=0.02)
+
+
+def test_private_steps_say_that_labels_are_given_away():
+    result = simulate(_method(_STEPS), _federation())
+    assert all("labels are not covered" in words for words in price(ledgers_of(result), _DELTA).caveats)
+
+
+@pytest.mark.parametrize("kind", _FIVE, ids=lambda kind: kind.__name__)
+def test_the_ledger_says_whether_logits_or_outputs_leave(kind):
+    words = {release.words for release in simulate(_method(None, kind), _federation()).releases}
+    logits = kind in (VimAdmmJoint, Fdml)
+    assert any("part of the logits" in one for one in words) == logits
+    assert any("its net's outputs" in one for one in words) != logits
 
 
 def test_noise_alone_teaches_nothing_when_predictions_are_noise_too():

@@ -5,7 +5,6 @@ paper compares with it.
 """
 
 from collections.abc import Mapping
-from typing import ClassVar
 
 import torch
 
@@ -15,16 +14,14 @@ from laconic.core.values import Array
 from laconic.learn.admm import loss_gradient
 from laconic.learn.lanes import widen
 from laconic.learn.nets import to_tensor
-from laconic.methods.summing import Summing
+from laconic.methods.summing import SummingLogits
 
 
-class Fdml(Summing, frozen=True):
+class Fdml(SummingLogits, frozen=True):
     """Summed logits by gradient descent: parties send their part of the logits, and keep their heads."""
 
     lr: float = 0.1
     epochs: int = 30
-
-    sends_logits: ClassVar[bool] = True
 
     def reply(self, hub: Party, rows: Array, messages: Mapping[str, Array]) -> Array:
         """The mean loss's gradient by the summed logits."""

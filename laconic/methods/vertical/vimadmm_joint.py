@@ -5,7 +5,6 @@ Xie, Chen, Zhang, Li: Improving Privacy-Preserving Vertical Federated Learning b
 """
 
 from collections.abc import Mapping
-from typing import ClassVar
 
 import numpy as np
 import torch
@@ -16,15 +15,14 @@ from laconic.core.values import Array
 from laconic.learn.descent import take_steps
 from laconic.learn.lanes import widen
 from laconic.methods.admm import Admm
+from laconic.methods.summing import SummingLogits
 
 
-class VimAdmmJoint(Admm, frozen=True):
+class VimAdmmJoint(Admm, SummingLogits, frozen=True):
     """ADMM over whole local models: parties send their part of the logits, and keep their heads."""
 
     rho: float = 0.5
     lr: float = 0.01
-
-    sends_logits: ClassVar[bool] = True
 
     def reply(self, hub: Party, rows: Array, messages: Mapping[str, Array]) -> Array:
         """Eqs. (17) and (18): logits and duals."""

@@ -175,7 +175,7 @@ def _price(result: Result) -> View | None:
     if paid is None:
         return None
     return {
-        "figure": "no bound: a proof does not hold" if paid.epsilon is None else f"{paid.epsilon:.4g}",
+        "figure": paid.figure,
         "delta": f"{paid.delta:g}",
         "units": "; ".join(paid.units),
         "people": "people known to all parties: their losses add"
