@@ -82,6 +82,9 @@ def _cases(quick: bool) -> dict[str, Case]:
     projection = PublicProjection(dim=16)
     for epsilon in (8.0,) if quick else (1.0, 2.0, 4.0, 8.0):
         found[f"rows once, random directions, epsilon {epsilon:g}"] = _frozen(quick, epsilon, "training", projection)
+        for other in () if quick else (VimAdmm(lr=0.1), Vafl(lr=0.5, weights_lr=0.1)):
+            words = f"rows once, random directions, {type(other).__name__}, epsilon {epsilon:g}"
+            found[words] = _frozen(quick, epsilon, "training", projection, other)
     if not quick:
         found["rows once, random directions, epsilon 8, test rows too"] = _frozen(quick, 8.0, "all", projection)
         found["rows once, DP-PCA, epsilon 8"] = _frozen(quick, 8.0, "training", DpPca(dim=16, sigma=4.0, seeded=True))
@@ -134,7 +137,13 @@ def _as_published(method: Summing) -> Case:
     return Case(method, replace(method, privacy=PureNoise(scale=scale)), alone)
 
 
-def _frozen(quick: bool, epsilon: float, rows: str, encoder: DpPca | PublicProjection | None = None) -> Case:
+def _frozen(
+    quick: bool,
+    epsilon: float,
+    rows: str,
+    encoder: DpPca | PublicProjection | None = None,
+    plain: Summing = VimSgd(lr=0.3),  # noqa: B008 (frozen)
+) -> Case:
     """Each row noised once; labels stay at the hub, so the null keeps encoder and noise and shrinks rows to nothing."""
     # What an encoder that learns takes of the budget, for a row replaced; the rows' own noise has the rest.
     learnt = 2.0 / encoder.needed_sigma() if isinstance(encoder, DpPca) else 0.0
@@ -143,9 +152,9 @@ def _frozen(quick: bool, epsilon: float, rows: str, encoder: DpPca | PublicProje
     guard = RowsOnce(clip=_FROZEN_NOISE / sigma, sigma=sigma, seeded=True, rows=rows, encoder=encoder)  # type: ignore[arg-type]
     nothing = replace(guard, clip=1e-9, sigma=_FROZEN_NOISE / 1e-9)
     width = 60 if encoder is None else encoder.dim
-    method = VimSgd(epochs=2 if quick else 10, batch=BATCH, width=width, net=NET, lr=0.3, privacy=guard)
+    method = replace(plain, epochs=2 if quick else 10, batch=BATCH, width=width, net=NET, privacy=guard)
     source = "" if encoder is None else f" of {type(encoder).__name__}"
-    alone = f"noise of sd {_FROZEN_NOISE} on {width} numbers{source}, once, {rows} rows"
+    alone = f"noise of sd {_FROZEN_NOISE} on {width} numbers{source}, once, {rows} rows, {type(plain).__name__}"
     return Case(method, replace(method, privacy=nothing), alone, labels=False)
 
 

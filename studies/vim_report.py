@@ -62,20 +62,20 @@ def _spreads(same: list[Record]) -> list[float]:
 
 
 def _draw_private(records: list[Record], out: Path) -> None:
-    """Where each row is noised once, what epsilon buys; next to it, what its noise alone scores."""
+    """Where each row is noised once, what epsilon buys; next to it, what noise alone scores, and no upload at all."""
     once = [one for one in records if one["key"]["case"].startswith("rows once, random directions") and one["epsilon"]]
     once = [one for one in once if not one["key"]["case"].endswith("too")]
-    open_rows = sorted((one["epsilon"], one["accuracy"]) for one in once)
-    alone = {one["key"]["case"]: one["accuracy"] for one in records if one["key"]["null"] == "yes"}
-    if once and once[0]["alone"] in alone:
-        nothing = [(epsilon, alone[once[0]["alone"]]) for epsilon, _ in open_rows]
-        series = {"rows noised once": open_rows, "the noise alone": nothing}
-        lines(
-            out / "accuracy_by_epsilon.svg",
-            "MNIST: accuracy by proven epsilon, one row at one party",
-            "epsilon",
-            series,
-        )
+    nulls = {one["key"]["case"]: one["accuracy"] for one in records if one["key"]["null"] == "yes"}
+    series: dict[str, list[tuple[float, float]]] = {}
+    for one in sorted(once, key=lambda one: float(one["epsilon"])):
+        method, epsilon = one["key"]["method"], one["epsilon"]
+        series.setdefault(method, []).append((epsilon, one["accuracy"]))
+        series.setdefault(f"{method}, noise alone", []).append((epsilon, nulls[one["alone"]]))
+        if method == "VimSgd":
+            series.setdefault("no upload", []).append((epsilon, nulls["no upload, labels kept"]))
+    if series:
+        title = "MNIST: accuracy by proven epsilon, one row at one party"
+        lines(out / "accuracy_by_epsilon.svg", title, "epsilon", series)
 
 
 def _noisy(records: list[Record]) -> str:
