@@ -2,8 +2,8 @@
 
 The paper's Table 1 and Figs. 6 and 7, in kind: credit_default with 250, 1000 and 2000 shared rows, halves of MNIST and
 Fashion-MNIST with 256, 512, 1024 and 2048, of (20,000 images of) CIFAR-10 with 256 and 512, and two, four and seven
-parties. The label holder has no columns. Validation rows are a fifth of the shared rows. Baselines stop 20 epochs after their
-best validated epoch and go back to it. What labels can be read off gradients is measured too.
+parties. The label holder has no columns. Validation rows are a fifth of the shared rows. Baselines stop 20 epochs
+after their best validated epoch and go back to it. What labels can be read off gradients is measured too.
 """
 
 from collections.abc import Iterator

@@ -42,6 +42,8 @@ _TRIED: tuple[Method, ...] = (
     VimAdmmJoint(lr=0.05, weight_decay=3e-4, **_JOINT),  # type: ignore[arg-type]
     Fdml(lr=0.1, weight_decay=3e-4),
     Fdml(lr=0.3, weight_decay=3e-4),
+    VimAdmm(lr=0.05, weight_decay=5e-3, **_ADMM),  # type: ignore[arg-type]
+    VimAdmm(lr=0.1, weight_decay=5e-3, **_ADMM),  # type: ignore[arg-type]
 )
 CHOSEN: Mapping[str, Method] = {type(_TRIED[place]).__name__: _TRIED[place] for place in (3, 6, 10, 12, 15)}
 """The settings used in the study; part `choice` of its tables shows whether they are the best on validation rows."""

@@ -10,6 +10,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from laconic.core.method import Method
+from laconic.data.disturb import disturb
 from laconic.data.federation import Federation
 from laconic.learn.pca import Pca
 from laconic.methods.vertical.fedonce import FedOnce
@@ -102,7 +103,11 @@ def _denoised(trained: Trained, out: Path, quick: bool) -> Record:
     panels = {"all clean": found.heads, f"noise at {party}": found.heads_noisy}
     bars(out / "denoise_heads.svg", "length of heads", panels)
     rows = 100 if quick else 1000
-    alike = {name: _tsne(trained, name, out, rows) for name in (party, trained.federation.peers[0])}
+    alike = {
+        name: _tsne(trained, name, out / f"tsne_{name}.svg", rows) for name in (party, trained.federation.peers[0])
+    }
+    noisy = train(trained.method, disturb(trained.federation, party, 3.0), seed=trained.hub.seed)
+    alike[f"{party}_noisy"] = _tsne(noisy, party, out / f"tsne_{party}_noisy.svg", rows)
     return {
         "party": party,
         "shrinkage": round(found.shrinkage, 3),
@@ -114,7 +119,7 @@ def _denoised(trained: Trained, out: Path, quick: bool) -> Record:
     }
 
 
-def _tsne(trained: Trained, party: str, out: Path, rows: int) -> float:
+def _tsne(trained: Trained, party: str, picture: Path, rows: int) -> float:
     """Draw a party's outputs for some training rows; how often the nearest neighbour there has the same label."""
     from sklearn.manifold import TSNE
     from sklearn.neighbors import NearestNeighbors
@@ -123,7 +128,7 @@ def _tsne(trained: Trained, party: str, out: Path, rows: int) -> float:
     values = trained.hub.memory["latest"][party][places]
     labels = trained.federation.labels("train")[places]
     flat = TSNE(n_components=2, random_state=0, init="pca", perplexity=min(30.0, rows / 4)).fit_transform(values)
-    scatter(out / f"tsne_{party}.svg", f"outputs of {party}", flat, labels)
+    scatter(picture, f"outputs of {party}", flat, labels)
     nearest = NearestNeighbors(n_neighbors=2).fit(flat).kneighbors(flat, return_distance=False)[:, 1]
     return float(np.mean(labels[nearest] == labels))
 
