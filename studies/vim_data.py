@@ -29,9 +29,9 @@ def noisy_bands(name: str, rows: int, seed: int) -> Federation:
 
 
 @lru_cache(maxsize=1)
-def patches(rows: int, seed: int = 0) -> Federation:
+def patches(rows: int) -> Federation:
     """CIFAR-10 in nine patches, labels at a hub without columns, tested on 2,500 of its test images."""
-    return deal(_some("cifar10", rows, 2_500), Patches(), hub=None, seed=seed, valid=_VALID)
+    return deal(_some("cifar10", rows, 2_500), Patches(), hub=None, valid=_VALID)
 
 
 @lru_cache(maxsize=4)
