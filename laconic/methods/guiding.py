@@ -102,7 +102,7 @@ class Guided(Splitting, frozen=True):
             return np.searchsorted(edges, y, side="right"), len(edges) + 1
         classes = len(task.classes) if task.kind == "multiclass" else 2
         codes = y.astype(np.int64)
-        return (codes if self.labels is None else self.labels.randomise(codes, classes, hub.rng)), classes
+        return (codes if self.labels is None else self.labels.randomise(codes, classes, hub)), classes
 
     def cover(self, value: Array) -> Any:
         """What was worked out from told labels alone, under their noise if they bear any."""

@@ -1,9 +1,13 @@
+from contextlib import suppress
+
 import numpy as np
 import pytest
 
 from laconic.audit.gradients import labels_read_off
 from laconic.check import Recorder, check_method, small_federation
+from laconic.core.log import WireLog
 from laconic.core.party import Party
+from laconic.core.peers import Peers
 from laconic.core.wire import decode_question
 from laconic.data.deal import deal
 from laconic.data.sources import load
@@ -20,7 +24,8 @@ from laconic.privacy.labels import RandomisedResponse
 from laconic.privacy.price import ledgers_of, price
 from laconic.runtime.faults import Faults
 from laconic.runtime.inprocess import InProcess
-from laconic.simulation import simulate
+from laconic.runtime.journal import Journal
+from laconic.simulation import seats, simulate
 
 LOCAL = FixMatchTab(steps=30, lr=1e-2)
 HEAD = Sgd(epochs=15, lr=1e-2)
@@ -146,6 +151,37 @@ def test_lies_are_priced_once_whatever_is_sent(overlap):
     assert all(release.noise is not None for release in down)
     ledgers = {"label_holder": ledgers_of(result)["label_holder"]}
     assert price(ledgers, delta=1e-6).epsilon == pytest.approx(3.0)
+
+
+class Cut:
+    """A carrier that notes what goes down; at the first question that tells of labels, the hub dies."""
+
+    def __init__(self, within, dies):
+        self.names, self.within, self.dies, self.told = within.names, within, dies, {}
+
+    def carry(self, script, blobs, deadline):
+        payloads = {name: decode_question(blob).payload for name, blob in blobs.items()}
+        self.told |= {name: payload["labels"] for name, payload in payloads.items() if "labels" in payload}
+        if self.told and self.dies:
+            raise KeyboardInterrupt
+        yield from self.within.carry(script, blobs, deadline)
+
+
+def test_a_hub_that_died_and_goes_on_tells_the_same_lies(overlap, tmp_path):
+    method = OneShot(**QUICK, guide=SendLabels(), labels=RandomisedResponse(epsilon=1.0))
+    told = []
+    for dies in (True, False):
+        hub, _, others = seats(method, overlap, seed=0)
+        with Journal(tmp_path / "journal") as journal, InProcess().open(others) as within:
+            cut = Cut(within, dies)
+            carrier = journal.around(cut)
+            hub.secret = journal.secret
+            with suppress(KeyboardInterrupt):
+                list(method.fit(hub, Peers(method, hub, carrier, WireLog(), carrier.names)))
+        told.append(cut.told)
+    assert set(told[0]) == set(overlap.peers)
+    for name, labels in told[0].items():
+        assert np.array_equal(labels, told[1][name])
 
 
 def test_lies_are_what_a_party_reads_off(overlap):
