@@ -145,6 +145,14 @@ class Guided(Splitting, frozen=True):
         head = {_HEAD: self.sent(class_head(party.memory["local"]))} if isinstance(self.head, Added) else {}
         return {rows: self.numbers(party, rows) for rows in ("train", *(["valid"] if looks else []))} | head
 
+    def refuse_nothing(self, hub: Party, peers: Peers, received: Mapping[str, Any]) -> None:
+        """End where nobody answered and the label holder has no columns of its own."""
+        if not hub.data.columns and not received:
+            raise ValueError(
+                f"{hub.name} has no columns of its own, and none of {', '.join(peers.names) or 'no parties'} answered: "
+                "there is nothing to learn from"
+            )
+
     def train_head(self, hub: Party, received: Mapping[str, Mapping[str, Array]]) -> None:
         """Fit the label holder's head to all parties' numbers and the true labels, which go nowhere."""
         hub.memory["means"] = {name: block["train"].mean(axis=0) for name, block in received.items()}
@@ -153,8 +161,6 @@ class Guided(Splitting, frozen=True):
             hub.memory["model"] = self.head.fit(task_of(hub), x, labelled(hub, "train")[1], hub.rng)
             return
         blocks = ({hub.name: self.shared_numbers(hub)} if hub.data.columns else {}) | dict(received)
-        if not blocks:
-            raise ValueError(f"{hub.name} has no columns of its own and no other party answered: nothing to learn from")
         fitted = self._fit_head(hub, list(blocks.values()))
         hub.memory["scale"] = {name: values for name, values in fitted.items() if name in (heads.MEAN, heads.SD)}
         head = {f"head.{name}": values for name, values in fitted.items() if name not in hub.memory["scale"]}
@@ -210,10 +216,7 @@ class Guided(Splitting, frozen=True):
     def _columns_beside(self, hub: Party, received: list[Array], rows: str) -> Array:
         """The label holder's own columns as they are, and all numbers received."""
         x = hub.data.part(rows)[0]
-        blocks = [x.reshape(len(x), -1), *received] if hub.data.columns else received
-        if not blocks:
-            raise ValueError(f"{hub.name} has no columns of its own and no other party answered: nothing to learn from")
-        return _beside(blocks)
+        return _beside([x.reshape(len(x), -1), *received] if hub.data.columns else received)
 
     def _begin(self, party: Party) -> None:
         module = initialise(self.bottom(party), party.rng)

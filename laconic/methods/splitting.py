@@ -203,7 +203,8 @@ class _Best:
 
 
 def _inputs(hub: Party, x: Array, received: list[Tensor]) -> list[Tensor]:
-    beside = torch.cat(received, dim=1)
+    # Nothing is received where every party was lost: own columns alone.
+    beside = torch.cat(received, dim=1) if received else torch.zeros(len(x), 0)
     return [to_tensor(x), beside] if hub.data.columns else [beside]
 
 

@@ -17,6 +17,7 @@ from laconic.learn.class_heads import Added
 from laconic.learn.fixmatch_tab import FixMatchTab
 from laconic.learn.nets import Mlp
 from laconic.learn.sgd import Sgd
+from laconic.learn.trees import Boosted
 from laconic.methods.guides import SendLabels, in_bytes
 from laconic.methods.vertical.fewshot import FewShot
 from laconic.methods.vertical.oneshot import OneShot
@@ -216,6 +217,19 @@ def test_a_lost_party_is_left_out_of_fitting_and_counts_as_its_mean_in_predictio
     alone = simulate(OneShot(**QUICK), cancer, runtime=InProcess(faults=Faults(absent=("shop",))))
     assert {(absence.party, absence.step) for absence in alone.absences} == {("shop", "begin_and_send")}
     assert alone.score.value > 0.9
+
+
+@pytest.mark.parametrize("method", [OneShot(**QUICK), FewShot(**QUICK), OneShot(**QUICK, more=Sgd(epochs=2))])
+def test_a_label_holder_with_columns_goes_on_alone_if_everybody_is_lost(cancer, method):
+    alone = simulate(method, cancer, runtime=InProcess(faults=Faults(absent=cancer.peers)))
+    assert alone.score.value > 0.9
+
+
+@pytest.mark.parametrize("kind", [OneShot, FewShot])
+@pytest.mark.parametrize("head", [Mlp(hidden=()), Boosted()])
+def test_a_label_holder_without_columns_ends_naming_those_who_are_lost(overlap, kind, head):
+    with pytest.raises(ValueError, match=f"no columns of its own, and none of {', '.join(overlap.peers)} answered"):
+        simulate(kind(**QUICK, head=head), overlap, runtime=InProcess(faults=Faults(absent=overlap.peers)))
 
 
 def test_few_shot_chooses_as_the_paper_does_if_asked(overlap):

@@ -4,11 +4,15 @@ import torch
 
 from laconic.check import check_method, small_federation
 from laconic.core.errors import BudgetSpent, PartyAbsent
+from laconic.core.log import WireLog
 from laconic.core.party import Party
+from laconic.core.peers import Peers
 from laconic.learn import heads
 from laconic.learn.nets import Joint, Mlp, initialise, weights_of
 from laconic.learn.sgd import Sgd
 from laconic.methods.rows import batch_rows
+from laconic.methods.vertical.fedbcd import FedBCD
+from laconic.methods.vertical.fedcvt import FedCVT
 from laconic.methods.vertical.splitnn import SplitNN
 from laconic.runtime.faults import Faults
 from laconic.runtime.inprocess import InProcess
@@ -128,6 +132,13 @@ def test_a_budget_too_small_for_anything_is_refused(cancer):
 def test_a_lost_party_ends_the_run_with_its_name(cancer):
     with pytest.raises(PartyAbsent, match="insurer did not answer"):
         simulate(SplitNN(trainer=TRAINER), cancer, runtime=InProcess(faults=Faults(absent=("insurer",))))
+
+
+@pytest.mark.parametrize("kind", [SplitNN, FedBCD, FedCVT])
+def test_a_net_cannot_be_split_with_nobody(cancer, kind):
+    hub = Party(cancer.hub, cancer.tables[cancer.hub], 0)
+    with InProcess().open(()) as carrier, pytest.raises(ValueError, match="no party beside bank to split a net with"):
+        next(kind().fit(hub, Peers(kind(), hub, carrier, WireLog(), carrier.names)))
 
 
 def test_patience_keeps_the_best_validated_nets(cancer):

@@ -60,6 +60,7 @@ class FewShot(Guided, frozen=True):
         """Algorithm 1, few-shot, with Algorithm 2 in its middle."""
         codes, classes = self.told(hub)
         received = self.guide.teach(self, hub, peers, codes, classes)
+        self.refuse_nothing(hub, peers, received)
         blocks = dict(received)
         if hub.data.columns:
             # From the labels as told, like everybody: what parties are sent next is worked out from this too.
@@ -68,6 +69,7 @@ class FewShot(Guided, frozen=True):
         sure = self._chances(hub, blocks, codes, classes)
         questions = {name: {"sure": self.cover(sure[name])} for name in received}
         received = peers.tolerant.ask_each(self.learn_again, questions)
+        self.refuse_nothing(hub, peers, received)
         if hub.data.columns:
             self._expand(hub, sure[hub.name])
         self.train_head(hub, received)

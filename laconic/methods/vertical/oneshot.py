@@ -40,6 +40,7 @@ class OneShot(Guided, frozen=True):
         """Algorithm 1, one-shot."""
         codes, classes = self.told(hub)
         received = self.guide.teach(self, hub, peers, codes, classes)
+        self.refuse_nothing(hub, peers, received)
         if hub.data.columns:
             self.learn_codes(hub, codes, classes)
         self.train_head(hub, received)
