@@ -70,13 +70,15 @@ class Splitting(Method, frozen=True):
     def learn(self, party: Party, gradient: Array) -> None:
         """Change the net so that the loss of the last batch falls."""
         module = self._at_work(party)
+        _, epoch, number = party.memory["batch"]
+        share = self._share(len(party.data.cut("train")), epoch, number)
         state = party.memory.get("optimiser") or self.together().begin(module)
         for _ in range(self.repeats):
             module.zero_grad()
             outputs: Tensor = module(self.batch_of(party))
             # As outputs.backward(gradient), which would first import half a second's worth of torch.
             torch.autograd.backward((outputs * to_tensor(gradient)).sum())
-            state = self.together().step(module, state)
+            state = self.together().step(module, state, share)
         party.memory["optimiser"] = state
         party.memory["net"] = weights_of(module)
 
@@ -110,8 +112,8 @@ class Splitting(Method, frozen=True):
                 questions = {name: {**when, "gradient": gradients[name]} for name in peers.names}
                 outputs = peers.ask_each(self.exchange, questions)
                 yield  # All nets have learnt the batches before; this one is under way.
-                at = batch_rows(rows, trainer.batch, **when)
-                gradients, state = self._improve(hub, at, outputs, state, chance)
+                at, share = batch_rows(rows, trainer.batch, **when), self._share(rows, epoch, number)
+                gradients, state = self._improve(hub, at, outputs, state, chance, share)
             if patience is not None:
                 self._teach(peers, gradients)
                 gradients = dict.fromkeys(peers.names)
@@ -142,6 +144,11 @@ class Splitting(Method, frozen=True):
         targets = heads.to_targets(task_of(hub), y, hub.memory["scale"])
         return heads.loss(task_of(hub), head(*_inputs(hub, x, list(received.values()))), targets)
 
+    def _share(self, rows: int, epoch: int, number: int) -> float:
+        """How much of all epochs lies before a batch of so many training rows."""
+        trainer = self.together()
+        return (epoch + number * trainer.batch / rows) / trainer.epochs
+
     def _at_work(self, party: Party) -> nn.Module:
         """A party's net in training; dropout masks a batch alike when it goes through and when its gradients come."""
         chance = np.random.default_rng([party.seed, *party.name.encode(), *party.memory["batch"]])
@@ -154,7 +161,7 @@ class Splitting(Method, frozen=True):
         peers.ask_each(self.learn, {name: {"gradient": gradient} for name, gradient in gradients.items()})
 
     def _improve(
-        self, hub: Party, rows: Array, outputs: Mapping[str, Array], state: Weights, chance: Rng
+        self, hub: Party, rows: Array, outputs: Mapping[str, Array], state: Weights, chance: Rng, share: float
     ) -> tuple[dict[str, Array | None], Weights]:
         """The hub's head learns; how the loss before that changes with each party's outputs."""
         received = {name: to_tensor(values).requires_grad_() for name, values in outputs.items()}
@@ -165,7 +172,7 @@ class Splitting(Method, frozen=True):
         for _ in range(self.repeats):
             head.zero_grad()
             torch.autograd.backward(self.loss_of(hub, head, rows, received))
-            state = self.together().step(head, state)
+            state = self.together().step(head, state, share)
             gradients = gradients or {name: _gradient(one).astype(self.precision) for name, one in received.items()}
         hub.memory["model"] = weights_of(head)
         return gradients, state

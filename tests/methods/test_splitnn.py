@@ -81,9 +81,10 @@ def test_the_gradients_are_named_a_release_of_labels(cancer):
     assert all("labels can be read" in release.words for release in down)
 
 
-def test_split_training_is_the_training_of_one_net(cancer):
+@pytest.mark.parametrize("decay", ["none", "cosine"])
+def test_split_training_is_the_training_of_one_net(cancer, decay):
     """Two plain SGD steps of the split model equal those of the same net in one piece, worked out here by autograd."""
-    trainer = Sgd(epochs=1, batch=256, lr=0.1, optimizer="sgd", weight_decay=0.0)
+    trainer = Sgd(epochs=1, batch=256, lr=0.1, decay=decay, optimizer="sgd", weight_decay=0.0)
     net, head = Mlp(hidden=(4,), final="relu"), Joint(own=None, head=Mlp(hidden=(5,)))
     method = SplitNN(net=net, width=3, head=head, trainer=trainer)
     split = simulate(method, cancer, seed=4)
@@ -104,6 +105,7 @@ def test_split_training_is_the_training_of_one_net(cancer):
     parameters = [*top.parameters(), *guests["shop"].parameters(), *guests["insurer"].parameters()]
     optimiser = torch.optim.SGD(parameters, lr=0.1)
     for number in range(-(-len(y) // 256)):
+        optimiser.param_groups[0]["lr"] = trainer.lr_at(number * 256 / len(y))
         rows = torch.tensor(batch_rows(len(y), 256, seed, 0, number))
         received = torch.cat([guests[name](train[name][rows]) for name in guests], dim=1)
         optimiser.zero_grad()
