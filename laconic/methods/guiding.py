@@ -1,6 +1,6 @@
 """Parties that learn by themselves, guided once by the label holder: what one-shot and few-shot VFL share."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar, cast
 
@@ -166,6 +166,18 @@ class Guided(Splitting, frozen=True):
         head = {f"head.{name}": values for name, values in fitted.items() if name not in hub.memory["scale"]}
         own = hub.memory["net"] if hub.data.columns else {}
         hub.memory["model"] = {f"own.{name}": values for name, values in own.items()} | head
+
+    def go_on(self, hub: Party, peers: Peers, received: Mapping[str, Mapping[str, Array]]) -> Iterator[None]:
+        """Split learning with those who sent numbers; their mean rows keep up with what they send meanwhile."""
+        latest = {name: block["train"].astype(np.float32) for name, block in received.items()}
+        hub.memory["means"] = {name: values.mean(axis=0) for name, values in latest.items()}
+
+        def note(rows: Array, outputs: Mapping[str, Array]) -> None:
+            for name, values in outputs.items():
+                hub.memory["means"][name] += (values - latest[name][rows]).sum(axis=0) / len(latest[name])
+                latest[name][rows] = values
+
+        yield from self.train_together(hub, peers.only(tuple(received)), note)
 
     def _fit_head(self, hub: Party, blocks: Sequence[Mapping[str, Array]]) -> Weights:
         """A model of all parties' numbers: trained, or put together from their class heads."""

@@ -6,8 +6,8 @@ one, so that a batch costs one round.
 """
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
-from typing import Any, Literal
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import torch
@@ -25,6 +25,9 @@ from laconic.methods.rows import batch_rows, labelled, some_rows
 
 Precision = Literal["float32", "float16"]
 """How exactly numbers are sent; float16 halves the bytes."""
+
+Note: TypeAlias = Callable[[Array, Mapping[str, Array]], None]
+"""Told of a batch: which training rows, and what each party sent for them."""
 
 _LEAK = "gradients of the loss at its outputs for one batch, from which labels can be read"
 
@@ -98,8 +101,12 @@ class Splitting(Method, frozen=True):
         """Return to the net that was kept."""
         party.memory["net"] = party.memory["kept"]
 
-    def train_together(self, hub: Party, peers: Peers) -> Iterator[None]:
-        """Train all nets for the epochs of `together`, from where they are; the best validated ones are kept."""
+    def train_together(self, hub: Party, peers: Peers, note: Note | None = None) -> Iterator[None]:
+        """Train all nets for the epochs of `together`, from where they are; the best validated ones are kept.
+
+        Args:
+            note: told of each batch that crosses; None for nobody.
+        """
         trainer, best = self.together(), _Best()
         seed = int(hub.rng.integers(2**31))
         chance = np.random.default_rng(seed)
@@ -113,6 +120,8 @@ class Splitting(Method, frozen=True):
                 outputs = peers.ask_each(self.exchange, questions)
                 yield  # All nets have learnt the batches before; this one is under way.
                 at, share = batch_rows(rows, trainer.batch, **when), self._share(rows, epoch, number)
+                if note is not None:
+                    note(at, outputs)
                 gradients, state = self._improve(hub, at, outputs, state, chance, share)
             if patience is not None:
                 self._teach(peers, gradients)

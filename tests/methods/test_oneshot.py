@@ -219,6 +219,19 @@ def test_a_lost_party_is_left_out_of_fitting_and_counts_as_its_mean_in_predictio
     assert alone.score.value > 0.9
 
 
+@pytest.mark.parametrize("kind", [OneShot, FewShot])
+def test_the_mean_row_of_a_party_keeps_up_with_fine_tuning(overlap, kind):
+    method = kind(**QUICK, more=Sgd(epochs=20, batch=32, lr=1e-2, decay="cosine"))
+    hub, _, others = seats(method, overlap, seed=0)
+    with InProcess().open(others) as carrier:
+        peers = Peers(method, hub, carrier, WireLog(), carrier.names)
+        list(method.fit(hub, peers))
+        now = {name: values.mean(axis=0) for name, values in peers.ask(method.give_outputs, rows="train").items()}
+    for name, mean in now.items():
+        # The rows were last sent within the last epoch, when nets hardly moved any more.
+        assert np.linalg.norm(hub.memory["means"][name] - mean) < 0.02 * np.linalg.norm(mean)
+
+
 @pytest.mark.parametrize("method", [OneShot(**QUICK), FewShot(**QUICK), OneShot(**QUICK, more=Sgd(epochs=2))])
 def test_a_label_holder_with_columns_goes_on_alone_if_everybody_is_lost(cancer, method):
     alone = simulate(method, cancer, runtime=InProcess(faults=Faults(absent=cancer.peers)))

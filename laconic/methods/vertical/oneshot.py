@@ -46,7 +46,7 @@ class OneShot(Guided, frozen=True):
         self.train_head(hub, received)
         yield
         if self.more is not None:
-            yield from self.train_together(hub, peers.only(tuple(received)))
+            yield from self.go_on(hub, peers, received)
 
     @step(
         takes="gradients of the loss at its numbers for each shared row, from which nearly all labels can be read",
