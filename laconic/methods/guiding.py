@@ -85,24 +85,33 @@ class Guided(Splitting, frozen=True):
         return in_bytes(self.numbers(party, "train")[:, :count].astype(np.float32))
 
     def told(self, hub: Party) -> tuple[Array, int]:
-        """The classes that parties are to learn, with lies if any, and how many classes there are."""
+        """The classes that parties are to learn, with lies if any, numbered from 0, and how many come among them.
+
+        Parties learn nothing of a class that no shared row has, and would have to split another one to find it.
+        """
+        codes, classes = self._classes_of(hub)
+        return _numbered(codes if self.labels is None else self.labels.randomise(codes, classes, hub))
+
+    def _classes_of(self, hub: Party) -> tuple[Array, int]:
+        """The true classes of the shared rows, and how many there could be."""
         task, y = task_of(hub), labelled(hub, "train")[1]
-        if task.kind == "regression":
-            if isinstance(self.head, Added):
-                raise ValueError(
-                    "head=Added() adds up what parties say of classes, but the label is a number; use a net as head, "
-                    "such as Mlp(), or turn the label into classes first"
-                )
-            if self.labels is not None:
-                raise ValueError(
-                    "labels=RandomisedResponse(...) covers classes, but the label is a number: its bins depend on all "
-                    "labels; leave labels out, or turn the label into classes first"
-                )
-            edges = np.unique(np.quantile(y, np.linspace(0, 1, self.bins + 1)[1:-1]))
-            return np.searchsorted(edges, y, side="right"), len(edges) + 1
-        classes = len(task.classes) if task.kind == "multiclass" else 2
-        codes = y.astype(np.int64)
-        return (codes if self.labels is None else self.labels.randomise(codes, classes, hub)), classes
+        if task.kind != "regression":
+            return y.astype(np.int64), len(task.classes) if task.kind == "multiclass" else 2
+        if isinstance(self.head, Added):
+            raise ValueError(
+                "head=Added() adds up what parties say of classes, but the label is a number; use a net as head, "
+                "such as Mlp(), or turn the label into classes first"
+            )
+        if self.labels is not None:
+            raise ValueError(
+                "labels=RandomisedResponse(...) covers classes, but the label is a number: its bins depend on all "
+                "labels; leave labels out, or turn the label into classes first"
+            )
+        edges = np.quantile(y, np.linspace(0, 1, self.bins + 1)[1:-1])
+        # A bin begins at its edge: below one at the least label, which many rows may have, there would be nothing.
+        least, above = np.unique(y)[:2]
+        edges = np.unique(np.where(edges <= least, above, edges))
+        return np.searchsorted(edges, y, side="right"), len(edges) + 1
 
     def cover(self, value: Array) -> Any:
         """What was worked out from told labels alone, under their noise if they bear any."""
@@ -241,3 +250,13 @@ class Guided(Splitting, frozen=True):
 
 def _beside(blocks: list[Array]) -> Array:
     return np.concatenate(blocks, axis=1).astype(np.float32)
+
+
+def _numbered(codes: Array) -> tuple[Array, int]:
+    """Class codes from 0 without gaps, and how many there are."""
+    present, numbered = np.unique(codes, return_inverse=True)
+    if len(present) < 2:
+        raise ValueError(
+            f"all {len(codes)} shared rows are told as one class, so that there is nothing to learn; share more rows"
+        )
+    return numbered, len(present)

@@ -8,6 +8,7 @@ from laconic.check import Recorder, check_method, small_federation
 from laconic.core.log import WireLog
 from laconic.core.party import Party
 from laconic.core.peers import Peers
+from laconic.core.table import Table
 from laconic.core.wire import decode_question
 from laconic.data.deal import deal
 from laconic.data.sources import load
@@ -19,6 +20,7 @@ from laconic.learn.nets import Mlp
 from laconic.learn.sgd import Sgd
 from laconic.learn.trees import Boosted
 from laconic.methods.guides import SendLabels, in_bytes
+from laconic.methods.rows import labelled
 from laconic.methods.vertical.fewshot import FewShot
 from laconic.methods.vertical.oneshot import OneShot
 from laconic.privacy.labels import RandomisedResponse
@@ -262,6 +264,51 @@ def test_lies_about_numbers_are_refused():
 def test_numbers_are_learnt_by_bins():
     result = simulate(OneShot(local=FixMatchTab(steps=80), trainer=HEAD), small_federation("regression"))
     assert result.metrics["r2"] > 0.2
+
+
+@pytest.mark.parametrize("share", [0.5, 0.97])
+def test_bins_of_tied_labels_are_those_that_rows_are_in(share):
+    table = small_federation("regression").tables["bank"]
+    y = np.where(table.y < np.quantile(table.y, share), 0.0, table.y)
+    hub = Party("bank", Table(table.raw, table.columns, y=y, task=table.task, cuts=table.cuts), 0)
+    codes, classes = OneShot().told(hub)
+    assert np.array_equal(np.unique(codes), np.arange(classes))
+    assert np.array_equal(codes == 0, labelled(hub, "train")[1] == 0)
+
+
+@pytest.fixture(scope="module")
+def few_digits():
+    """Twelve shared rows, which have some of the ten classes."""
+    return deal(load("digits"), Equal(parties=3), hub=None, overlap=12, seed=1)
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        OneShot(local=FixMatchTab(steps=100), trainer=HEAD),
+        OneShot(local=FixMatchTab(steps=100), head=Added()),
+        OneShot(local=FixMatchTab(steps=100), head=Added(), labels=LIES),
+        FewShot(local=FixMatchTab(steps=100), trainer=HEAD, guide=SendLabels()),
+        FewShot(**QUICK, head=Boosted()),
+    ],
+    ids=["trained", "added", "added with lies", "few-shot", "few-shot with trees"],
+)
+def test_parties_learn_the_classes_that_come_among_shared_rows(few_digits, method):
+    hub, _, _ = seats(method, few_digits, seed=0)
+    present = len(np.unique(few_digits.labels("train")))
+    assert method.told(hub)[1] == present < 10 or method.labels is not None
+    # Guessing the commonest class is right once in ten times.
+    assert simulate(method, few_digits).score.value > 0.2
+
+
+def test_shared_rows_told_as_one_class_are_refused(cancer):
+    table, lies = cancer.tables["bank"], RandomisedResponse(epsilon=0.01, seeded=True)
+    two = {"train": np.array([np.argmin(table.y), np.argmax(table.y)])}
+    hub = Party("bank", Table(table.raw, table.columns, y=table.y, task=table.task, cuts=two), 0)
+    with pytest.raises(ValueError, match="all 2 shared rows are told as one class"):
+        for number in range(20):  # Every other time, about, two labels at random are the same.
+            hub.turn("fit", number)
+            OneShot(labels=lies).told(hub)
 
 
 def test_bytes_keep_the_direction_of_a_row_and_nothing_of_its_length():
