@@ -311,6 +311,15 @@ def test_shared_rows_told_as_one_class_are_refused(cancer):
             OneShot(labels=lies).told(hub)
 
 
+def test_a_label_holder_lies_to_others_and_not_to_itself(cancer):
+    method = OneShot(**QUICK, labels=RandomisedResponse(epsilon=0.1, seeded=True))
+    hub, _, others = seats(method, cancer, seed=0)
+    with InProcess().open(others) as carrier:
+        list(method.fit(hub, Peers(method, hub, carrier, WireLog(), carrier.names)))
+    assert np.array_equal(hub.memory["codes"], cancer.labels("train"))
+    assert not np.array_equal(method.told(hub)[0], cancer.labels("train"))
+
+
 def test_bytes_keep_the_direction_of_a_row_and_nothing_of_its_length():
     values = np.random.default_rng(0).standard_normal((50, 6))
     sent = in_bytes(values, axis=1)
