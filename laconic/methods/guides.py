@@ -41,7 +41,8 @@ class Gradients(Settings, frozen=True):
 
     Attributes:
         numbers: how many of a row's numbers cross, each way. Fewer than a party's net puts out will do, and say less
-            about its columns. None takes half as many as there are classes, and at least four; the paper sends all.
+            about its columns. None takes half as many as there are classes, and at least four, if the net puts out so
+            many; the paper sends all.
     """
 
     numbers: int | None = None

@@ -64,9 +64,14 @@ class Guided(Splitting, frozen=True):
     precision: Precision = "float16"
 
     def __post_init__(self) -> None:
-        """Refuse widths and bins that tell nothing apart, and lies undone by split learning."""
+        """Refuse widths and bins that tell nothing apart, numbers that are not there, and lies undone by `more`."""
         if self.width < 1 or self.bins < 2:
             raise ValueError(f"width must be 1 or more and bins 2 or more, not {self.width} and {self.bins}")
+        if isinstance(self.guide, Gradients) and (self.guide.numbers or 0) > self.width:
+            raise ValueError(
+                f"guide=Gradients(numbers={self.guide.numbers}) asks for more numbers a row than the {self.width} that "
+                "an extractor puts out; ask for fewer, or raise width"
+            )
         if isinstance(self.head, Trees) and self.more is not None:
             raise ValueError("trees have no gradients: leave out more, or use a net as head, such as Mlp()")
         if self.labels is not None and self.more is not None:

@@ -19,7 +19,7 @@ from laconic.learn.fixmatch_tab import FixMatchTab
 from laconic.learn.nets import Mlp
 from laconic.learn.sgd import Sgd
 from laconic.learn.trees import Boosted
-from laconic.methods.guides import SendLabels, in_bytes
+from laconic.methods.guides import Gradients, SendLabels, in_bytes
 from laconic.methods.rows import labelled
 from laconic.methods.vertical.fewshot import FewShot
 from laconic.methods.vertical.oneshot import OneShot
@@ -254,6 +254,12 @@ def test_few_shot_chooses_as_the_paper_does_if_asked(overlap):
 def test_lies_and_split_learning_do_not_go_together():
     with pytest.raises(ValueError, match="leave out either labels or more"):
         OneShot(labels=LIES, more=Sgd())
+
+
+def test_more_numbers_than_an_extractor_puts_out_are_refused():
+    OneShot(guide=Gradients(numbers=32))
+    with pytest.raises(ValueError, match="more numbers a row than the 32"):
+        OneShot(guide=Gradients(numbers=64))
 
 
 def test_lies_about_numbers_are_refused():
