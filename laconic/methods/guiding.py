@@ -25,6 +25,10 @@ from laconic.methods.rows import labelled, own_rows, rows_without_labels
 from laconic.methods.splitting import Precision, Splitting
 from laconic.privacy.labels import RandomisedResponse
 
+GRADIENTS = (
+    "gradients of the loss at its numbers for each shared row, from which labels can be read: in our measurements "
+    "every label, at the first exchange and after training"
+)
 NUMBERS = "a few numbers for each shared row, made by a net of its own, from which columns can be guessed"
 NUMBERS_AND_HEAD = f"{NUMBERS}; if class heads are added up, also its own, learnt from all its rows"
 _HEAD = "class head"
@@ -42,7 +46,8 @@ class Guided(Splitting, frozen=True):
         local: how a party learns by itself; None takes what suits its data.
         guide: how parties are told what to learn.
         labels: lies put on the labels before anything made from them is sent; None tells the truth.
-        bins: for regression, how many classes labels are put into while parties learn, equally many rows in each.
+        bins: for regression, how many classes labels are put into while parties learn, about equally many rows in each;
+            fewer where labels are tied.
         head: the label holder's model of all parties' numbers: a net; trees, which see its own columns as they are; or
             the parties' own class heads, added up.
         trainer: how that model is trained; with patience, parties send numbers for validation rows too.

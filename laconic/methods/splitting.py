@@ -29,7 +29,11 @@ Precision = Literal["float32", "float16"]
 Note: TypeAlias = Callable[[Array, Mapping[str, Array]], None]
 """Told of a batch: which training rows, and what each party sent for them."""
 
-_LEAK = "gradients of the loss at its outputs for one batch, from which labels can be read"
+LEAK = (
+    "gradients of the loss at its outputs for one batch, from which labels can be read: in our measurements every "
+    "label, at the first exchange and after training"
+)
+"""What gradients tell a party; studies/oneshot_vfl_tables.py measures it."""
 
 
 class Splitting(Method, frozen=True):
@@ -60,7 +64,7 @@ class Splitting(Method, frozen=True):
         """How many steps everybody takes on one batch before the next one crosses."""
         return 1
 
-    @step(takes=_LEAK, gives="its net's outputs for one batch of training rows")
+    @step(takes=LEAK, gives="its net's outputs for one batch of training rows")
     def exchange(self, party: Party, seed: int, epoch: int, number: int, gradient: Array | None) -> Array:
         """Learn from the batch before, and put the next one through the net."""
         if gradient is not None:
@@ -69,7 +73,7 @@ class Splitting(Method, frozen=True):
         with torch.inference_mode():
             return self._sent(self._at_work(party)(self.batch_of(party)))
 
-    @step(takes=_LEAK, gives=None)
+    @step(takes=LEAK, gives=None)
     def learn(self, party: Party, gradient: Array) -> None:
         """Change the net so that the loss of the last batch falls."""
         module = self._at_work(party)

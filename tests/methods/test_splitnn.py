@@ -78,7 +78,7 @@ def test_the_gradients_are_named_a_release_of_labels(cancer):
     result = simulate(SplitNN(trainer=TRAINER), cancer)
     down = [release for release in result.releases if release.to == "peers"]
     assert down
-    assert all("labels can be read" in release.words for release in down)
+    assert all("every label, at the first exchange and after training" in release.words for release in down)
 
 
 @pytest.mark.parametrize("decay", ["none", "cosine"])

@@ -11,7 +11,7 @@ from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.script import step
 from laconic.core.values import Array
-from laconic.methods.guiding import NUMBERS_AND_HEAD, Guided
+from laconic.methods.guiding import GRADIENTS, NUMBERS_AND_HEAD, Guided
 
 
 class OneShot(Guided, frozen=True):
@@ -23,7 +23,8 @@ class OneShot(Guided, frozen=True):
         local: how a party learns by itself; None takes what suits its data.
         guide: how parties are told what to learn: by gradients, or by the labels themselves.
         labels: lies put on the labels before anything made from them is sent; None tells the truth.
-        bins: for regression, how many classes labels are put into while parties learn, equally many rows in each.
+        bins: for regression, how many classes labels are put into while parties learn, about equally many rows in each;
+            fewer where labels are tied.
         head: the label holder's model of all parties' numbers: a net; trees, which see its own columns as they are; or
             the parties' own class heads, added up.
         trainer: how that model is trained; with patience, parties send numbers for validation rows too.
@@ -49,10 +50,7 @@ class OneShot(Guided, frozen=True):
         if self.more is not None:
             yield from self.go_on(hub, peers, received)
 
-    @step(
-        takes="gradients of the loss at its numbers for each shared row, from which nearly all labels can be read",
-        gives=NUMBERS_AND_HEAD,
-    )
+    @step(takes=GRADIENTS, gives=NUMBERS_AND_HEAD)
     def learn_from_gradients(self, party: Party, gradients: Array, classes: int) -> dict[str, Array]:
         """Read the classes off the gradients, learn, and send the shared rows again."""
         self.learn_codes(party, self.read_off(party, gradients, classes), classes)
