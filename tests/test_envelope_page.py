@@ -42,7 +42,8 @@ def windows(tmp_path):
         (tmp_path / name / "november.txt").write_text("\n".join(both[-20:]) + "\n")
     put_rows(tmp_path, without=both[-20:])
     for name, text in PARTY_FILES.findall(PAGE):
-        (tmp_path / name.partition(".")[0] / name).write_text(text)
+        # With the plan's seed, so that the scores can be compared with those of one process.
+        (tmp_path / name.partition(".")[0] / name).write_text(f'seed = "plan"\n{text}')
     program = tmp_path / "bin" / "laconic"
     program.write_text(f'#!/bin/sh\nexec {sys.executable} -m laconic "$@"\n')
     program.chmod(0o755)

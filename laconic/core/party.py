@@ -16,6 +16,8 @@ class Party:
     Attributes:
         name: the party's name in the federation.
         data: its rows; they never leave it.
+        seed: what its chance comes from. A simulation gives all parties the run's; a party that sits apart from the
+            others draws one of its own, which nobody else knows.
         memory: what it remembers between questions: plain values only (what the wire can carry), so that it
             survives a restart. Never leaves the party by itself.
         ledger: what it gave away.

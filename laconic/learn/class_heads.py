@@ -45,10 +45,11 @@ def class_head(local: Weights) -> Array:
 
 def add_up(task: Task, parts: Sequence[Part], y: Array) -> Weights:
     """The weights of `LINEAR` on all parties' numbers side by side, given the rows' labels."""
+    count = 2 if task.kind == "binary" else len(task.classes)
     codes = np.asarray(y, dtype=np.int64)
-    heads = [_in_order(part, codes) for part in parts]
+    heads = [_in_order(part, codes, count) for part in parts]
     matrix = np.concatenate([head[:-1] for head in heads])
-    shares = (np.bincount(codes, minlength=matrix.shape[1]) + 1) / (len(codes) + matrix.shape[1])
+    shares = (np.bincount(codes, minlength=count) + 1) / (len(codes) + count)
     bias = np.sum([head[-1] for head in heads], axis=0) - (len(heads) - 1) * np.log(shares)
     if task.kind == "binary":
         matrix, bias = matrix[:, 1:] - matrix[:, :1], bias[1:] - bias[:1]
@@ -56,9 +57,23 @@ def add_up(task: Task, parts: Sequence[Part], y: Array) -> Weights:
     return dict(zip(names, (np.ascontiguousarray(matrix.T, np.float32), bias.astype(np.float32)), strict=True))
 
 
-def _in_order(part: Part, codes: Array) -> Array:
-    """A party's head with its classes in the order of the labels that they come with most often."""
+def _in_order(part: Part, codes: Array, count: int) -> Array:
+    """A party's head with a column for each of so many classes, by the labels that its own come with most often.
+
+    A class that it did not learn, as no row told it of it, is as rare as can be, whatever its numbers are.
+    """
     numbers, head = part.numbers.astype(np.float32), part.head.astype(np.float32)
-    together = np.zeros((head.shape[1], head.shape[1]))
+    together = np.zeros((count, head.shape[1]))
     np.add.at(together, (codes, (numbers @ head[:-1] + head[-1]).argmax(axis=1)), 1)
-    return head[:, linear_sum_assignment(together, maximize=True)[1]]
+    # Parties told lies may have learnt more classes than the rows have.
+    present = np.unique(codes)
+    classes = present if len(present) >= head.shape[1] else np.arange(count)
+    places, columns = linear_sum_assignment(together[classes], maximize=True)
+    found = head[:, columns]
+    if len(columns) == count:
+        return found
+    # Around their mean the largest of its log-odds is above zero: a class not learnt, below it, is never the likeliest.
+    whole = np.zeros((len(head), count), np.float32)
+    whole[-1] = -np.log(len(codes) + count)
+    whole[:, classes[places]] = found - found.mean(axis=1, keepdims=True)
+    return whole

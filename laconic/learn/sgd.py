@@ -49,7 +49,7 @@ class Sgd(Settings, frozen=True):
         epochs: how often every row is seen.
         batch: rows a step; the last step of an epoch takes what is left.
         lr: the learning rate, or where it starts.
-        decay: how the learning rate goes on in `fit`: `none` keeps it, `cosine` lets it fall smoothly to zero.
+        decay: how the learning rate goes on: `none` keeps it, `cosine` lets it fall smoothly to zero.
         weight_decay: weight of the L2 penalty.
         optimizer: Adam, or plain gradient descent with `momentum`.
         momentum: used by plain gradient descent only.
@@ -126,14 +126,17 @@ class Sgd(Settings, frozen=True):
         size = sum(values.numel() for values in params)
         return {"steps": np.zeros(len(params), np.float32), **{m: np.zeros(size, np.float32) for m in self._moments()}}
 
-    def step(self, module: nn.Module, state: Weights) -> Weights:
+    def step(self, module: nn.Module, state: Weights, share: float = 0.0) -> Weights:
         """Change the module's weights by its accumulated gradients, and return the optimiser's next state.
 
         Carrying on from the returned arrays, in whatever process, gives bit for bit what `fit` would have done
-        with the same gradients and decay "none". The given state is not changed.
+        with the same gradients. The given state is not changed.
+
+        Args:
+            share: of all epochs, how much lies before this step; see `lr_at`.
         """
         optimiser = Optimiser(self, module, state)
-        optimiser.step(self.lr)
+        optimiser.step(self.lr_at(share))
         return optimiser.state()
 
     def lr_at(self, share: float) -> float:

@@ -14,6 +14,7 @@ from laconic.envelope.keyring import KeyRing, open_ring
 from laconic.mail.agreement import Agreement, agree_on
 from laconic.plan.execute import federation_of
 from laconic.plan.fingerprint import plan_fingerprint
+from laconic.plan.own_seed import seed_of
 from laconic.plan.party_file import PartyFile, read_party
 from laconic.plan.shape import Plan
 from laconic.plan.text import read_plan
@@ -56,11 +57,12 @@ def take_place(plan_path: Path, party_path: Path, keys: Path, ids: Path | None =
     plan, file = read_plan(_text(plan_path)), read_party(party_path)
     ring = open_ring(keys, file.name)
     table = own_rows(plan, file)
-    party = Party(file.name, table, plan.seed)
     wanted = None if ids is None else read_ids_file(ids)
     agreement = agree_on(plan, table, None if wanted is None else len(set(wanted)))
     if file.name not in (*agreement.names, agreement.hub):
         raise PlanError(f"{party_path} is of {file.name}, but the plan's parties are {', '.join(agreement.names)}")
+    # The others foretell what the hub will ask, chance and all; nobody is to foretell what a party answers.
+    party = Party(file.name, table, plan.seed if file.name == agreement.hub else seed_of(plan, file))
     if wanted is not None:
         if not isinstance(agreement.align, AgreedIds):
             raise PlanError(

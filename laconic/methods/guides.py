@@ -41,7 +41,8 @@ class Gradients(Settings, frozen=True):
 
     Attributes:
         numbers: how many of a row's numbers cross, each way. Fewer than a party's net puts out will do, and say less
-            about its columns. None takes half as many as there are classes, and at least four; the paper sends all.
+            about its columns. None takes half as many as there are classes, and at least four, if the net puts out so
+            many; the paper sends all.
     """
 
     numbers: int | None = None
@@ -82,6 +83,15 @@ class SendLabels(Settings, frozen=True):
 
 
 AnyGuide: TypeAlias = Gradients | SendLabels
+
+
+def in_bins(numbers: Array, most: int) -> tuple[Array, int]:
+    """Numbers as classes, about equally many of them in each, and how many classes there are; fewer where some are tied."""
+    edges = np.quantile(numbers, np.linspace(0, 1, most + 1)[1:-1])
+    # A bin begins at its edge: below one at the least number, which many rows may have, there would be nothing.
+    least, above = np.unique(numbers)[:2]
+    edges = np.unique(np.where(edges <= least, above, edges))
+    return np.searchsorted(edges, numbers, side="right"), len(edges) + 1
 
 
 def in_bytes(values: Array, axis: int | None = None) -> Array:

@@ -1,6 +1,6 @@
 """Parties that learn by themselves, guided once by the label holder: what one-shot and few-shot VFL share."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar, cast
 
@@ -20,11 +20,15 @@ from laconic.learn.nets import Joint, Mlp, Net, initialise, load, look_at, to_te
 from laconic.learn.semisupervised import begin, body_of
 from laconic.learn.sgd import Sgd, evaluate
 from laconic.learn.top_models import Trees, fit_top, predict_top
-from laconic.methods.guides import AnyGuide, Gradients, in_bytes
+from laconic.methods.guides import AnyGuide, Gradients, in_bins, in_bytes
 from laconic.methods.rows import labelled, own_rows, rows_without_labels
 from laconic.methods.splitting import Precision, Splitting, refuse_changed_nets
 from laconic.privacy.labels import RandomisedResponse
 
+GRADIENTS = (
+    "gradients of the loss at its numbers for each shared row, from which labels can be read: in our measurements "
+    "every label, at the first exchange and after training"
+)
 NUMBERS = "a few numbers for each shared row, made by a net of its own, from which columns can be guessed"
 NUMBERS_AND_HEAD = f"{NUMBERS}; if class heads are added up, also its own, learnt from all its rows"
 _HEAD = "class head"
@@ -42,7 +46,8 @@ class Guided(Splitting, frozen=True):
         local: how a party learns by itself; None takes what suits its data.
         guide: how parties are told what to learn.
         labels: lies put on the labels before anything made from them is sent; None tells the truth.
-        bins: for regression, how many classes labels are put into while parties learn, equally many rows in each.
+        bins: for regression, how many classes labels are put into while parties learn, about equally many rows in each;
+            fewer where labels are tied.
         head: the label holder's model of all parties' numbers: a net; trees, which see its own columns as they are; or
             the parties' own class heads, added up.
         trainer: how that model is trained; with patience, parties send numbers for validation rows too.
@@ -64,9 +69,14 @@ class Guided(Splitting, frozen=True):
     precision: Precision = "float16"
 
     def __post_init__(self) -> None:
-        """Refuse widths and bins that tell nothing apart, and lies undone by split learning."""
+        """Refuse widths and bins that tell nothing apart, numbers that are not there, and lies undone by `more`."""
         if self.width < 1 or self.bins < 2:
             raise ValueError(f"width must be 1 or more and bins 2 or more, not {self.width} and {self.bins}")
+        if isinstance(self.guide, Gradients) and (self.guide.numbers or 0) > self.width:
+            raise ValueError(
+                f"guide=Gradients(numbers={self.guide.numbers}) asks for more numbers a row than the {self.width} that "
+                "an extractor puts out; ask for fewer, or raise width"
+            )
         if isinstance(self.head, Trees) and self.more is not None:
             raise ValueError("trees have no gradients: leave out more, or use a net as head, such as Mlp()")
         if self.labels is not None and self.more is not None:
@@ -85,24 +95,33 @@ class Guided(Splitting, frozen=True):
         return in_bytes(self.numbers(party, "train")[:, :count].astype(np.float32))
 
     def told(self, hub: Party) -> tuple[Array, int]:
-        """The classes that parties are to learn, with lies if any, and how many classes there are."""
+        """The classes that parties are to learn, with lies if any, numbered from 0, and how many come among them.
+
+        Parties learn nothing of a class that no shared row has, and would have to split another one to find it.
+        """
+        codes, classes = self._classes_of(hub)
+        return _numbered(codes if self.labels is None else self.labels.randomise(codes, classes, hub))
+
+    def known(self, hub: Party) -> tuple[Array, int]:
+        """The same without lies: for what never leaves the label holder, nor anything worked out from it."""
+        return _numbered(self._classes_of(hub)[0])
+
+    def _classes_of(self, hub: Party) -> tuple[Array, int]:
+        """The true classes of the shared rows, and how many there could be."""
         task, y = task_of(hub), labelled(hub, "train")[1]
-        if task.kind == "regression":
-            if isinstance(self.head, Added):
-                raise ValueError(
-                    "head=Added() adds up what parties say of classes, but the label is a number; use a net as head, "
-                    "such as Mlp(), or turn the label into classes first"
-                )
-            if self.labels is not None:
-                raise ValueError(
-                    "labels=RandomisedResponse(...) covers classes, but the label is a number: its bins depend on all "
-                    "labels; leave labels out, or turn the label into classes first"
-                )
-            edges = np.unique(np.quantile(y, np.linspace(0, 1, self.bins + 1)[1:-1]))
-            return np.searchsorted(edges, y, side="right"), len(edges) + 1
-        classes = len(task.classes) if task.kind == "multiclass" else 2
-        codes = y.astype(np.int64)
-        return (codes if self.labels is None else self.labels.randomise(codes, classes, hub.rng)), classes
+        if task.kind != "regression":
+            return y.astype(np.int64), len(task.classes) if task.kind == "multiclass" else 2
+        if isinstance(self.head, Added):
+            raise ValueError(
+                "head=Added() adds up what parties say of classes, but the label is a number; use a net as head, "
+                "such as Mlp(), or turn the label into classes first"
+            )
+        if self.labels is not None:
+            raise ValueError(
+                "labels=RandomisedResponse(...) covers classes, but the label is a number: its bins depend on all "
+                "labels; leave labels out, or turn the label into classes first"
+            )
+        return in_bins(y, self.bins)
 
     def cover(self, value: Array) -> Any:
         """What was worked out from told labels alone, under their noise if they bear any."""
@@ -145,6 +164,14 @@ class Guided(Splitting, frozen=True):
         head = {_HEAD: self.sent(class_head(party.memory["local"]))} if isinstance(self.head, Added) else {}
         return {rows: self.numbers(party, rows) for rows in ("train", *(["valid"] if looks else []))} | head
 
+    def refuse_nothing(self, hub: Party, peers: Peers, received: Mapping[str, Any]) -> None:
+        """End where nobody answered and the label holder has no columns of its own."""
+        if not hub.data.columns and not received:
+            raise ValueError(
+                f"{hub.name} has no columns of its own, and none of {', '.join(peers.names) or 'no parties'} answered: "
+                "there is nothing to learn from"
+            )
+
     def train_head(self, hub: Party, received: Mapping[str, Mapping[str, Array]]) -> None:
         """Fit the label holder's head to all parties' numbers and the true labels, which go nowhere."""
         hub.memory["received"] = {name: block["train"] for name, block in received.items()}
@@ -154,13 +181,23 @@ class Guided(Splitting, frozen=True):
             hub.memory["model"] = self.head.fit(task_of(hub), x, labelled(hub, "train")[1], hub.rng)
             return
         blocks = ({hub.name: self.shared_numbers(hub)} if hub.data.columns else {}) | dict(received)
-        if not blocks:
-            raise ValueError(f"{hub.name} has no columns of its own and no other party answered: nothing to learn from")
         fitted = self._fit_head(hub, list(blocks.values()))
         hub.memory["scale"] = {name: values for name, values in fitted.items() if name in (heads.MEAN, heads.SD)}
         head = {f"head.{name}": values for name, values in fitted.items() if name not in hub.memory["scale"]}
         own = hub.memory["net"] if hub.data.columns else {}
         hub.memory["model"] = {f"own.{name}": values for name, values in own.items()} | head
+
+    def go_on(self, hub: Party, peers: Peers, received: Mapping[str, Mapping[str, Array]]) -> Iterator[None]:
+        """Split learning with those who sent numbers; their mean rows keep up with what they send meanwhile."""
+        latest = {name: block["train"].astype(np.float32) for name, block in received.items()}
+        hub.memory["means"] = {name: values.mean(axis=0) for name, values in latest.items()}
+
+        def note(rows: Array, outputs: Mapping[str, Array]) -> None:
+            for name, values in outputs.items():
+                hub.memory["means"][name] += (values - latest[name][rows]).sum(axis=0) / len(latest[name])
+                latest[name][rows] = values
+
+        yield from self.train_together(hub, peers.only(tuple(received)), note)
 
     def _fit_head(self, hub: Party, blocks: Sequence[Mapping[str, Array]]) -> Weights:
         """A model of all parties' numbers: trained, or put together from their class heads."""
@@ -242,10 +279,7 @@ class Guided(Splitting, frozen=True):
     def _columns_beside(self, hub: Party, received: list[Array], rows: str) -> Array:
         """The label holder's own columns as they are, and all numbers received."""
         x = hub.data.part(rows)[0]
-        blocks = [x.reshape(len(x), -1), *received] if hub.data.columns else received
-        if not blocks:
-            raise ValueError(f"{hub.name} has no columns of its own and no other party answered: nothing to learn from")
-        return _beside(blocks)
+        return _beside([x.reshape(len(x), -1), *received] if hub.data.columns else received)
 
     def _begin(self, party: Party) -> None:
         module = initialise(self.bottom(party), party.rng)
@@ -258,3 +292,13 @@ class Guided(Splitting, frozen=True):
 
 def _beside(blocks: list[Array]) -> Array:
     return np.concatenate(blocks, axis=1).astype(np.float32)
+
+
+def _numbered(codes: Array) -> tuple[Array, int]:
+    """Class codes from 0 without gaps, and how many there are."""
+    present, numbered = np.unique(codes, return_inverse=True)
+    if len(present) < 2:
+        raise ValueError(
+            f"all {len(codes)} shared rows are told as one class, so that there is nothing to learn; share more rows"
+        )
+    return numbered, len(present)

@@ -10,9 +10,9 @@ from laconic.learn.rap.columns import draw_secret, project
 from laconic.learn.rap.matrices import AnyMatrix
 
 Secrets: TypeAlias = Literal["seed", "system"]
-"""Where secrets come from: the run's seed, so that a run can be repeated, or the operating system.
+"""Where secrets come from: the party's seed, so that a run can be repeated, or the operating system.
 
-Whoever knows the seed of a run can draw the same secrets: use `system` where anybody is to be kept out.
+Whoever knows the seed can draw the same secrets. A simulation's is no secret; a party that sits apart has its own.
 """
 
 GIVES = (

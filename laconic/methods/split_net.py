@@ -40,6 +40,8 @@ class SplitNet(Splitting, frozen=True):
 
     def fit(self, hub: Party, peers: Peers, /) -> Iterator[None]:
         """Draw all weights, then train together."""
+        if not peers.names:
+            raise ValueError(f"there is no party beside {hub.name} to split a net with; use Solo for a party alone")
         peers.ask(self.begin)
         hub.memory["scale"] = heads.scale_of(task_of(hub), labelled(hub, "train")[1])
         hub.memory["model"] = weights_of(initialise(self.top(hub, self.width * len(peers.names)), hub.rng))

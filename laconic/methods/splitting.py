@@ -6,8 +6,8 @@ one, so that a batch costs one round.
 """
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
-from typing import Any, Literal
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import torch
@@ -26,7 +26,14 @@ from laconic.methods.rows import batch_rows, labelled, some_rows
 Precision = Literal["float32", "float16"]
 """How exactly numbers are sent; float16 halves the bytes."""
 
-_LEAK = "gradients of the loss at its outputs for one batch, from which labels can be read"
+Note: TypeAlias = Callable[[Array, Mapping[str, Array]], None]
+"""Told of a batch: which training rows, and what each party sent for them."""
+
+LEAK = (
+    "gradients of the loss at its outputs for one batch, from which labels can be read: in our measurements every "
+    "label, at the first exchange and after training"
+)
+"""What gradients tell a party; studies/oneshot_vfl_tables.py measures it."""
 
 
 class Splitting(Method, frozen=True):
@@ -57,7 +64,7 @@ class Splitting(Method, frozen=True):
         """How many steps everybody takes on one batch before the next one crosses."""
         return 1
 
-    @step(takes=_LEAK, gives="its net's outputs for one batch of training rows")
+    @step(takes=LEAK, gives="its net's outputs for one batch of training rows")
     def exchange(self, party: Party, seed: int, epoch: int, number: int, gradient: Array | None) -> Array:
         """Learn from the batch before, and put the next one through the net."""
         if gradient is not None:
@@ -66,17 +73,19 @@ class Splitting(Method, frozen=True):
         with torch.inference_mode():
             return self._sent(self._at_work(party)(self.batch_of(party)))
 
-    @step(takes=_LEAK, gives=None)
+    @step(takes=LEAK, gives=None)
     def learn(self, party: Party, gradient: Array) -> None:
         """Change the net so that the loss of the last batch falls."""
         module = self._at_work(party)
+        _, epoch, number = party.memory["batch"]
+        share = self._share(len(party.data.cut("train")), epoch, number)
         state = party.memory.get("optimiser") or self.together().begin(module)
         for _ in range(self.repeats):
             module.zero_grad()
             outputs: Tensor = module(self.batch_of(party))
             # As outputs.backward(gradient), which would first import half a second's worth of torch.
             torch.autograd.backward((outputs * to_tensor(gradient)).sum())
-            state = self.together().step(module, state)
+            state = self.together().step(module, state, share)
         party.memory["optimiser"] = state
         party.memory["net"] = weights_of(module)
 
@@ -96,8 +105,12 @@ class Splitting(Method, frozen=True):
         """Return to the net that was kept."""
         party.memory["net"] = party.memory["kept"]
 
-    def train_together(self, hub: Party, peers: Peers) -> Iterator[None]:
-        """Train all nets for the epochs of `together`, from where they are; the best validated ones are kept."""
+    def train_together(self, hub: Party, peers: Peers, note: Note | None = None) -> Iterator[None]:
+        """Train all nets for the epochs of `together`, from where they are; the best validated ones are kept.
+
+        Args:
+            note: told of each batch that crosses; None for nobody.
+        """
         trainer, best = self.together(), _Best()
         seed = int(hub.rng.integers(2**31))
         chance = np.random.default_rng(seed)
@@ -110,8 +123,10 @@ class Splitting(Method, frozen=True):
                 questions = {name: {**when, "gradient": gradients[name]} for name in peers.names}
                 outputs = peers.ask_each(self.exchange, questions)
                 yield  # All nets have learnt the batches before; this one is under way.
-                at = batch_rows(rows, trainer.batch, **when)
-                gradients, state = self._improve(hub, at, outputs, state, chance)
+                at, share = batch_rows(rows, trainer.batch, **when), self._share(rows, epoch, number)
+                if note is not None:
+                    note(at, outputs)
+                gradients, state = self._improve(hub, at, outputs, state, chance, share)
             if patience is not None:
                 self._teach(peers, gradients)
                 gradients = dict.fromkeys(peers.names)
@@ -142,6 +157,11 @@ class Splitting(Method, frozen=True):
         targets = heads.to_targets(task_of(hub), y, hub.memory["scale"])
         return heads.loss(task_of(hub), head(*_inputs(hub, x, list(received.values()))), targets)
 
+    def _share(self, rows: int, epoch: int, number: int) -> float:
+        """How much of all epochs lies before a batch of so many training rows."""
+        trainer = self.together()
+        return (epoch + number * trainer.batch / rows) / trainer.epochs
+
     def _at_work(self, party: Party) -> nn.Module:
         """A party's net in training; dropout masks a batch alike when it goes through and when its gradients come."""
         chance = np.random.default_rng([party.seed, *party.name.encode(), *party.memory["batch"]])
@@ -154,7 +174,7 @@ class Splitting(Method, frozen=True):
         peers.ask_each(self.learn, {name: {"gradient": gradient} for name, gradient in gradients.items()})
 
     def _improve(
-        self, hub: Party, rows: Array, outputs: Mapping[str, Array], state: Weights, chance: Rng
+        self, hub: Party, rows: Array, outputs: Mapping[str, Array], state: Weights, chance: Rng, share: float
     ) -> tuple[dict[str, Array | None], Weights]:
         """The hub's head learns; how the loss before that changes with each party's outputs."""
         received = {name: to_tensor(values).requires_grad_() for name, values in outputs.items()}
@@ -165,7 +185,7 @@ class Splitting(Method, frozen=True):
         for _ in range(self.repeats):
             head.zero_grad()
             torch.autograd.backward(self.loss_of(hub, head, rows, received))
-            state = self.together().step(head, state)
+            state = self.together().step(head, state, share)
             gradients = gradients or {name: _gradient(one).astype(self.precision) for name, one in received.items()}
         hub.memory["model"] = weights_of(head)
         return gradients, state
@@ -212,7 +232,8 @@ class _Best:
 
 
 def _inputs(hub: Party, x: Array, received: list[Tensor]) -> list[Tensor]:
-    beside = torch.cat(received, dim=1)
+    # Nothing is received where every party was lost: own columns alone.
+    beside = torch.cat(received, dim=1) if received else torch.zeros(len(x), 0)
     return [to_tensor(x), beside] if hub.data.columns else [beside]
 
 

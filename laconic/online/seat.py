@@ -13,6 +13,7 @@ from laconic.methods import AnyMethod
 from laconic.online.circle import Circle
 from laconic.online.site import Site
 from laconic.plan.execute import align_of, deal_of, federation_of
+from laconic.plan.own_seed import seed_of
 from laconic.plan.promises import keep_budget_of, refuse_unkept
 from laconic.plan.shape import Plan
 
@@ -95,13 +96,16 @@ def seat(plan: Plan, circle: Circle) -> Seating:
 
 
 def sit_down(seating: Seating, site: Site, name: str) -> Party:
-    """A party with its rows, from its own source, or its share of a public data set."""
-    plan = seating.plan
+    """A party with its rows, from its own source, or its share of a public data set.
+
+    The hub's chance comes from the plan's seed, a party's that is asked from one of its own.
+    """
+    plan, file = seating.plan, site.party_file
     if plan.data.name is not None:
         table = federation_of(deal_of(plan), plan.seed).tables[name]
     else:
-        table = read_own(name, site.party_file.own_data).table
-    return Party(name, table, plan.seed)
+        table = read_own(name, file.own_data).table
+    return Party(name, table, plan.seed if name == seating.hub else seed_of(plan, file))
 
 
 def _own_names(plan: Plan, circle: Circle) -> tuple[str, ...]:

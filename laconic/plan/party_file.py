@@ -3,7 +3,7 @@
 import os
 import tomllib
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -21,12 +21,15 @@ class PartyFile(Settings, frozen=True, tag=False):
     Attributes:
         name: the party's name in the federation.
         data: where its rows are and what they mean; none for a server, which has no rows.
+        seed: where its chance comes from in runs on its own data: a seed of its own for each run, or the plan's, which
+            everybody knows; with that, others can draw again what it drew in secret. For rehearsals.
         allow: what it lets leave, as written; `laconic.plan.allowances` reads it.
         path: the file it came from; set by `read_party`.
     """
 
     name: str
     data: OwnData | None = None
+    seed: Literal["own", "plan"] = "own"
     allow: dict[str, Any] = msgspec.field(default_factory=dict)
     path: str = ""
 

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from laconic.core.party import Party
 from laconic.core.values import Array, Rng
 from laconic.learn.nets import torch_generator
 
@@ -45,7 +46,7 @@ class SecureChance:
 
     def uniform(self, size: int) -> Array:
         """Numbers above 0 and at most 1, with 53 random bits each."""
-        return ((np.frombuffer(RAND_bytes(8 * size), dtype=np.uint64) >> np.uint64(11)) + 1) * 2.0**-53
+        return _uniform(RAND_bytes(8 * size))
 
 
 class SeededChance:
@@ -69,6 +70,14 @@ def chance_from(rng: Rng, seeded: bool) -> Chance:
     return SeededChance(rng) if seeded else SecureChance()
 
 
+def secret_uniform(party: Party, size: int) -> Array:
+    """Numbers above 0 and at most 1 that only the party can draw again, when a run of it is taken up where it was cut.
+
+    What was sent and may have arrived must be sent again as it was: a second draw would give away as much once more.
+    """
+    return _uniform(party.secret_bytes(8 * size))
+
+
 def poisson_sample(rows: int, rate: float, chance: Chance) -> Tensor:
     """The numbers of the rows that take part, each with chance `rate`, independently of the others.
 
@@ -85,3 +94,8 @@ def poisson_sample(rows: int, rate: float, chance: Chance) -> Tensor:
         last = int(places[-1][-1])
     drawn = np.concatenate(places)
     return torch.from_numpy(drawn[drawn < rows])
+
+
+def _uniform(chance: bytes) -> Array:
+    """Numbers above 0 and at most 1 with 53 random bits each, one for eight bytes."""
+    return ((np.frombuffer(chance, dtype=np.uint64) >> np.uint64(11)) + 1) * 2.0**-53

@@ -4,15 +4,17 @@ Warner: Randomized Response (1965). It is drawn once; whatever is worked out fro
 often that is sent, gives nothing more away (post-processing).
 """
 
+from functools import partial
 from math import exp, inf
 from typing import TypeVar
 
 import numpy as np
 
 from laconic.core.ledger import Noise, Noised
-from laconic.core.values import Array, Rng, Settings
+from laconic.core.party import Party
+from laconic.core.values import Array, Settings
 from laconic.privacy.accountants import PURE
-from laconic.privacy.chance import chance_from
+from laconic.privacy.chance import SeededChance, secret_uniform
 
 T = TypeVar("T")
 
@@ -28,7 +30,8 @@ class RandomisedResponse(Settings, frozen=True):
     Attributes:
         epsilon: no told label is more than e^epsilon times as likely under one true class as under another.
         seeded: draw from the run's seed, so that a study can be repeated: then whoever knows the seed can undo it, and
-            the ledger says so. Otherwise chance comes from a secure generator.
+            the ledger says so. Otherwise chance comes from the party's secret, which a hub keeps with its journal: a
+            run that is taken up again tells the same lies.
     """
 
     epsilon: float
@@ -43,12 +46,12 @@ class RandomisedResponse(Settings, frozen=True):
         """The chance that a label is told as it is."""
         return 1.0 / (1.0 + (classes - 1) * exp(-self.epsilon))
 
-    def randomise(self, codes: Array, classes: int, rng: Rng) -> Array:
-        """The labels as told: class codes from 0 in, class codes out."""
-        chance = chance_from(rng, self.seeded)
-        lies = chance.uniform(len(codes)) > self.truth(classes)
+    def randomise(self, codes: Array, classes: int, party: Party) -> Array:
+        """The party's labels as told: class codes from 0 in, class codes out."""
+        uniform = SeededChance(party.rng).uniform if self.seeded else partial(secret_uniform, party)
+        lies = uniform(len(codes)) > self.truth(classes)
         # A lie is any other class: one to classes - 1 places on.
-        steps = np.ceil(chance.uniform(len(codes)) * (classes - 1)).astype(np.int64)
+        steps = np.ceil(uniform(len(codes)) * (classes - 1)).astype(np.int64)
         return np.where(lies, (codes + steps) % classes, codes)
 
     def cover(self, value: T) -> Noised[T]:

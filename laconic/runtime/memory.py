@@ -46,13 +46,15 @@ class _State(msgspec.Struct, kw_only=True):
     """What is written at once.
 
     Attributes:
+        seed: as text, since one that a party drew itself is longer than the numbers that can be written; a number in
+            folders of earlier versions.
         table: which of the table files holds its rows now.
         answered: the last round answered, by phase.
         replies: the last answers by question; None for one in a file of its own.
     """
 
     name: str
-    seed: int
+    seed: str | int
     memory: dict[str, Any]
     ledger: list[Any]
     table: int = 0
@@ -87,7 +89,7 @@ class PartyFolder:
             if self.begun:
                 self._refuse_another(party)
             else:
-                state = _State(name=party.name, seed=party.seed, memory={}, ledger=[])
+                state = _State(name=party.name, seed=str(party.seed), memory={}, ledger=[])
                 self._write_table(0, party.data)
                 self._save(state, party)
 
@@ -158,9 +160,10 @@ class PartyFolder:
     def _refuse_another(self, party: Party) -> None:
         there = self.load()
         if (there.name, there.seed) != (party.name, party.seed):
+            # No seed is shown: a party's own must not reach the hub with the words of an error.
             raise JournalError(
-                f"{self.folder} is the memory of {there.name} with seed {there.seed}, not of {party.name} with seed "
-                f"{party.seed}; start the run in an empty folder"
+                f"{self.folder} is the memory of {there.name}, not of {party.name} with this seed; start the run in an "
+                "empty folder"
             )
 
     def _load(self) -> tuple[_State, Party]:
@@ -172,7 +175,7 @@ class PartyFolder:
         state = msgspec.convert(decode(slots.read(), OWN), _State)
         table = Table.from_plain(decode(read_whole(self._table(state.table)), OWN))
         ledger = Ledger(tuple(msgspec.convert(state.ledger, list[Entry])))
-        return state, Party(state.name, table, state.seed, state.memory, ledger)
+        return state, Party(state.name, table, int(state.seed), state.memory, ledger)
 
     def _save(self, state: _State, party: Party) -> None:
         state.memory = party.memory

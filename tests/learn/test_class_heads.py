@@ -52,3 +52,20 @@ def test_a_class_head_is_what_an_extractor_learns_with():
     assert head.shape == (6, 3)
     assert np.array_equal(head[:-1].T, local["head.weight"])
     assert np.array_equal(head[-1], local["head.bias"])
+
+
+def test_a_class_that_no_row_has_is_never_the_likeliest():
+    rng, y = np.random.default_rng(0), np.repeat([0, 2], [40, 60])
+    learnt = [knowing(np.searchsorted([0, 2], y), 2, rng)[0] for _ in range(3)]
+    # Heads far from zero, as their offsets mean nothing.
+    parts = [Part(part.numbers, part.head - 50.0) for part in learnt]
+    found = predict_top(LINEAR, THREE, add_up(THREE, parts, y), side_by_side(parts))
+    assert (found.argmax(axis=1) == y).all()
+    assert found[:, 1].max() < 0.01
+
+
+def test_lies_may_teach_parties_a_class_that_no_row_has():
+    rng, y = np.random.default_rng(0), np.repeat([0, 2], [40, 60])
+    parts = [knowing(y, 3, rng)[0] for _ in range(2)]
+    found = predict_top(LINEAR, THREE, add_up(THREE, parts, y), side_by_side(parts))
+    assert (found.argmax(axis=1) == y).all()

@@ -32,9 +32,9 @@ ALLOW = 'methods = ["FedOnce", "Linear", "Rap", "OneShot", "LateFusion", "Agreed
 
 
 class World:
-    """Everybody's folders."""
+    """Everybody's folders; chance comes from the plan's seed, so that a run can be compared with one in process."""
 
-    def __init__(self, root: Path, parties=PARTIES, rows=120, allow=ALLOW):
+    def __init__(self, root: Path, parties=PARTIES, rows=120, allow=ALLOW, seed="plan"):
         self.root, self.parties = root, parties
         for name, frame in frames(rows).items():
             if name in parties:
@@ -43,7 +43,8 @@ class World:
                 shuffled = frame.sample(frac=1, random_state=len(name))
                 shuffled.to_csv(self.home(name) / "rows.csv", index=False)
                 label = 'label = "churned"\n' if name == "bank" else ""
-                text = f'name = "{name}"\n[data]\nsource = "rows.csv"\nkey = "customer"\n{label}[allow]\n{allow}\n'
+                who = f'name = "{name}"\nseed = "{seed}"\n'
+                text = f'{who}[data]\nsource = "rows.csv"\nkey = "customer"\n{label}[allow]\n{allow}\n'
                 (self.home(name) / f"{name}.toml").write_text(text)
         self.share_keys()
         self.inbox = self.home("bank") / "inbox"

@@ -20,6 +20,7 @@ dim = 2
 type = "Sgd"
 epochs = 5
 """
+RAP = '[method]\ntype = "Rap"\n[method.learner]\ntype = "LinearModel"\n'
 ONESHOT = """\
 [method]
 type = "OneShot"
@@ -83,7 +84,7 @@ def test_one_file_from_each_party_trains_as_one_process_does(world, method):
 
 
 def test_rap_goes_by_mail_with_its_server_at_the_label_holder(world):
-    text = world.plan('[method]\ntype = "Rap"\n[method.learner]\ntype = "LinearModel"\n')
+    text = world.plan(RAP)
     seal_all(world)
     assert_same(host(world.place("bank"), world.inbox), together(world, text))
 
@@ -110,6 +111,16 @@ def test_rows_are_matched_privately_by_mail(tmp_path):
     expected = together(world, text)
     assert result.predictions == expected.predictions
     assert result.align.bytes == expected.align.bytes
+
+
+def test_a_party_by_mail_draws_chance_of_its_own_and_keeps_it(tmp_path):
+    world = World(tmp_path, seed="own")
+    text = world.plan(RAP)
+    seal_all(world)
+    drawn = world.place_again("shop").party
+    seal_all(world)
+    assert world.place_again("shop").party.seed == drawn.seed != 3
+    assert host(world.place("bank"), world.inbox).predictions != together(world, text).predictions
 
 
 def test_a_run_started_again_asks_and_changes_nothing(world):

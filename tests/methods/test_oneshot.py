@@ -1,9 +1,14 @@
+from contextlib import suppress
+
 import numpy as np
 import pytest
 
 from laconic.audit.gradients import labels_read_off
 from laconic.check import Recorder, check_method, small_federation
+from laconic.core.log import WireLog
 from laconic.core.party import Party
+from laconic.core.peers import Peers
+from laconic.core.table import Table
 from laconic.core.wire import decode_question
 from laconic.data.deal import deal
 from laconic.data.sources import load
@@ -13,14 +18,17 @@ from laconic.learn.class_heads import Added
 from laconic.learn.fixmatch_tab import FixMatchTab
 from laconic.learn.nets import Mlp
 from laconic.learn.sgd import Sgd
-from laconic.methods.guides import SendLabels, in_bytes
+from laconic.learn.trees import Boosted
+from laconic.methods.guides import Gradients, SendLabels, in_bytes
+from laconic.methods.rows import labelled
 from laconic.methods.vertical.fewshot import FewShot
 from laconic.methods.vertical.oneshot import OneShot
 from laconic.privacy.labels import RandomisedResponse
 from laconic.privacy.price import ledgers_of, price
 from laconic.runtime.faults import Faults
 from laconic.runtime.inprocess import InProcess
-from laconic.simulation import simulate
+from laconic.runtime.journal import Journal
+from laconic.simulation import seats, simulate
 
 LOCAL = FixMatchTab(steps=30, lr=1e-2)
 HEAD = Sgd(epochs=15, lr=1e-2)
@@ -134,7 +142,7 @@ def test_local_learning_from_own_rows_is_worth_more_than_what_the_overlap_alone_
 def test_the_release_of_labels_and_of_people_outside_the_overlap_is_named(overlap):
     result = simulate(FewShot(**QUICK), overlap)
     words = {(release.party, release.step): release.words for release in result.releases}
-    assert "nearly all labels can be read" in words["label_holder", "learn_from_gradients"]
+    assert "every label, at the first exchange" in words["label_holder", "learn_from_gradients"]
     assert "people outside the overlap" in words["bank", "learn_from_gradients"]
     assert "labels" in words["label_holder", "learn_again"]
 
@@ -146,6 +154,37 @@ def test_lies_are_priced_once_whatever_is_sent(overlap):
     assert all(release.noise is not None for release in down)
     ledgers = {"label_holder": ledgers_of(result)["label_holder"]}
     assert price(ledgers, delta=1e-6).epsilon == pytest.approx(3.0)
+
+
+class Cut:
+    """A carrier that notes what goes down; at the first question that tells of labels, the hub dies."""
+
+    def __init__(self, within, dies):
+        self.names, self.within, self.dies, self.told = within.names, within, dies, {}
+
+    def carry(self, script, blobs, deadline):
+        payloads = {name: decode_question(blob).payload for name, blob in blobs.items()}
+        self.told |= {name: payload["labels"] for name, payload in payloads.items() if "labels" in payload}
+        if self.told and self.dies:
+            raise KeyboardInterrupt
+        yield from self.within.carry(script, blobs, deadline)
+
+
+def test_a_hub_that_died_and_goes_on_tells_the_same_lies(overlap, tmp_path):
+    method = OneShot(**QUICK, guide=SendLabels(), labels=RandomisedResponse(epsilon=1.0))
+    told = []
+    for dies in (True, False):
+        hub, _, others = seats(method, overlap, seed=0)
+        with Journal(tmp_path / "journal") as journal, InProcess().open(others) as within:
+            cut = Cut(within, dies)
+            carrier = journal.around(cut)
+            hub.secret = journal.secret
+            with suppress(KeyboardInterrupt):
+                list(method.fit(hub, Peers(method, hub, carrier, WireLog(), carrier.names)))
+        told.append(cut.told)
+    assert set(told[0]) == set(overlap.peers)
+    for name, labels in told[0].items():
+        assert np.array_equal(labels, told[1][name])
 
 
 def test_lies_are_what_a_party_reads_off(overlap):
@@ -182,6 +221,32 @@ def test_a_lost_party_is_left_out_of_fitting_and_counts_as_its_mean_in_predictio
     assert alone.score.value > 0.9
 
 
+@pytest.mark.parametrize("kind", [OneShot, FewShot])
+def test_the_mean_row_of_a_party_keeps_up_with_fine_tuning(overlap, kind):
+    method = kind(**QUICK, more=Sgd(epochs=20, batch=32, lr=1e-2, decay="cosine"))
+    hub, _, others = seats(method, overlap, seed=0)
+    with InProcess().open(others) as carrier:
+        peers = Peers(method, hub, carrier, WireLog(), carrier.names)
+        list(method.fit(hub, peers))
+        now = {name: values.mean(axis=0) for name, values in peers.ask(method.give_outputs, rows="train").items()}
+    for name, mean in now.items():
+        # The rows were last sent within the last epoch, when nets hardly moved any more.
+        assert np.linalg.norm(hub.memory["means"][name] - mean) < 0.02 * np.linalg.norm(mean)
+
+
+@pytest.mark.parametrize("method", [OneShot(**QUICK), FewShot(**QUICK), OneShot(**QUICK, more=Sgd(epochs=2))])
+def test_a_label_holder_with_columns_goes_on_alone_if_everybody_is_lost(cancer, method):
+    alone = simulate(method, cancer, runtime=InProcess(faults=Faults(absent=cancer.peers)))
+    assert alone.score.value > 0.9
+
+
+@pytest.mark.parametrize("kind", [OneShot, FewShot])
+@pytest.mark.parametrize("head", [Mlp(hidden=()), Boosted()])
+def test_a_label_holder_without_columns_ends_naming_those_who_are_lost(overlap, kind, head):
+    with pytest.raises(ValueError, match=f"no columns of its own, and none of {', '.join(overlap.peers)} answered"):
+        simulate(kind(**QUICK, head=head), overlap, runtime=InProcess(faults=Faults(absent=overlap.peers)))
+
+
 def test_few_shot_chooses_as_the_paper_does_if_asked(overlap):
     assert simulate(FewShot(**QUICK, choice=Confident(level=0.8)), overlap).score.value > 0.9
 
@@ -189,6 +254,12 @@ def test_few_shot_chooses_as_the_paper_does_if_asked(overlap):
 def test_lies_and_split_learning_do_not_go_together():
     with pytest.raises(ValueError, match="leave out either labels or more"):
         OneShot(labels=LIES, more=Sgd())
+
+
+def test_more_numbers_than_an_extractor_puts_out_are_refused():
+    OneShot(guide=Gradients(numbers=32))
+    with pytest.raises(ValueError, match="more numbers a row than the 32"):
+        OneShot(guide=Gradients(numbers=64))
 
 
 def test_lies_about_numbers_are_refused():
@@ -199,6 +270,60 @@ def test_lies_about_numbers_are_refused():
 def test_numbers_are_learnt_by_bins():
     result = simulate(OneShot(local=FixMatchTab(steps=80), trainer=HEAD), small_federation("regression"))
     assert result.metrics["r2"] > 0.2
+
+
+@pytest.mark.parametrize("share", [0.5, 0.97])
+def test_bins_of_tied_labels_are_those_that_rows_are_in(share):
+    table = small_federation("regression").tables["bank"]
+    y = np.where(table.y < np.quantile(table.y, share), 0.0, table.y)
+    hub = Party("bank", Table(table.raw, table.columns, y=y, task=table.task, cuts=table.cuts), 0)
+    codes, classes = OneShot().told(hub)
+    assert np.array_equal(np.unique(codes), np.arange(classes))
+    assert np.array_equal(codes == 0, labelled(hub, "train")[1] == 0)
+
+
+@pytest.fixture(scope="module")
+def few_digits():
+    """Twelve shared rows, which have some of the ten classes."""
+    return deal(load("digits"), Equal(parties=3), hub=None, overlap=12, seed=1)
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        OneShot(local=FixMatchTab(steps=100), trainer=HEAD),
+        OneShot(local=FixMatchTab(steps=100), head=Added()),
+        OneShot(local=FixMatchTab(steps=100), head=Added(), labels=LIES),
+        FewShot(local=FixMatchTab(steps=100), trainer=HEAD, guide=SendLabels()),
+        FewShot(**QUICK, head=Boosted()),
+    ],
+    ids=["trained", "added", "added with lies", "few-shot", "few-shot with trees"],
+)
+def test_parties_learn_the_classes_that_come_among_shared_rows(few_digits, method):
+    hub, _, _ = seats(method, few_digits, seed=0)
+    present = len(np.unique(few_digits.labels("train")))
+    assert method.told(hub)[1] == present < 10 or method.labels is not None
+    # Guessing the commonest class is right once in ten times.
+    assert simulate(method, few_digits).score.value > 0.2
+
+
+def test_shared_rows_told_as_one_class_are_refused(cancer):
+    table, lies = cancer.tables["bank"], RandomisedResponse(epsilon=0.01, seeded=True)
+    two = {"train": np.array([np.argmin(table.y), np.argmax(table.y)])}
+    hub = Party("bank", Table(table.raw, table.columns, y=table.y, task=table.task, cuts=two), 0)
+    with pytest.raises(ValueError, match="all 2 shared rows are told as one class"):
+        for number in range(20):  # Every other time, about, two labels at random are the same.
+            hub.turn("fit", number)
+            OneShot(labels=lies).told(hub)
+
+
+def test_a_label_holder_lies_to_others_and_not_to_itself(cancer):
+    method = OneShot(**QUICK, labels=RandomisedResponse(epsilon=0.1, seeded=True))
+    hub, _, others = seats(method, cancer, seed=0)
+    with InProcess().open(others) as carrier:
+        list(method.fit(hub, Peers(method, hub, carrier, WireLog(), carrier.names)))
+    assert np.array_equal(hub.memory["codes"], cancer.labels("train"))
+    assert not np.array_equal(method.told(hub)[0], cancer.labels("train"))
 
 
 def test_bytes_keep_the_direction_of_a_row_and_nothing_of_its_length():

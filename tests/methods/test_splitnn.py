@@ -4,11 +4,15 @@ import torch
 
 from laconic.check import check_method, small_federation
 from laconic.core.errors import BudgetSpent, PartyAbsent
+from laconic.core.log import WireLog
 from laconic.core.party import Party
+from laconic.core.peers import Peers
 from laconic.learn import heads
 from laconic.learn.nets import Joint, Mlp, initialise, weights_of
 from laconic.learn.sgd import Sgd
 from laconic.methods.rows import batch_rows
+from laconic.methods.vertical.fedbcd import FedBCD
+from laconic.methods.vertical.fedcvt import FedCVT
 from laconic.methods.vertical.splitnn import SplitNN
 from laconic.runtime.faults import Faults
 from laconic.runtime.inprocess import InProcess
@@ -74,12 +78,13 @@ def test_the_gradients_are_named_a_release_of_labels(cancer):
     result = simulate(SplitNN(trainer=TRAINER), cancer)
     down = [release for release in result.releases if release.to == "peers"]
     assert down
-    assert all("labels can be read" in release.words for release in down)
+    assert all("every label, at the first exchange and after training" in release.words for release in down)
 
 
-def test_split_training_is_the_training_of_one_net(cancer):
+@pytest.mark.parametrize("decay", ["none", "cosine"])
+def test_split_training_is_the_training_of_one_net(cancer, decay):
     """Two plain SGD steps of the split model equal those of the same net in one piece, worked out here by autograd."""
-    trainer = Sgd(epochs=1, batch=256, lr=0.1, optimizer="sgd", weight_decay=0.0)
+    trainer = Sgd(epochs=1, batch=256, lr=0.1, decay=decay, optimizer="sgd", weight_decay=0.0)
     net, head = Mlp(hidden=(4,), final="relu"), Joint(own=None, head=Mlp(hidden=(5,)))
     method = SplitNN(net=net, width=3, head=head, trainer=trainer)
     split = simulate(method, cancer, seed=4)
@@ -100,6 +105,7 @@ def test_split_training_is_the_training_of_one_net(cancer):
     parameters = [*top.parameters(), *guests["shop"].parameters(), *guests["insurer"].parameters()]
     optimiser = torch.optim.SGD(parameters, lr=0.1)
     for number in range(-(-len(y) // 256)):
+        optimiser.param_groups[0]["lr"] = trainer.lr_at(number * 256 / len(y))
         rows = torch.tensor(batch_rows(len(y), 256, seed, 0, number))
         received = torch.cat([guests[name](train[name][rows]) for name in guests], dim=1)
         optimiser.zero_grad()
@@ -128,6 +134,13 @@ def test_a_budget_too_small_for_anything_is_refused(cancer):
 def test_a_lost_party_ends_the_run_with_its_name(cancer):
     with pytest.raises(PartyAbsent, match="insurer did not answer"):
         simulate(SplitNN(trainer=TRAINER), cancer, runtime=InProcess(faults=Faults(absent=("insurer",))))
+
+
+@pytest.mark.parametrize("kind", [SplitNN, FedBCD, FedCVT])
+def test_a_net_cannot_be_split_with_nobody(cancer, kind):
+    hub = Party(cancer.hub, cancer.tables[cancer.hub], 0)
+    with InProcess().open(()) as carrier, pytest.raises(ValueError, match="no party beside bank to split a net with"):
+        next(kind().fit(hub, Peers(kind(), hub, carrier, WireLog(), carrier.names)))
 
 
 def test_patience_keeps_the_best_validated_nets(cancer):

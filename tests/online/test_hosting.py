@@ -1,3 +1,4 @@
+import shutil
 import time
 from importlib.metadata import version
 
@@ -9,22 +10,32 @@ from benchmarks.crashes import same
 from laconic.align.exact import ExactMatch
 from laconic.align.psi import PrivateMatch
 from laconic.core.errors import DataError, PartyAbsent, Refused
+from laconic.core.party import Party
+from laconic.core.wire import decode
+from laconic.learn.fixmatch_tab import FixMatchTab
 from laconic.learn.pca import Pca
+from laconic.learn.sgd import Sgd
 from laconic.methods.baselines.linear import Linear
 from laconic.methods.horizontal.fedavg import FedAvg
 from laconic.methods.vertical.fedonce import FedOnce
+from laconic.methods.vertical.oneshot import OneShot
 from laconic.methods.vertical.vimadmm import VimAdmm
 from laconic.online.desk import Desk
 from laconic.online.hosting import host_run
+from laconic.online.site import open_site
 from laconic.plan import Budget, DataPlan, Plan, execute, write_plan
 from laconic.plan.fingerprint import plan_fingerprint
 from laconic.privacy.accountants import Pld
 from laconic.privacy.dppca import DpPca
 from laconic.privacy.dpsgd import DpSgd
 from laconic.runtime import frames
+from laconic.runtime.journal import Journal
+from laconic.runtime.line import LineBroken
+from laconic.runtime.memory import PartyFolder
 from tests.online.places import ALL, agree, circle, make_sites, straight
 
 BREAST = DataPlan(name="breast_cancer", parties=4)
+SHORT = OneShot(width=4, local=FixMatchTab(steps=5), trainer=Sgd(epochs=2))
 ONCE = Plan(method=FedOnce(encoder=Pca(dim=2)), data=BREAST)
 
 
@@ -104,6 +115,48 @@ def test_a_run_taken_up_by_a_new_hub_asks_nothing_twice(sites, csvs):
     assert same(first, again)
     times = [release.times for release in again.releases if release.step == "begin"]
     assert times == [1, 1, 1]
+
+
+def first_upload(sites, run, party):
+    """What a party sent first, as the hub has it on its disk."""
+    with Journal(sites["hub"].run(run) / "journal") as journal:
+        (note,) = (one for one in journal.notes() if (one.step, one.party) == ("begin_and_send", party))
+        _, record = journal.find(note)
+        return decode(journal.reply(record))
+
+
+@pytest.mark.parametrize(("seed", "told"), [("own", False), ("plan", True)])
+def test_a_hub_that_knows_the_plan_draws_a_partys_first_weights_only_if_the_party_lets_it(sites, csvs, seed, told):
+    file = sites["site1"].folder / "party.toml"
+    file.write_text(f'seed = "{seed}"\n{file.read_text()}')
+    plan = Plan(method=SHORT, data=DataPlan(files=csvs, match=ExactMatch()), seed=7)
+    host(sites, plan)
+    # A hub with the party's very rows: if it had the weights too, it would find just what was sent.
+    rows = PartyFolder(sites["site1"].run("one") / "memory").load().data
+    redrawn, uploads = Party("site1", rows, plan.seed), []
+    for number in range(4):
+        redrawn.turn("fit", number)
+        uploads.append(SHORT.begin_and_send(redrawn, 4))
+    sent = first_upload(sites, "one", "site1")
+    assert any(np.array_equal(sent, one) for one in uploads) == told
+
+
+def test_a_party_that_is_started_again_keeps_the_chance_it_began_with(sites, csvs, tmp_path):
+    plan = Plan(method=SHORT, data=DataPlan(files=csvs, match=ExactMatch()))
+    greeted = desks(sites)
+
+    def bring(site, frame, seconds):
+        if isinstance(frames.read_asked(frame), frames.Ask):
+            raise LineBroken("the line broke before the first question")
+        return greeted[site].hear(frame)
+
+    agree(sites, sites["hub"], plan, "one")
+    with pytest.raises(PartyAbsent):
+        host_run(sites["hub"], "one", bring)
+    copied = tmp_path / "copied"
+    shutil.copytree(sites["hub"].folder.parent, copied, ignore=shutil.ignore_patterns("copied"))
+    others = {name: open_site(copied / name) for name in sites}
+    assert same(host(sites, plan), host(others, plan))
 
 
 def test_fedonce_goes_on_without_an_absent_party_and_others_end_naming_it(sites):

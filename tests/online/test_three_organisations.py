@@ -122,7 +122,9 @@ def test_the_page_works_as_it_stands(network, tmp_path):
         for kind, where, more, text in blocks():
             machine = machines[where]
             if kind == "toml":
-                (machine.folder / more).write_text(text)
+                # With the plan's seed, so that predictions can be compared with those of one process.
+                compared = 'seed = "plan"\n' if more.endswith("party.toml") else ""
+                (machine.folder / more).write_text(compared + text)
                 write_rows((machine.folder / more).parent, where)
                 continue
             said += machine.type(text, let_run=more == "let it run")

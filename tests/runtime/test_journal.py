@@ -177,7 +177,7 @@ def test_a_torn_memory_falls_back_on_the_answer_before_and_is_asked_again(tmp_pa
 
 def test_the_memory_of_another_party_or_seed_is_refused(tmp_path):
     PartyFolder(tmp_path / "shop").begin(party())
-    with pytest.raises(JournalError, match="memory of shop with seed 0, not of insurer"):
+    with pytest.raises(JournalError, match="memory of shop, not of insurer with this seed"):
         PartyFolder(tmp_path / "shop").begin(party("insurer"))
 
 

@@ -23,8 +23,8 @@ from laconic.learn.cross_view import Agreement, CrossView
 from laconic.learn.nets import Join, to_tensor
 from laconic.methods.rows import labelled, own_rows
 from laconic.methods.split_net import SplitNet
+from laconic.methods.splitting import LEAK
 
-_TAKES = "gradients of the loss at its outputs for one batch, from which labels can be read"
 _GIVES = "its net's outputs for one batch of training rows, and for a batch of people whom only this party knows"
 
 
@@ -68,7 +68,7 @@ class FedCVT(SplitNet, frozen=True):
         widths = [*own, *[self.width] * (width // self.width)]
         return CrossView(cast("Join", super().top(hub, width)), widths, task_of(hub).outputs)
 
-    @step(takes=_TAKES, gives=_GIVES)
+    @step(takes=LEAK, gives=_GIVES)
     def exchange(self, party: Party, seed: int, epoch: int, number: int, gradient: Array | None) -> Array:
         """Learn from the batch before, and put the next one, shared and own rows, through the net."""
         return super().exchange(party, seed, epoch, number, gradient)

@@ -22,7 +22,7 @@ from laconic.learn.nets import load, to_tensor
 from laconic.learn.semisupervised import Extractor
 from laconic.learn.sgd import evaluate
 from laconic.learn.top_models import fit_top, predict_top
-from laconic.methods.guiding import NUMBERS, NUMBERS_AND_HEAD, Guided
+from laconic.methods.guiding import GRADIENTS, NUMBERS, NUMBERS_AND_HEAD, Guided
 from laconic.methods.rows import own_rows
 
 _GIVES_OWN = f"{NUMBERS}; and the same for each of the people outside the overlap, whom only this party knows"
@@ -40,7 +40,8 @@ class FewShot(Guided, frozen=True):
         local: how a party learns by itself; None takes what suits its data.
         guide: how parties are told what to learn: by gradients, or by the labels themselves.
         labels: lies put on the labels before anything made from them is sent; None tells the truth.
-        bins: for regression, how many classes labels are put into while parties learn, equally many rows in each.
+        bins: for regression, how many classes labels are put into while parties learn, about equally many rows in each;
+            fewer where labels are tied.
         head: the label holder's model of all parties' numbers: a net; trees, which see its own columns as they are; or
             the parties' own class heads, added up.
         trainer: how that model is trained; with patience, parties send numbers for validation rows too.
@@ -60,6 +61,7 @@ class FewShot(Guided, frozen=True):
         """Algorithm 1, few-shot, with Algorithm 2 in its middle."""
         codes, classes = self.told(hub)
         received = self.guide.teach(self, hub, peers, codes, classes)
+        self.refuse_nothing(hub, peers, received)
         blocks = dict(received)
         if hub.data.columns:
             # From the labels as told, like everybody: what parties are sent next is worked out from this too.
@@ -68,17 +70,15 @@ class FewShot(Guided, frozen=True):
         sure = self._chances(hub, blocks, codes, classes)
         questions = {name: {"sure": self.cover(sure[name])} for name in received}
         received = peers.tolerant.ask_each(self.learn_again, questions)
+        self.refuse_nothing(hub, peers, received)
         if hub.data.columns:
             self._expand(hub, sure[hub.name])
         self.train_head(hub, received)
         yield
         if self.more is not None:
-            yield from self.train_together(hub, peers.only(tuple(received)))
+            yield from self.go_on(hub, peers, received)
 
-    @step(
-        takes="gradients of the loss at its numbers for each shared row, from which nearly all labels can be read",
-        gives=_GIVES_OWN,
-    )
+    @step(takes=GRADIENTS, gives=_GIVES_OWN)
     def learn_from_gradients(self, party: Party, gradients: Array, classes: int) -> dict[str, Array]:
         """Read the classes off the gradients, learn, and send shared and own rows."""
         self.learn_codes(party, self.read_off(party, gradients, classes), classes)

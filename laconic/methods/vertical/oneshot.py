@@ -11,7 +11,7 @@ from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.script import step
 from laconic.core.values import Array
-from laconic.methods.guiding import NUMBERS_AND_HEAD, Guided
+from laconic.methods.guiding import GRADIENTS, NUMBERS_AND_HEAD, Guided
 
 
 class OneShot(Guided, frozen=True):
@@ -23,7 +23,8 @@ class OneShot(Guided, frozen=True):
         local: how a party learns by itself; None takes what suits its data.
         guide: how parties are told what to learn: by gradients, or by the labels themselves.
         labels: lies put on the labels before anything made from them is sent; None tells the truth.
-        bins: for regression, how many classes labels are put into while parties learn, equally many rows in each.
+        bins: for regression, how many classes labels are put into while parties learn, about equally many rows in each;
+            fewer where labels are tied.
         head: the label holder's model of all parties' numbers: a net; trees, which see its own columns as they are; or
             the parties' own class heads, added up.
         trainer: how that model is trained; with patience, parties send numbers for validation rows too.
@@ -40,17 +41,16 @@ class OneShot(Guided, frozen=True):
         """Algorithm 1, one-shot."""
         codes, classes = self.told(hub)
         received = self.guide.teach(self, hub, peers, codes, classes)
+        self.refuse_nothing(hub, peers, received)
         if hub.data.columns:
-            self.learn_codes(hub, codes, classes)
+            # Not as told: nothing that comes from this is ever sent, and lies go with no further exchange.
+            self.learn_codes(hub, *self.known(hub))
         self.train_head(hub, received)
         yield
         if self.more is not None:
-            yield from self.train_together(hub, peers.only(tuple(received)))
+            yield from self.go_on(hub, peers, received)
 
-    @step(
-        takes="gradients of the loss at its numbers for each shared row, from which nearly all labels can be read",
-        gives=NUMBERS_AND_HEAD,
-    )
+    @step(takes=GRADIENTS, gives=NUMBERS_AND_HEAD)
     def learn_from_gradients(self, party: Party, gradients: Array, classes: int) -> dict[str, Array]:
         """Read the classes off the gradients, learn, and send the shared rows again."""
         self.learn_codes(party, self.read_off(party, gradients, classes), classes)
