@@ -86,7 +86,7 @@ AnyGuide: TypeAlias = Gradients | SendLabels
 
 
 def in_bins(numbers: Array, most: int) -> tuple[Array, int]:
-    """Numbers as classes, about equally many of them in each, and how many classes there are; fewer where some are tied."""
+    """Numbers as classes, about equally many in each, and how many classes there are; fewer where numbers are tied."""
     edges = np.quantile(numbers, np.linspace(0, 1, most + 1)[1:-1])
     # A bin begins at its edge: below one at the least number, which many rows may have, there would be nothing.
     least, above = np.unique(numbers)[:2]
@@ -120,3 +120,13 @@ def first_gradients(numbers: Mapping[str, Array], codes: Array, classes: int, rn
     odds = np.exp(logits - logits.max(axis=1, keepdims=True))
     wrong = odds / odds.sum(axis=1, keepdims=True) - np.eye(classes)[codes]
     return {name: wrong @ weights[name].T for name in numbers}
+
+
+def numbered(codes: Array) -> tuple[Array, int]:
+    """Class codes from 0 without gaps, and how many there are."""
+    present, numbered = np.unique(codes, return_inverse=True)
+    if len(present) < 2:
+        raise ValueError(
+            f"all {len(codes)} shared rows are told as one class, so that there is nothing to learn; share more rows"
+        )
+    return numbered, len(present)

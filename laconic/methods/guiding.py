@@ -20,7 +20,7 @@ from laconic.learn.nets import Joint, Mlp, Net, initialise, load, look_at, to_te
 from laconic.learn.semisupervised import begin, body_of
 from laconic.learn.sgd import Sgd, evaluate
 from laconic.learn.top_models import Trees, fit_top, predict_top
-from laconic.methods.guides import AnyGuide, Gradients, in_bins, in_bytes
+from laconic.methods.guides import AnyGuide, Gradients, in_bins, in_bytes, numbered
 from laconic.methods.rows import labelled, own_rows, rows_without_labels
 from laconic.methods.splitting import Precision, Splitting, refuse_changed_nets
 from laconic.privacy.labels import RandomisedResponse
@@ -100,11 +100,11 @@ class Guided(Splitting, frozen=True):
         Parties learn nothing of a class that no shared row has, and would have to split another one to find it.
         """
         codes, classes = self._classes_of(hub)
-        return _numbered(codes if self.labels is None else self.labels.randomise(codes, classes, hub))
+        return numbered(codes if self.labels is None else self.labels.randomise(codes, classes, hub))
 
     def known(self, hub: Party) -> tuple[Array, int]:
         """The same without lies: for what never leaves the label holder, nor anything worked out from it."""
-        return _numbered(self._classes_of(hub)[0])
+        return numbered(self._classes_of(hub)[0])
 
     def _classes_of(self, hub: Party) -> tuple[Array, int]:
         """The true classes of the shared rows, and how many there could be."""
@@ -292,13 +292,3 @@ class Guided(Splitting, frozen=True):
 
 def _beside(blocks: list[Array]) -> Array:
     return np.concatenate(blocks, axis=1).astype(np.float32)
-
-
-def _numbered(codes: Array) -> tuple[Array, int]:
-    """Class codes from 0 without gaps, and how many there are."""
-    present, numbered = np.unique(codes, return_inverse=True)
-    if len(present) < 2:
-        raise ValueError(
-            f"all {len(codes)} shared rows are told as one class, so that there is nothing to learn; share more rows"
-        )
-    return numbered, len(present)
