@@ -33,10 +33,9 @@ def predict(folder: Path, files: tuple[str, ...], absent: str, without: tuple[st
       laconic predict churn --without shop --absent zeros
     A file is the party's whose name its own begins with: bank-may.csv is the bank's.
     """  # noqa: D301 (click keeps the lines below a backspace as they are)
-    from laconic.core.errors import DataError
+    from laconic.core.writing import refuse_unwritable
 
-    if out is not None and not out.absolute().parent.is_dir():
-        raise DataError(f"cannot write {out}: there is no folder {out.parent}; make it first")
+    refuse_unwritable(out)
     scores = _from_files(folder, files, absent, without) if files else _stored(folder, absent, without)
     _write(scores, out)
 
@@ -108,15 +107,14 @@ def _refuse_strangers(named: tuple[str, ...], known: list[str]) -> None:
 def _write(scores: "Scores", out: Path | None) -> None:
     from collections import Counter
 
+    from laconic.core.writing import write_whole
     from laconic.model.scores import scores_frame
 
     text = scores_frame(scores).to_csv(index=False, lineterminator="\n")
     if out is None:
         click.echo(text, nl=False)
     else:
-        part = out.with_suffix(out.suffix + ".part")
-        part.write_text(text, encoding="utf-8")
-        part.replace(out)
+        write_whole(out, text.encode())
     for how, count in Counter(scores.how).most_common():
         click.echo(f"{count:,} of {len(scores.ids):,} rows: {_WORDS.get(how, how)}", err=True)
 

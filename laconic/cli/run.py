@@ -8,7 +8,6 @@ from laconic.cli.group import debug_option
 from laconic.cli.options import ManyFiles, plan_from, plan_options
 from laconic.cli.progress import showing_progress
 from laconic.cli.showing import hand_over
-from laconic.core.errors import PlanError
 
 
 @click.command(cls=ManyFiles, short_help="Run a method or a plan, and show the result.")
@@ -38,11 +37,13 @@ def run(context: click.Context, source: str, as_json: bool, save: Path | None, m
       laconic run FedOnce --files bank.csv shop.csv --id customer --label churned --model churn
       laconic run my-plan.toml --seed 1
     """  # noqa: D301 (click keeps the lines below a backspace as they are)
+    from laconic.core.writing import refuse_unwritable, refuse_unwritable_folder
     from laconic.plan import execute, execute_and_keep
 
     plan = plan_from(source, context)
-    if save is not None and not save.absolute().parent.is_dir():
-        raise PlanError(f"cannot save {save}: there is no folder {save.parent}; make it first")
+    refuse_unwritable(save)
+    if model is not None:
+        refuse_unwritable_folder(model)
     card = None
     with showing_progress() as listener:
         if model is None:

@@ -84,6 +84,31 @@ def test_a_folder_to_save_in_that_is_not_there_is_refused_before_the_run(tmp_pat
     assert "there is no folder" in refused("run", "Solo", "--data", "digits", "--save", str(tmp_path / "no" / "a.json"))
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("run", "Solo", "--data", "breast_cancer", "--save", "/proc/x.json"),
+        ("run", "Solo", "--data", "breast_cancer", "--model", "/proc/m"),
+        ("compare", "Solo", "--data", "breast_cancer", "--save", "{}/a.jsonl", "--report", "/proc/x.html"),
+        ("compare", "Solo", "--data", "breast_cancer", "--save", "/proc/x.jsonl"),
+        ("report", "{}/run.json", "-o", "/proc/x.html"),
+        ("disclose", "{}/run.json", "--party", "shop", "-o", "/proc/x.html"),
+        ("predict", "{}", "--out", "/proc/x.csv"),
+        ("host", "{}/plan.toml", "--site", "{}", "--save", "/proc/x.json"),
+    ],
+)
+def test_what_cannot_be_written_is_said_before_the_work(words, tmp_path, monkeypatch):
+    def work(*_, **__):
+        raise AssertionError("the work was begun")
+
+    for name in ("plan.execute", "plan.execute_and_keep", "comparing.compare", "saved.read_results"):
+        monkeypatch.setattr(f"laconic.{name}", work)
+    monkeypatch.setattr("laconic.model.model.load_model", work)
+    (tmp_path / "plan.toml").touch()
+    assert "cannot write /proc/" in refused(*(word.format(tmp_path) for word in words))
+    assert [path.name for path in tmp_path.iterdir()] == ["plan.toml"]
+
+
 def test_a_budget_too_small_for_any_use_ends_with_failure():
     said = refused("run", "FedOnce", "--data", "breast_cancer", "--max-bytes", "1000", code=1)
     assert "over the budget of 1,000" in said
