@@ -13,7 +13,7 @@ from laconic.core.ledger import Ledger
 from laconic.core.log import WireLog
 from laconic.core.party import Party
 from laconic.core.peers import Peers
-from laconic.core.score import headline, metrics
+from laconic.core.score import headline_metric, metrics
 from laconic.core.table import Table
 from laconic.core.values import Array
 from laconic.model.absent import WAYS, AnyAbsent
@@ -130,13 +130,12 @@ def _expect(model: Model, present: tuple[str, ...], way: AnyAbsent | None) -> Ex
     scores = model.predict_from(store, ids, absent=way or WAYS[-1])
     answered = np.isfinite(scores.predictions).all()
     values = metrics(model.task, y, scores.predictions) if answered else {}
-    best = headline(model.task, values) if values else None
-    metric = best.metric if best else headline(model.task, {"auc": 0.0, "accuracy": 0.0, "rmse": 0.0}).metric
+    metric = headline_metric(model.task)
     return Expected(
         present=present,
         answer="all" if way is None else way.word,
         metric=metric,
-        value=best.value if best else None,
+        value=values.get(metric),
         rows=len(ids),
     )
 

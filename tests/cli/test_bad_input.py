@@ -166,6 +166,12 @@ def test_files_that_cannot_be_used_say_why(files, change, said):
     assert said in refused(*files(**change))
 
 
+@pytest.mark.parametrize(("shared", "said"), [(2, "no rows"), (3, "rows of one class only")])
+def test_too_few_shared_rows_to_score_on_are_refused_before_fitting(files, shared, said):
+    shop = "customer,spent\n" + "".join(f"c{row},{row % 5}\n" for row in (*range(shared), *range(100, 130)))
+    assert f"are to be scored on (cut 'test'): {said}" in refused(*files(shop=shop))
+
+
 def test_debug_shows_where_an_error_came_from():
     outcome = CliRunner().invoke(main, ("run", "FedOnse", "--data", "digits", "--debug"))
     assert outcome.exit_code == 1
