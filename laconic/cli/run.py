@@ -8,6 +8,7 @@ from laconic.cli.group import debug_option
 from laconic.cli.options import ManyFiles, plan_from, plan_options
 from laconic.cli.progress import showing_progress
 from laconic.cli.showing import hand_over
+from laconic.core.errors import PlanError
 
 
 @click.command(cls=ManyFiles, short_help="Run a method or a plan, and show the result.")
@@ -23,9 +24,12 @@ from laconic.cli.showing import hand_over
     metavar="FOLDER",
     help="Save the trained model, a folder for each party in it; see `laconic predict`.",
 )
+@click.option("--replace", is_flag=True, help="Let a model that is in that folder already go.")
 @debug_option
 @click.pass_context
-def run(context: click.Context, source: str, as_json: bool, save: Path | None, model: Path | None) -> None:
+def run(
+    context: click.Context, source: str, as_json: bool, save: Path | None, model: Path | None, replace: bool
+) -> None:
     """Run a method, or a plan from a file, and show what it scored, what crossed and what was given away.
 
     \b
@@ -43,7 +47,12 @@ def run(context: click.Context, source: str, as_json: bool, save: Path | None, m
     plan = plan_from(source, context)
     refuse_unwritable(save)
     if model is not None:
+        from laconic.model.folder import refuse_full
+
         refuse_unwritable_folder(model)
+        refuse_full(model, replace_old=replace)
+    elif replace:
+        raise PlanError("--replace is for a model: say where that is with --model FOLDER")
     card = None
     with showing_progress() as listener:
         if model is None:
@@ -53,7 +62,7 @@ def run(context: click.Context, source: str, as_json: bool, save: Path | None, m
             from laconic.plan import write_plan
 
             trained = execute_and_keep(plan, listener=listener)
-            card = save_model(trained, model, id=plan.data.id or "id", plan=write_plan(plan))
+            card = save_model(trained, model, id=plan.data.id or "id", plan=write_plan(plan), replace_old=replace)
             result = trained.result
     hand_over(result, as_json, save)
     if card is not None and not as_json:

@@ -19,6 +19,7 @@ from laconic.core.values import Array
 from laconic.model.absent import WAYS, AnyAbsent
 from laconic.model.asking import collect
 from laconic.model.card import Asked, Card, Expected
+from laconic.model.folder import drop_parts, refuse_full
 from laconic.model.model import Model
 from laconic.model.part import About, Part, save_part
 from laconic.model.probe import probe
@@ -61,6 +62,7 @@ def save_model(
     plan: str | None = None,
     keep: bool = True,
     ways: Sequence[AnyAbsent] = WAYS,
+    replace_old: bool = False,
 ) -> Card:
     """Write a folder for each party, named after it, into `folder`; each may be moved to that party's own side.
 
@@ -70,11 +72,17 @@ def save_model(
         keep: whether the hub keeps the answers it has about training and validation rows, and its own such rows.
             Without them it cannot refit, and absent parties cannot be made up for.
         ways: what to do about absent parties: each is fitted and measured for each pattern of presence.
+        replace_old: whether a model that is in `folder` already may go, with all its parts and records. How often its
+            parts were used is kept, so that the same chance is not drawn again.
 
     Returns:
         Who can predict what.
+
+    Raises:
+        DataError: `folder` holds a model that may not go, or something else.
     """
     folder = Path(folder)
+    refuse_full(folder, replace_old=replace_old)
     asked, steps = probe(trained)
     log = WireLog()
     keeps = keep and steps is not None and trained.method.kind == "vertical"
@@ -83,6 +91,7 @@ def save_model(
     model = Model(replace(parts[0], store=store), trained.method)
     card = make_card(model, asked, ways, log.bytes_of("align") + log.bytes_of("final"))
     folder.mkdir(parents=True, exist_ok=True)
+    drop_parts(folder, keep={part.about.party for part in parts})
     save_part(folder, replace(model.part, heads=model.heads, card=card))
     for part in parts[1:]:
         save_part(folder, part)

@@ -89,6 +89,27 @@ def test_a_model_is_saved_from_parties_in_this_process_only(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_model_is_replaced_only_if_asked_and_no_part_of_it_stays(tmp_path):
+    words = ("run", "Solo", "--data", "breast_cancer", "--set", "method.trainer.epochs=1", "--model", tmp_path / "m")
+    assert call(*words, "--parties", "4").exit_code == 0
+    assert call("predict", tmp_path / "m").exit_code == 0
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    refused = call(*words, "--parties", "2")
+    assert refused.exit_code == 2
+    assert "already; name another folder, or say that it may go: --replace" in refused.stderr
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+    asked = call(*words, "--parties", "2", "--replace")
+    assert asked.exit_code == 0, asked.stderr
+    assert sorted(path.name for path in (tmp_path / "m").iterdir()) == ["bank", "shop"]
+
+
+def test_a_folder_of_something_else_takes_no_model(tmp_path):
+    (tmp_path / "letters.txt").write_text("mine")
+    outcome = call("run", "Solo", "--data", "breast_cancer", "--model", tmp_path, "--replace")
+    assert outcome.exit_code == 2
+    assert "holds no model but letters.txt" in outcome.stderr
+
+
 @pytest.mark.parametrize("command", ["predict", "add", "forget", "serve"])
 def test_help_gives_examples(command):
     assert f"laconic {command} churn" in call(command, "--help").stdout or f"laconic {command} shop churn" in call(
