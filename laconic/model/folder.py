@@ -171,8 +171,21 @@ def digest(file: Path) -> str:
 
 
 def read_uses(path: Path) -> int:
-    """How often the part was used to predict."""
-    return int(json.loads((path / USES).read_text())["uses"]) if (path / USES).is_file() else 0
+    """How often the part was used to predict.
+
+    Raises:
+        DataError: that cannot be read; says how to mend it without drawing the same chance again.
+    """
+    file = path / USES
+    if not file.is_file():
+        return 0
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=_Uses).uses
+    except (msgspec.DecodeError, UnicodeDecodeError) as problem:
+        raise DataError(
+            f"{file} cannot be read: {problem}. It counts how often this part was used, so that no chance is drawn "
+            'twice: take it from a backup, or write {"uses": N} there, with N above the number of uses so far'
+        ) from problem
 
 
 def count_use(path: Path) -> None:
@@ -180,6 +193,10 @@ def count_use(path: Path) -> None:
     part = path / f"{USES}.part"
     part.write_text(json.dumps({"uses": read_uses(path) + 1}))
     part.replace(path / USES)
+
+
+class _Uses(msgspec.Struct):
+    uses: int
 
 
 def _digests(folder: Path) -> dict[str, str]:
