@@ -46,8 +46,10 @@ def from_frames(
         name: of the data, for reports.
 
     Raises:
+        TypeError: `frames` does not say whose each DataFrame is.
         DataError: a party's frame cannot be used; says whose, which column, and what to do.
     """
+    _check_named(frames)
     frames = {party: frame.set_axis([str(name) for name in frame.columns], axis=1) for party, frame in frames.items()}
     hub = _find_hub(frames, label)
     _check_kinds(kinds or {}, frames)
@@ -65,6 +67,20 @@ def read_table(party: str, frame: "DataFrame", id: str, kinds: Kinds | None = No
     """The table of one party that holds no labels, as `from_frames` would make it."""
     named = frame.set_axis([str(name) for name in frame.columns], axis=1)
     return _table(party, named, id, "", kinds or {}, task=None)
+
+
+def _check_named(frames: Mapping[str, "DataFrame"]) -> None:
+    from pandas import DataFrame
+
+    example = 'such as {"bank": bank, "shop": shop}'
+    if not isinstance(frames, Mapping):
+        raise TypeError(f"frames must be by party, {example}, not a {type(frames).__name__}: nobody could be named")
+    for party, frame in frames.items():
+        if not isinstance(party, str) or not isinstance(frame, DataFrame):
+            raise TypeError(
+                f"frames must be a DataFrame for each party's name, {example}; "
+                f"found a {type(frame).__name__} for {party!r}"
+            )
 
 
 def _find_hub(frames: Mapping[str, "DataFrame"], label: str) -> str:
