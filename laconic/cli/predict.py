@@ -66,6 +66,7 @@ def files_by_party(files: tuple[str, ...], parties: list[str]) -> dict[str, Path
 def _from_files(folder: Path, files: tuple[str, ...], absent: str, without: tuple[str, ...]) -> "Scores":
     from laconic.core.errors import DataError
     from laconic.core.table import Table
+    from laconic.model.folder import folder_name
     from laconic.model.model import load_model
     from laconic.model.reaching import parts_of, reach_parts
     from laconic.model.rows import read_files
@@ -73,8 +74,15 @@ def _from_files(folder: Path, files: tuple[str, ...], absent: str, without: tupl
     model, parts = load_model(folder), parts_of(folder)
     _refuse_strangers(without, list(parts))
     abouts = {name: part.about for name, part in parts.items()}
-    tables = read_files(abouts, files_by_party(files, list(parts)))
     hub = model.part.about.party
+    named = files_by_party(files, list(dict.fromkeys([*parts, *model.part.about.peers])))
+    lost = [name for name in named if name not in parts]
+    if lost:
+        raise DataError(
+            f"{folder} has no part of {lost[0]}, without which nobody can read {named[lost[0]]}; bring the folder "
+            f"{folder / folder_name(lost[0])} back, or leave the file out: --absent says what is done then"
+        )
+    tables = read_files(abouts, named)
     own = tables.get(hub, Table.without_rows(hub))
     if model.part.about.columns and hub not in tables:
         raise DataError(f"{hub} predicts, but there is no file with its rows; add one whose name begins with {hub}")

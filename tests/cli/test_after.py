@@ -1,5 +1,7 @@
 """Commands on saved models: what they refuse, and that nothing half-done stays."""
 
+import shutil
+
 import pytest
 from click.testing import CliRunner
 
@@ -80,6 +82,16 @@ def test_what_cannot_be_done_is_said_in_one_line(place, tmp_path, words, said):
     assert outcome.stderr.startswith("Error: ")
     assert said in outcome.stderr
     assert len(outcome.stderr.splitlines()) == 1
+
+
+def test_a_part_that_is_gone_is_named_with_what_to_do(place, tmp_path):
+    folder, files = place
+    shutil.copytree(folder / "model" / "bank", tmp_path / "m" / "bank")
+    outcome = call("predict", tmp_path / "m", "--files", files["bank"], files["shop"])
+    assert outcome.exit_code == 2
+    assert f"{tmp_path / 'm'} has no part of shop" in outcome.stderr
+    assert "--absent says what is done then" in outcome.stderr
+    assert call("predict", tmp_path / "m", "--files", files["bank"]).exit_code == 0
 
 
 def test_a_model_is_saved_from_parties_in_this_process_only(tmp_path):

@@ -160,6 +160,11 @@ def test_a_plan_on_files_is_not_put_on_other_data_by_an_option(tmp_path):
         ({"shop": OTHER.replace("c", "d")}, ""),
         ({"shop": "customer\n" + "".join(f"c{row}\n" for row in range(60))}, "shop"),
         ({"bank": GOOD.replace("no", "yes")}, "churned"),
+        ({"shop": OTHER.replace("\nc", "\nC")}, "They differ in case only: write them alike, or say data.ids.case"),
+        ({"shop": OTHER.replace("\nc", "\nc ")}, "They differ in white space only"),
+        ({"shop": OTHER.replace(",", ";")}, "seem to be separated by ';'; export it again with commas"),
+        ({"shop": OTHER.replace(",", ";").replace("\nc1;", "\nc1;0,")}, "seem to be separated by ';'"),
+        ({"shop": OTHER.replace(",", "\t")}, "seem to be separated by '\\t'"),
     ],
 )
 def test_files_that_cannot_be_used_say_why(files, change, said):
@@ -170,6 +175,31 @@ def test_files_that_cannot_be_used_say_why(files, change, said):
 def test_too_few_shared_rows_to_score_on_are_refused_before_fitting(files, shared, said):
     shop = "customer,spent\n" + "".join(f"c{row},{row % 5}\n" for row in (*range(shared), *range(100, 130)))
     assert f"are to be scored on (cut 'test'): {said}" in refused(*files(shop=shop))
+
+
+def test_a_table_in_place_of_a_party_file_says_how_to_write_one(files, tmp_path):
+    files()
+    assert 'such as bank.toml, that says name, data.source = "bank.csv"' in refused(
+        "doctor", str(tmp_path / "bank.csv")
+    )
+    said = refused("run", "FedOnce", "--files", "bank.toml", "shop.csv", "--id", "customer", "--label", "churned")
+    assert "bank.toml is a party file and shop.csv is a table" in said
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        (
+            "method.local.threshold=0.95",
+            "--set method.local.threshold.type=Fixed --set method.local.threshold.level=0.95",
+        ),
+        ("method.local=FixMacht", "its type is one of: "),
+        ("budget=4", "--set budget.max_bytes=4"),
+        ("data.hub=none", 'by name or by place from 0, such as data.hub="bank" or data.hub=0'),
+    ],
+)
+def test_a_value_where_settings_or_a_party_are_wanted_gets_an_example(setting, said):
+    assert said in refused("run", "OneShot", "--data", "breast_cancer", "--set", setting)
 
 
 def test_debug_shows_where_an_error_came_from():
