@@ -12,7 +12,7 @@ from laconic.core.task import Task
 from laconic.core.values import Array
 from laconic.data.coding import code_levels
 from laconic.data.federation import Federation
-from laconic.data.kinds import as_numbers, guess_kind
+from laconic.data.kinds import are_dates, as_days, as_numbers, guess_kind
 from laconic.data.labels import read_labels
 
 if TYPE_CHECKING:
@@ -33,8 +33,9 @@ def from_frames(
 ) -> Federation:
     """Take each party's DataFrame as its table; the party with the label column is the hub.
 
-    Text, true/false and category columns become categorical, numbers numeric and dates numbers of days, unless `kinds`
-    says otherwise. Ids are kept as given and compared as text, without white space around it.
+    Text, true/false and category columns become categorical, numbers numeric and dates, also as text (2013-01-31),
+    numbers of days, unless `kinds` says otherwise. Ids are kept as given and compared as text, without white space
+    around it.
 
     Args:
         frames: by party, in the order parties will be named.
@@ -124,6 +125,8 @@ def _table(party: str, frame: "DataFrame", id_name: str, label: str, kinds: Kind
 def _read_column(party: str, frame: "DataFrame", name: str, kinds: Kinds) -> tuple[Column, Array]:
     series = frame[name]
     kind = kinds.get(name) or guess_kind(series, party)
+    if name not in kinds and kind == "categorical" and are_dates(series):
+        return Column(name), as_days(series, party)
     if kind == "categorical":
         codes, levels = code_levels(series)
         return Column(name, "categorical", levels), codes
