@@ -83,7 +83,20 @@ def seats(method: Method, federation: Federation, seed: int) -> tuple[Party, Par
 
 
 def refuse_other_kind(method: Method, federation: Federation) -> None:
-    """Refuse a vertical method on parties with other rows, and the other way round."""
+    """Refuse a vertical method on parties with other rows, and the other way round.
+
+    Raises:
+        TypeError: `method` is a name or a class rather than settings, or `federation` is something else.
+        ValueError: the two are of different kinds.
+    """
+    if not isinstance(method, Method):
+        name = method.__name__ if isinstance(method, type) else method if isinstance(method, str) else "FedOnce"
+        raise TypeError(f"the method must be its settings, such as {name}(), not {_shown(method)}")
+    if not isinstance(federation, Federation):
+        raise TypeError(
+            "the federation must be what deal(...), from_frames(...) or from_files(...) gives, "
+            f"not {_shown(federation)}"
+        )
     if method.kind != federation.kind:
         raise ValueError(
             f"{type(method).__name__} is a {method.kind} method, but {federation.name} is dealt as a {federation.kind} "
@@ -123,6 +136,11 @@ def on_threads(count: int) -> Iterator[None]:
     finally:
         _limits.pop()
         torch.set_num_threads(before)
+
+
+def _shown(value: object) -> str:
+    kind = f"the class {value.__name__}" if isinstance(value, type) else f"a {type(value).__name__}"
+    return repr(value) if isinstance(value, str) else kind
 
 
 _limits: list[int] = []

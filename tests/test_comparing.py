@@ -67,6 +67,22 @@ def test_what_was_compared_is_read_back_and_not_run_again(compared):
     assert told == [(None, 4, 4)]
 
 
+def test_runs_on_files_that_changed_since_are_not_shown_as_if_of_the_new_ones(tmp_path):
+    bank, shop = tmp_path / "bank.csv", tmp_path / "shop.csv"
+    rows = [(f"c{row}", row % 7, "yes" if row % 3 else "no") for row in range(60)]
+    bank.write_text("id,age,left\n" + "".join(f"{one},{age},{left}\n" for one, age, left in rows))
+    shop.write_text("id,spent\n" + "".join(f"{one},{age * 3 % 5}\n" for one, age, _ in rows))
+    data = DataPlan(files=(str(bank), str(shop)), id="id", label="left")
+    plans, path = [Plan(method=Solo(trainer=QUICK), data=data)], tmp_path / "runs.jsonl"
+    before = compare(plans, (0,), path)
+    assert compare(plans, (0,), path) == before
+    bank.write_text("id,age,left\n" + "".join(f"{one},{age},{'abc'[age % 3]}\n" for one, age, _ in rows))
+    with pytest.raises(PlanError, match="they changed since; remove it"):
+        compare(plans, (0,), path)
+    (after,) = compare(plans, (0,), tmp_path / "new.jsonl")
+    assert after.task.classes == ("a", "b", "c")
+
+
 def test_a_file_of_something_else_is_not_spoilt(tmp_path):
     path = tmp_path / "mine.json"
     path.write_text('{\n  "precious": 1\n}\n')

@@ -20,3 +20,13 @@ def test_links_of_a_page_lead_somewhere(page):
     links = re.findall(r"\]\((?!\w+:)([^)#\s]+)", (ROOT / page).read_text())
     missing = [link for link in links if not ((ROOT / page).parent / link).exists()]
     assert not missing, f"{page} links to what is not there: {missing}"
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if not page.startswith("docs/methods/")])
+def test_no_page_installs_the_stranger_of_this_name_from_the_package_index(page):
+    assert not re.search(r"pip install '?laconic\b", (ROOT / page).read_text())
+
+
+def test_the_readme_saves_a_result_before_it_uses_it():
+    text = (ROOT / "README.md").read_text()
+    assert -1 < text.index("--save run.json") < text.index("disclose run.json")

@@ -1,6 +1,7 @@
 """Match rows by comparing ids in the clear: for simulations, and where parties may show each other their ids."""
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -35,10 +36,7 @@ class ExactMatch(Align, frozen=True):
         shared = sum(count == len(ids) for count in holders.values())
         if not shared:
             seen = "; ".join(f"{name} has ids like {keys[0]!r}" for name, keys in ids.items())
-            raise DataError(
-                f"no id is at every party: {seen}. Check that the id columns mean the same and look alike "
-                "(`laconic doctor` says what to change)"
-            )
+            raise DataError(f"no id is at every party: {seen}. {_remedy(list(ids.values()))}")
         seed = int(hub.rng.integers(2**31))
         questions = {name: _places(keys, holders, len(ids)) | {"seed": seed} for name, keys in ids.items()}
         peers.ask_each(self.keep_rows, {name: questions[name] for name in peers.names})
@@ -59,6 +57,25 @@ class ExactMatch(Align, frozen=True):
     def keep_rows(self, party: Party, shared: Array, some: Array, seed: int) -> None:
         """Put the rows named first, cut the same way at every party."""
         keep_shared(party, shared, seed, test=self.test, valid=self.valid, some=some)
+
+
+_RULES: dict[str, tuple[str, Callable[[str], str]]] = {
+    "case = 'lower'": ("case", str.lower),
+    "spaces = 'drop'": ("white space", lambda key: "".join(key.split())),
+    "zeros = 'drop'": ("leading zeros", lambda key: key.lstrip("0") if key.isdecimal() else key),
+}
+"""Rules for ids that make more of them alike, as a party file says them, and what they leave out."""
+
+
+def _remedy(ids: list[list[str]]) -> str:
+    """What would make ids match: the one rule under which some do, if there is one."""
+    for rule, (what, written) in _RULES.items():
+        if set.intersection(*({written(key) for key in keys} for keys in ids)):
+            return (
+                f"They differ in {what} only: write them alike, or say data.ids.{rule} in the party file of every "
+                "party (docs/data.md)"
+            )
+    return "Check that the id columns mean the same people and are written alike"
 
 
 def _places(keys: list[str], holders: Counter[str], parties: int) -> dict[str, Any]:

@@ -55,13 +55,12 @@ def compare(
     from rich.console import Console
 
     from laconic.comparing import compare as run_all
+    from laconic.core.writing import refuse_unwritable
     from laconic.report.tables import show_arms
 
     plans = _plans(sources, changes_of(context), yardsticks=yardsticks)
     path = save or Path(f"compare-{_name_of(plans[0])}.jsonl")
-    for file in (path, report):
-        if file is not None and not file.absolute().parent.is_dir():
-            raise PlanError(f"cannot save {file}: there is no folder {file.parent}; make it first")
+    refuse_unwritable(path, report)
     first = plans[0].seed
     with showing_progress() as listener:
         results = run_all(plans, range(first, first + seeds), path, listener=listener, told=_teller(listener, path))

@@ -33,6 +33,7 @@ def disclose(result: Path, party: str, outs: tuple[Path, ...]) -> None:
     """  # noqa: D301 (click keeps the lines below a backspace as they are)
     import msgspec
 
+    from laconic.core.writing import refuse_unwritable
     from laconic.report.disclosure import disclose as record_of
     from laconic.report.disclosure import render_disclosure
     from laconic.saved import read_results
@@ -40,6 +41,7 @@ def disclose(result: Path, party: str, outs: tuple[Path, ...]) -> None:
     odd = [out for out in outs if out.suffix not in (".html", ".json")]
     if odd:
         raise PlanError(f"cannot tell what to write to {odd[0]}; call it .html for a page or .json")
+    refuse_unwritable(*outs)
     records = [record_of(one, party) for one in read_results(result)]
     plain = msgspec.json.format(msgspec.json.encode(records[0] if len(records) == 1 else records), indent=2).decode()
     for out in outs:

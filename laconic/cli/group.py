@@ -35,6 +35,12 @@ class Commands(click.Group):
         except KeyboardInterrupt:
             click.echo("\nStopped. What was saved before stays saved.", err=True)
             ctx.exit(_STOPPED)
+        except OSError as problem:
+            # What no command foresaw of a file: a disk that is full, a folder that went away.
+            if ctx.meta.get(_DEBUG) or problem.filename is None:
+                raise
+            click.echo(f"Error: {problem.filename}: {(problem.strerror or str(problem)).lower()}", err=True)
+            ctx.exit(_FAILED)
         except (LaconicError, ValueError) as problem:
             if ctx.meta.get(_DEBUG):
                 raise

@@ -71,12 +71,11 @@ def host(
       laconic host plan.toml --envelopes november --party bank.toml --predict november.txt -o scores.csv
     """  # noqa: D301 (click keeps the lines below a backspace as they are)
     from laconic.core.errors import Waiting
+    from laconic.core.writing import refuse_unwritable
 
     if not plan.is_file():
         raise PlanError(f"there is no plan file {plan}; write one with: laconic plan FedOnce --data breast_cancer")
-    for path in (save, output):
-        if path is not None and not path.absolute().parent.is_dir():
-            raise PlanError(f"cannot write {path}: there is no folder {path.parent}; make it first")
+    refuse_unwritable(save, output)
     if (site is None) == (envelopes is None) or (envelopes is not None and party is None):
         raise PlanError("say where the parties are: --site FOLDER, or --envelopes FOLDER with --party FILE")
     if site is not None:

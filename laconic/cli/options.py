@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., object])
 Change: TypeAlias = tuple[str, object]
 _CHANGES = "laconic.changes"
+_FOR_DEALT = ("data.parties", "data.cut", "data.hub", "data.overlap")
+_FOR_FILES = ("data.id", "data.label", "data.kinds", "data.task", "data.match")
+_WITH_OPTION = ("data.parties", "data.id", "data.label")
 _RUNTIMES = {"inprocess": "InProcess", "processes": "Processes"}
 
 
@@ -66,6 +69,7 @@ def plan_with(source: str, changes: list[Change]) -> "Plan":
         plain = to_plain(read_plan(path.read_text(encoding="utf-8")))
     else:
         plain = draft(find_method(source))
+    _refuse_contradictions(plain["data"], changes, source)
     return change_plan(plain, changes)
 
 
@@ -79,6 +83,32 @@ def find_method(name: str) -> "type[Method]":
         names = [method.__name__ for method in METHODS]
         raise PlanError(f"there is no method {name!r}; {closest(name, names, 'The methods are')}")
     return known[name.casefold()]
+
+
+def _refuse_contradictions(data: dict[str, Any], changes: list[Change], source: str) -> None:
+    """Refuse options of which one would be put aside without a word: two sources of rows, or what goes with another."""
+    named = [value for key, value in changes if key == "data.name" and value not in (None, "none")]
+    files = [value for key, value in changes if key.split(".")[:2] == ["data", "files"] and value]
+    if named and files:
+        raise PlanError(f"--data {named[-1]} and --files say two different sources of rows; leave one of them out")
+    for given, there, option in ((named, data["files"], "--data"), (files, data["name"], "--files")):
+        if given and there:
+            rows = there if isinstance(there, str) else ", ".join(map(str, there))
+            raise PlanError(
+                f"{source} is on {rows}, which {option} would put aside; leave {option} out, or change [data] in a "
+                "copy of the plan"
+            )
+    if files or data["files"]:
+        _refuse_idle(changes, _FOR_DEALT, "is for a public data set, but the rows are of your own files")
+    elif named or data["name"]:
+        _refuse_idle(changes, _FOR_FILES, "is for your own files, but the rows are of a public data set")
+
+
+def _refuse_idle(changes: list[Change], idle: tuple[str, ...], words: str) -> None:
+    for key, _ in changes:
+        if ".".join(key.split(".")[:2]) in idle:
+            option = f" (--{key.removeprefix('data.')})" if key in _WITH_OPTION else ""
+            raise PlanError(f"{key}{option} {words}; leave it out")
 
 
 def _options() -> list[Callable[[Command], Command]]:

@@ -33,10 +33,9 @@ def predict(folder: Path, files: tuple[str, ...], absent: str, without: tuple[st
       laconic predict churn --without shop --absent zeros
     A file is the party's whose name its own begins with: bank-may.csv is the bank's.
     """  # noqa: D301 (click keeps the lines below a backspace as they are)
-    from laconic.core.errors import DataError
+    from laconic.core.writing import refuse_unwritable
 
-    if out is not None and not out.absolute().parent.is_dir():
-        raise DataError(f"cannot write {out}: there is no folder {out.parent}; make it first")
+    refuse_unwritable(out)
     scores = _from_files(folder, files, absent, without) if files else _stored(folder, absent, without)
     _write(scores, out)
 
@@ -67,6 +66,7 @@ def files_by_party(files: tuple[str, ...], parties: list[str]) -> dict[str, Path
 def _from_files(folder: Path, files: tuple[str, ...], absent: str, without: tuple[str, ...]) -> "Scores":
     from laconic.core.errors import DataError
     from laconic.core.table import Table
+    from laconic.model.folder import folder_name
     from laconic.model.model import load_model
     from laconic.model.reaching import parts_of, reach_parts
     from laconic.model.rows import read_files
@@ -74,8 +74,15 @@ def _from_files(folder: Path, files: tuple[str, ...], absent: str, without: tupl
     model, parts = load_model(folder), parts_of(folder)
     _refuse_strangers(without, list(parts))
     abouts = {name: part.about for name, part in parts.items()}
-    tables = read_files(abouts, files_by_party(files, list(parts)))
     hub = model.part.about.party
+    named = files_by_party(files, list(dict.fromkeys([*parts, *model.part.about.peers])))
+    lost = [name for name in named if name not in parts]
+    if lost:
+        raise DataError(
+            f"{folder} has no part of {lost[0]}, without which nobody can read {named[lost[0]]}; bring the folder "
+            f"{folder / folder_name(lost[0])} back, or leave the file out: --absent says what is done then"
+        )
+    tables = read_files(abouts, named)
     own = tables.get(hub, Table.without_rows(hub))
     if model.part.about.columns and hub not in tables:
         raise DataError(f"{hub} predicts, but there is no file with its rows; add one whose name begins with {hub}")
@@ -108,15 +115,14 @@ def _refuse_strangers(named: tuple[str, ...], known: list[str]) -> None:
 def _write(scores: "Scores", out: Path | None) -> None:
     from collections import Counter
 
+    from laconic.core.writing import write_whole
     from laconic.model.scores import scores_frame
 
     text = scores_frame(scores).to_csv(index=False, lineterminator="\n")
     if out is None:
         click.echo(text, nl=False)
     else:
-        part = out.with_suffix(out.suffix + ".part")
-        part.write_text(text, encoding="utf-8")
-        part.replace(out)
+        write_whole(out, text.encode())
     for how, count in Counter(scores.how).most_common():
         click.echo(f"{count:,} of {len(scores.ids):,} rows: {_WORDS.get(how, how)}", err=True)
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import click
 
 from laconic.cli.group import debug_option
-from laconic.core.errors import PlanError
 
 if TYPE_CHECKING:
     from laconic.core.result import Result
@@ -38,8 +37,10 @@ def report(results: tuple[Path, ...], out: Path, title: str | None, store: str |
       laconic report one.json other.json -o both.html --title "Two ways"
       laconic report one.json --mlflow http://localhost:5000
     """  # noqa: D301 (click keeps the lines below a backspace as they are)
+    from laconic.core.writing import refuse_unwritable
     from laconic.saved import read_results
 
+    refuse_unwritable(out)
     read = [result for path in results for result in read_results(path)]
     write_report(read, out, title)
     if store is not None:
@@ -58,10 +59,8 @@ def write_report(results: "Sequence[Result]", out: Path, title: str | None = Non
 
 def write_page(text: str, out: Path) -> None:
     """Write a page, whole or not at all, and say where it is."""
-    if not out.absolute().parent.is_dir():
-        raise PlanError(f"cannot write {out}: there is no folder {out.parent}; make it first")
-    part = out.with_suffix(out.suffix + ".part")
-    part.write_text(text, encoding="utf-8")
-    part.replace(out)
+    from laconic.core.writing import write_whole
+
+    write_whole(out, text.encode())
     how = " Open it in a browser; it needs no network." if out.suffix == ".html" else ""
     click.echo(f"Wrote {out} ({len(text.encode()) / 1e6:.2f} MB).{how}")

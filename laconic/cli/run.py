@@ -24,9 +24,12 @@ from laconic.core.errors import PlanError
     metavar="FOLDER",
     help="Save the trained model, a folder for each party in it; see `laconic predict`.",
 )
+@click.option("--replace", is_flag=True, help="Let a model that is in that folder already go.")
 @debug_option
 @click.pass_context
-def run(context: click.Context, source: str, as_json: bool, save: Path | None, model: Path | None) -> None:
+def run(
+    context: click.Context, source: str, as_json: bool, save: Path | None, model: Path | None, replace: bool
+) -> None:
     """Run a method, or a plan from a file, and show what it scored, what crossed and what was given away.
 
     \b
@@ -38,11 +41,18 @@ def run(context: click.Context, source: str, as_json: bool, save: Path | None, m
       laconic run FedOnce --files bank.csv shop.csv --id customer --label churned --model churn
       laconic run my-plan.toml --seed 1
     """  # noqa: D301 (click keeps the lines below a backspace as they are)
+    from laconic.core.writing import refuse_unwritable, refuse_unwritable_folder
     from laconic.plan import execute, execute_and_keep
 
     plan = plan_from(source, context)
-    if save is not None and not save.absolute().parent.is_dir():
-        raise PlanError(f"cannot save {save}: there is no folder {save.parent}; make it first")
+    refuse_unwritable(save)
+    if model is not None:
+        from laconic.model.folder import refuse_full
+
+        refuse_unwritable_folder(model)
+        refuse_full(model, replace_old=replace)
+    elif replace:
+        raise PlanError("--replace is for a model: say where that is with --model FOLDER")
     card = None
     with showing_progress() as listener:
         if model is None:
@@ -53,7 +63,7 @@ def run(context: click.Context, source: str, as_json: bool, save: Path | None, m
             from laconic.plan.execute import priced
 
             trained = execute_and_keep(plan, listener=listener)
-            card = save_model(trained, model, id=plan.data.id or "id", plan=write_plan(plan))
+            card = save_model(trained, model, id=plan.data.id or "id", plan=write_plan(plan), replace_old=replace)
             result = priced(trained.to_date(), plan)
     hand_over(result, as_json, save)
     if card is not None and not as_json:

@@ -9,6 +9,7 @@ from laconic.core.ledger import Noise
 from laconic.core.log import Traffic
 from laconic.core.score import Score
 from laconic.core.task import Task
+from laconic.core.writing import write_whole
 
 
 class Look(msgspec.Struct, frozen=True, kw_only=True):
@@ -138,6 +139,4 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
     def save(self, path: Path) -> None:
         """Write the JSON to a file, whole or not at all."""
-        part = path.with_suffix(path.suffix + ".part")
-        part.write_bytes(msgspec.json.format(self.to_json(), indent=2))
-        part.replace(path)
+        write_whole(path, msgspec.json.format(self.to_json(), indent=2))

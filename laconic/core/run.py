@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from laconic.core.align import Align
-from laconic.core.errors import BudgetSpent
+from laconic.core.errors import BudgetSpent, DataError
 from laconic.core.ledger import Ledger
 from laconic.core.log import WireLog
 from laconic.core.method import Method, task_of
@@ -49,6 +49,7 @@ def run(
     facts = dict(data or {}) | {"uses": list(method.uses)}
     if align is not None:
         facts |= _match(align, hub, peers, judge)
+    _refuse_one_class(judge, rows)
     curve: list[Look] = []
     stopped = "finished"
     log.phase = "fit"
@@ -147,6 +148,20 @@ def _score(judge: Party, rows: str, predictions: Array) -> dict[str, float]:
     if y is None:
         raise ValueError(f"{judge.name} has no labels for its rows {rows!r} to score with")
     return metrics(task, y, predictions, _spread(judge))
+
+
+def _refuse_one_class(judge: Party, rows: str) -> None:
+    """Refuse, before fitting, rows to score on that could not tell a good model from a bad one."""
+    table = judge.data
+    if table.y is None or rows not in table.cuts:
+        return
+    y, all_cut = table.y[table.cuts[rows]], sum(len(table.cuts.get(name, ())) for name in ("train", "valid", "test"))
+    what = "no rows" if len(y) == 0 else "rows of one class only" if len(np.unique(y)) == 1 else ""
+    if what and (len(y) == 0 or task_of(judge).kind == "binary"):
+        raise DataError(
+            f"party {judge.name!r}: of {all_cut} rows, {len(y)} are to be scored on (cut {rows!r}): {what}, of which "
+            "no score can be told; share more rows, raise data.test, or take another seed"
+        )
 
 
 def _spread(judge: Party) -> float:

@@ -3,6 +3,7 @@
 import msgspec
 import numpy as np
 
+from laconic.core.errors import DataError
 from laconic.core.task import Task
 from laconic.core.values import Array
 
@@ -31,9 +32,23 @@ def metrics(task: Task, y: Array, predictions: Array, train_range: float = 1.0) 
 
 
 def headline(task: Task, values: dict[str, float]) -> Score:
-    """The one figure to name first: AUC for two classes, accuracy for several, RMSE for numbers."""
-    name = _HEADLINE[task.kind]
+    """The one figure to name first: AUC for two classes, accuracy for several, RMSE for numbers.
+
+    Raises:
+        DataError: the rows scored on had one class only, of which there is no AUC.
+    """
+    name = headline_metric(task)
+    if name not in values:
+        raise DataError(
+            f"{task.label or 'the label'} has one class only among the rows scored on, so there is no {name.upper()}; "
+            "score on more rows"
+        )
     return Score(name, values[name])
+
+
+def headline_metric(task: Task) -> str:
+    """Which figure is named first."""
+    return _HEADLINE[task.kind]
 
 
 def _of_numbers(y: Array, predictions: Array, train_range: float) -> dict[str, float]:

@@ -20,6 +20,8 @@ MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "#N/A")
 
 _BLOCK = 1 << 23  # bytes of a CSV file read at a time
 
+_HEADING = 1 << 16  # bytes in which the line of column names is looked for
+
 PARQUET = (".parquet", ".pq")
 
 
@@ -35,6 +37,7 @@ def column_names(party: str, data: OwnData) -> list[str]:
     if _is_parquet(path):
         with _reading(party, path):
             return [str(name) for name in _parquet(path).schema.names]
+    _refuse_other_separator(party, path)
     with _reading(party, path), _opened(path) as stream:
         return [name.strip() for name in _csv_names(stream)]
 
@@ -59,6 +62,8 @@ def read_batches(
         yield from sql_batches(party, data, columns, rows)
         return
     path = _checked(party, Path(data.source))
+    if not _is_parquet(path):
+        _refuse_other_separator(party, path)
     with _reading(party, path):
         yield from (_from_parquet if _is_parquet(path) else _from_csv)(path, data, columns, rows)
 
@@ -91,6 +96,18 @@ def _from_csv(path: Path, data: OwnData, columns: Sequence[str] | None, rows: in
                 frame = batch.slice(start, rows).to_pandas().set_axis([*names.values()], axis=1)
                 cells = [name for name in frame.columns if name not in data.keys]
                 yield frame.assign(**{name: frame[name].mask(_is_missing(frame[name])) for name in cells})
+
+
+def _refuse_other_separator(party: str, path: Path) -> None:
+    """Refuse a file whose columns are not parted by commas: all of it would be taken for one column."""
+    with _reading(party, path), _opened(path) as stream:
+        first = stream.read(_HEADING).partition(b"\n")[0]
+    other = next((mark for mark in (b";", b"\t", b"|") if mark in first), None)
+    if other is not None and b"," not in first:
+        raise DataError(
+            f"party {party!r}: the columns of {path} seem to be separated by {other.decode()!r}; export it again with "
+            "commas between columns, and points in numbers"
+        )
 
 
 def _is_missing(cells: "Series") -> "Series":

@@ -54,13 +54,17 @@ def read_file(party: str, path: Path, id_name: str) -> "DataFrame":
     """All rows of one CSV or Parquet file, chosen by the ending of its name; cells of CSV stay as written.
 
     Raises:
-        DataError: the file is missing, empty, or not what its name says.
+        DataError: the file is missing, empty, not what its name says, or has two columns of one name.
     """
     import pandas
 
     data = OwnData(source=str(path), key=id_name)
+    names = column_names(party, data)
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise DataError(f"party {party!r}: two columns of {path} are called {twice[0]!r}; rename one")
     frames = list(read_batches(party, data))
-    return pandas.concat(frames, ignore_index=True) if frames else pandas.DataFrame(columns=column_names(party, data))
+    return pandas.concat(frames, ignore_index=True) if frames else pandas.DataFrame(columns=names)
 
 
 def _by_party(paths: Mapping[str, Path | str] | Iterable[Path | str]) -> dict[str, Path | str]:

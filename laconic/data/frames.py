@@ -12,7 +12,7 @@ from laconic.core.task import Task
 from laconic.core.values import Array
 from laconic.data.coding import code_levels
 from laconic.data.federation import Federation
-from laconic.data.kinds import as_numbers, guess_kind
+from laconic.data.kinds import are_dates, as_days, as_numbers, guess_kind
 from laconic.data.labels import read_labels
 
 if TYPE_CHECKING:
@@ -33,8 +33,9 @@ def from_frames(
 ) -> Federation:
     """Take each party's DataFrame as its table; the party with the label column is the hub.
 
-    Text, true/false and category columns become categorical, numbers numeric and dates numbers of days, unless `kinds`
-    says otherwise. Ids are kept as given and compared as text, without white space around it.
+    Text, true/false and category columns become categorical, numbers numeric and dates, also as text (2013-01-31),
+    numbers of days, unless `kinds` says otherwise. Ids are kept as given and compared as text, without white space
+    around it.
 
     Args:
         frames: by party, in the order parties will be named.
@@ -46,8 +47,10 @@ def from_frames(
         name: of the data, for reports.
 
     Raises:
+        TypeError: `frames` does not say whose each DataFrame is.
         DataError: a party's frame cannot be used; says whose, which column, and what to do.
     """
+    _check_named(frames)
     frames = {party: frame.set_axis([str(name) for name in frame.columns], axis=1) for party, frame in frames.items()}
     hub = _find_hub(frames, label)
     _check_kinds(kinds or {}, frames)
@@ -65,6 +68,20 @@ def read_table(party: str, frame: "DataFrame", id: str, kinds: Kinds | None = No
     """The table of one party that holds no labels, as `from_frames` would make it."""
     named = frame.set_axis([str(name) for name in frame.columns], axis=1)
     return _table(party, named, id, "", kinds or {}, task=None)
+
+
+def _check_named(frames: Mapping[str, "DataFrame"]) -> None:
+    from pandas import DataFrame
+
+    example = 'such as {"bank": bank, "shop": shop}'
+    if not isinstance(frames, Mapping):
+        raise TypeError(f"frames must be by party, {example}, not a {type(frames).__name__}: nobody could be named")
+    for party, frame in frames.items():
+        if not isinstance(party, str) or not isinstance(frame, DataFrame):
+            raise TypeError(
+                f"frames must be a DataFrame for each party's name, {example}; "
+                f"found a {type(frame).__name__} for {party!r}"
+            )
 
 
 def _find_hub(frames: Mapping[str, "DataFrame"], label: str) -> str:
@@ -108,6 +125,8 @@ def _table(party: str, frame: "DataFrame", id_name: str, label: str, kinds: Kind
 def _read_column(party: str, frame: "DataFrame", name: str, kinds: Kinds) -> tuple[Column, Array]:
     series = frame[name]
     kind = kinds.get(name) or guess_kind(series, party)
+    if name not in kinds and kind == "categorical" and are_dates(series):
+        return Column(name), as_days(series, party)
     if kind == "categorical":
         codes, levels = code_levels(series)
         return Column(name, "categorical", levels), codes

@@ -64,6 +64,36 @@ def days_since_1970(series: "Series") -> Array:
     return np.where(np.isnat(days), np.nan, numbers)
 
 
+def are_dates(series: "Series") -> bool:
+    """Whether every known cell is written as a date, as 2013-01-31, with or without a time."""
+    known = _text(series).dropna()
+    return len(known) > 0 and bool(known.str.match(r"^\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}.*)?$").all())
+
+
+def as_days(series: "Series", party: str, before: int = 0) -> Array:
+    """Dates as numbers of days since 1970, NaN where missing; arguments as for `as_numbers`.
+
+    Raises:
+        DataError: a cell is no date that there is; says which.
+    """
+    import pandas
+    from pandas.api import types
+
+    if types.is_datetime64_any_dtype(series.dtype):
+        return days_since_1970(series)
+    text = _text(series)
+    moments = pandas.to_datetime(text, format="ISO8601", errors="coerce", utc=True)
+    bad = (moments.isna() & text.notna()).to_numpy()
+    if bad.any():
+        row = int(bad.argmax())
+        raise DataError(
+            f"party {party!r}, column {series.name!r}: found {text.iloc[row]!r} in row {before + row + 1}, "
+            f"which is no date ({int(bad.sum())} such cells); write dates as 2013-01-31, leave the cell empty if "
+            "it is missing, or say another kind in data.columns (kinds for tables without a party file)"
+        )
+    return days_since_1970(moments)
+
+
 def _text(series: "Series") -> "Series":
     text = series.astype("string").str.strip()
     return text.mask((text == "").fillna(False))

@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from laconic.core.columns import Column
-from laconic.core.errors import DataError
 from laconic.core.values import Array
-from laconic.data.kinds import as_numbers, days_since_1970
+from laconic.data.kinds import are_dates, as_days, as_numbers
 from laconic.data.own_data import ColumnKind
 
 if TYPE_CHECKING:
@@ -48,39 +47,13 @@ class NumberReader:
 
     def add(self, series: "Series", before: int) -> None:
         """Take one batch."""
-        dates = self.are_dates(series) if self._dates is None else self._dates
-        read = self._read_dates if dates else as_numbers
+        dates = are_dates(series) if self._dates is None else self._dates
+        read = as_days if dates else as_numbers
         self._parts.append(read(series, self._party, before))
 
     def finish(self) -> tuple[Column, Array]:
         """All numbers."""
         return Column(self.name), np.concatenate(self._parts)
-
-    @staticmethod
-    def are_dates(series: "Series") -> bool:
-        """Whether every known cell is a date written as 2013-01-31, with or without a time."""
-        text = series.dropna().astype("string").str.strip()
-        text = text[text != ""]
-        return len(text) > 0 and bool(text.str.match(r"^\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}.*)?$").all())
-
-    def _read_dates(self, series: "Series", party: str, before: int) -> Array:
-        import pandas
-        from pandas.api import types
-
-        if types.is_datetime64_any_dtype(series.dtype):
-            return days_since_1970(series)
-        text = series.astype("string").str.strip()
-        text = text.mask((text == "").fillna(False))
-        moments = pandas.to_datetime(text, format="ISO8601", errors="coerce", utc=True)
-        bad = (moments.isna() & text.notna()).to_numpy()
-        if bad.any():
-            row = int(bad.argmax())
-            raise DataError(
-                f"party {party!r}, column {self.name!r}: found {text.iloc[row]!r} in row {before + row + 1}, "
-                f"which is no date ({int(bad.sum())} such cells); write dates as 2013-01-31, leave the cell empty if "
-                "it is missing, or say another kind in data.columns"
-            )
-        return days_since_1970(moments)
 
 
 class LevelReader:

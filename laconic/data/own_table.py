@@ -15,9 +15,9 @@ from laconic.core.values import Array
 from laconic.data.batches import column_names, read_batches
 from laconic.data.duplicates import join_duplicates
 from laconic.data.ids import read_ids
-from laconic.data.kinds import guess_kind
+from laconic.data.kinds import are_dates, guess_kind
 from laconic.data.labels import read_labels
-from laconic.data.own_columns import ColumnReader, NumberReader, reader_of
+from laconic.data.own_columns import ColumnReader, reader_of
 from laconic.data.own_data import ColumnKind, OwnData
 
 if TYPE_CHECKING:
@@ -212,7 +212,7 @@ def _prepared(columns: list[Column], data: OwnData, party: str) -> list[Column]:
 
 def _guess(series: "Series", party: str) -> ColumnKind:
     kind: ColumnKind = guess_kind(series, party)
-    return "date" if kind == "categorical" and NumberReader.are_dates(series) else kind
+    return "date" if kind == "categorical" and are_dates(series) else kind
 
 
 def _joined(parts: list["Series"]) -> "Series | None":

@@ -34,7 +34,7 @@ def _versions() -> Iterator[Diagnosis]:
     try:
         engine = version("nvflare")
     except PackageNotFoundError:
-        remedy = "run: pip install 'laconic[flare]'"
+        remedy = "run in the folder of Laconic's repository: pip install '.[flare]'"
         yield Diagnosis(level="wrong", about="versions", words="nvflare is not installed", remedy=remedy)
         return
     fits = engine.startswith(_ENGINE)

@@ -6,7 +6,7 @@ it is code, and nothing in it is looked up by a name that it chooses.
 
 import json
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -97,6 +97,33 @@ def model_folders(path: Path) -> list[Path]:
     return [one for one in sorted(path.iterdir()) if (one / HEAD).is_file() and one.suffix not in (_OLD, _PART)]
 
 
+def refuse_full(path: Path, *, replace_old: bool) -> None:
+    """Refuse to save a model where one is that may not be replaced, or where something else is.
+
+    Raises:
+        DataError: says what is there, and what to do.
+    """
+    parts = [one.name for one in model_folders(path)]
+    if (path / HEAD).is_file():
+        raise DataError(f"{path} is one party's part of a model; name the folder around it, or another")
+    strangers = [one.name for one in path.iterdir() if one.name not in parts] if path.is_dir() else []
+    if strangers and not parts:
+        raise DataError(f"{path} holds no model but {strangers[0]}; name another folder or empty it")
+    if parts and not replace_old:
+        raise DataError(
+            f"{path} holds a model of {', '.join(parts)} already; name another folder, or say that it may go: "
+            "--replace (replace_old=True in Python)"
+        )
+
+
+def drop_parts(path: Path, keep: Collection[str]) -> None:
+    """Remove the parts of an older model within a folder, but for those of these parties, which are written anew."""
+    names = {folder_name(party) for party in keep}
+    for old in model_folders(path):
+        if old.name not in names:
+            shutil.rmtree(old)
+
+
 def read_folder(path: Path) -> dict[str, Any]:
     """Every value that `write_folder` was given, by its name, after checking format and digests.
 
@@ -144,8 +171,21 @@ def digest(file: Path) -> str:
 
 
 def read_uses(path: Path) -> int:
-    """How often the part was used to predict."""
-    return int(json.loads((path / USES).read_text())["uses"]) if (path / USES).is_file() else 0
+    """How often the part was used to predict.
+
+    Raises:
+        DataError: that cannot be read; says how to mend it without drawing the same chance again.
+    """
+    file = path / USES
+    if not file.is_file():
+        return 0
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=_Uses).uses
+    except (msgspec.DecodeError, UnicodeDecodeError) as problem:
+        raise DataError(
+            f"{file} cannot be read: {problem}. It counts how often this part was used, so that no chance is drawn "
+            'twice: take it from a backup, or write {"uses": N} there, with N above the number of uses so far'
+        ) from problem
 
 
 def count_use(path: Path) -> None:
@@ -153,6 +193,10 @@ def count_use(path: Path) -> None:
     part = path / f"{USES}.part"
     part.write_text(json.dumps({"uses": read_uses(path) + 1}))
     part.replace(path / USES)
+
+
+class _Uses(msgspec.Struct):
+    uses: int
 
 
 def _digests(folder: Path) -> dict[str, str]:

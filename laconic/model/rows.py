@@ -11,7 +11,7 @@ from laconic.core.table import Table
 from laconic.core.values import Array
 from laconic.data.coding import code_levels
 from laconic.data.files import read_file
-from laconic.data.kinds import as_numbers
+from laconic.data.kinds import are_dates, as_days, as_numbers
 from laconic.data.labels import read_labels
 from laconic.model.part import About
 
@@ -38,7 +38,7 @@ def read_rows(about: About, frame: "DataFrame") -> Table:
     cells = [
         code_levels(frame[column.name], column.levels)[0]
         if column.kind == "categorical"
-        else as_numbers(frame[column.name], about.party)
+        else (as_days if are_dates(frame[column.name]) else as_numbers)(frame[column.name], about.party)
         for column in about.columns
     ]
     raw = np.column_stack(cells) if cells else np.empty((len(frame), 0))

@@ -13,12 +13,13 @@ from laconic.core.ledger import Ledger
 from laconic.core.log import WireLog
 from laconic.core.party import Party
 from laconic.core.peers import Peers
-from laconic.core.score import headline, metrics
+from laconic.core.score import headline_metric, metrics
 from laconic.core.table import Table
 from laconic.core.values import Array
 from laconic.model.absent import WAYS, AnyAbsent
 from laconic.model.asking import collect
 from laconic.model.card import Asked, Card, Expected
+from laconic.model.folder import drop_parts, refuse_full
 from laconic.model.model import Model
 from laconic.model.part import About, Part, save_part
 from laconic.model.probe import probe
@@ -61,6 +62,7 @@ def save_model(
     plan: str | None = None,
     keep: bool = True,
     ways: Sequence[AnyAbsent] = WAYS,
+    replace_old: bool = False,
 ) -> Card:
     """Write a folder for each party, named after it, into `folder`; each may be moved to that party's own side.
 
@@ -70,11 +72,17 @@ def save_model(
         keep: whether the hub keeps the answers it has about training and validation rows, and its own such rows.
             Without them it cannot refit, and absent parties cannot be made up for.
         ways: what to do about absent parties: each is fitted and measured for each pattern of presence.
+        replace_old: whether a model that is in `folder` already may go, with all its parts and records. How often its
+            parts were used is kept, so that the same chance is not drawn again.
 
     Returns:
         Who can predict what.
+
+    Raises:
+        DataError: `folder` holds a model that may not go, or something else.
     """
     folder = Path(folder)
+    refuse_full(folder, replace_old=replace_old)
     asked, steps = probe(trained)
     log = WireLog()
     keeps = keep and steps is not None and trained.method.kind == "vertical"
@@ -83,6 +91,7 @@ def save_model(
     model = Model(replace(parts[0], store=store), trained.method)
     card = make_card(model, asked, ways, log.bytes_of("align") + log.bytes_of("final"))
     folder.mkdir(parents=True, exist_ok=True)
+    drop_parts(folder, keep={part.about.party for part in parts})
     save_part(folder, replace(model.part, heads=model.heads, card=card))
     for part in parts[1:]:
         save_part(folder, part)
@@ -130,13 +139,12 @@ def _expect(model: Model, present: tuple[str, ...], way: AnyAbsent | None) -> Ex
     scores = model.predict_from(store, ids, absent=way or WAYS[-1])
     answered = np.isfinite(scores.predictions).all()
     values = metrics(model.task, y, scores.predictions) if answered else {}
-    best = headline(model.task, values) if values else None
-    metric = best.metric if best else headline(model.task, {"auc": 0.0, "accuracy": 0.0, "rmse": 0.0}).metric
+    metric = headline_metric(model.task)
     return Expected(
         present=present,
         answer="all" if way is None else way.word,
         metric=metric,
-        value=best.value if best else None,
+        value=values.get(metric),
         rows=len(ids),
     )
 

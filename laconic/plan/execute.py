@@ -156,5 +156,8 @@ def _place(hub: int | str, dataset: Dataset, cut: Cut) -> int:
         return hub
     names = list(cut.pieces(dataset, np.random.default_rng(0)))
     if hub not in names:
-        raise PlanError(f"data.hub = {hub!r} is no party; {closest(hub, names, 'The parties are')}")
+        raise PlanError(
+            f"data.hub = {hub!r} is no party: say who has the labels, by name or by place from 0, such as "
+            f'data.hub="{names[0]}" or data.hub=0; {closest(hub, names, "The parties are")}'
+        )
     return names.index(hub)

@@ -85,6 +85,8 @@ def _tidy(value: Any, info: kinds.Type, path: str) -> Any:
             key: inner if key == struct.tag_field else _tidy(inner, fields[key], _join(path, key))
             for key, inner in value.items()
         }
+    if value is not None and all(isinstance(one, kinds.StructType | kinds.NoneType) for one in options):
+        raise PlanError(_explain_table(value, options, path))
     if isinstance(value, list | tuple):
         return [_tidy(inner, _item(info), f"{path}[{at}]") for at, inner in enumerate(value)]
     return value
@@ -144,11 +146,31 @@ def _explain(problem: str, plain: Plain) -> str:
     if missing:
         return f"the setting {_join(path or '', missing[1])} is missing"
     found = _at(plain, path or "")
-    if words.startswith("Expected `object") and isinstance(found, str):
-        return f"{path} = {_show(found)} is not a table of settings; say {path}.type = {_show(found)}"
     if words.startswith("Expected") and not isinstance(found, dict):
         return f"{path} = {_show(found)} does not fit: {words[0].lower()}{words[1:]}"
     return f"{path}: {words}" if path else words
+
+
+def _explain_table(found: object, options: tuple[kinds.Type, ...], path: str) -> str:
+    """What to say of a single value where settings are wanted: which there are, and an example with that value."""
+    structs = [one for one in options if isinstance(one, kinds.StructType)]
+    head = f"{path} = {_show(found)} is not a table of settings"
+    tags = [str(one.tag) for one in structs if one.tag]
+    if found in tags:
+        return f"{head}; say {path}.type = {_show(found)}"
+    takes = [
+        (one, field.encode_name)
+        for one in structs
+        for field in msgspec.structs.fields(one.cls)
+        if _fits(found, field.type)
+    ]
+    example = [f"{path}.type={tag}" for tag in tags[:1]]
+    if takes:
+        one, name = takes[0]
+        example = [f"{path}.type={one.tag}"] if one.tag else []
+        example.append(f"{path}.{name}={_show(found)}")
+    known = f"; its type is one of: {', '.join(tags)}" if tags else ""
+    return f"{head}{known}; say such as --set {' --set '.join(example)}" if example else f"{head}{known}"
 
 
 def _at(plain: Any, path: str) -> Any:

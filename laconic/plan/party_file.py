@@ -59,6 +59,11 @@ def read_party(path: Path | str) -> PartyFile:
     except FileNotFoundError as problem:
         raise PlanError(f"there is no party file {path}; write one, as docs/data.md shows") from problem
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
+        if path.is_file() and path.suffix != ".toml":
+            raise PlanError(
+                f"{path} is no party file; write one beside it, such as {path.name.split('.')[0]}.toml, that says "
+                f'name, data.source = "{path.name}" and data.key, as docs/data.md shows'
+            ) from problem
         raise PlanError(f"the party file {path} cannot be read as TOML: {problem}") from problem
     if "path" in plain:
         raise PlanError(f"{path}: there is no setting path (found: {plain['path']!r}); name the data in data.source")

@@ -62,6 +62,12 @@ class DataPlan(Settings, frozen=True, tag=False):
             raise ValueError(
                 "name a public data set (name, see `laconic data`) or your own files (files), one of the two"
             )
+        paths = self.files.values() if isinstance(self.files, dict) else self.files
+        parties, tables = ([path for path in paths if path.endswith(".toml") is party] for party in (True, False))
+        if parties and tables:
+            raise ValueError(
+                f"{parties[0]} is a party file and {tables[0]} is a table; give party files for all parties, or tables"
+            )
         if self.of_parties and (self.id, self.label, self.task, self.kinds) != (None, None, None, {}):
             raise ValueError("party files say id, label, task and kinds themselves; leave those out")
         if self.files and not self.of_parties and (self.id is None or self.label is None):

@@ -52,6 +52,7 @@ class Processes(Settings, frozen=True):
         with _place(self.folder) as folder:
             pipes = _Pipes(parties, folder, self)
             try:
+                pipes.start_missing()
                 yield pipes
             except BaseException:
                 pipes.stop()  # Some may still be at work on a question.
@@ -69,7 +70,6 @@ class _Pipes:
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         for party in parties:
             self._folders[party.name].begin(party)
-        self._start_missing()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -80,7 +80,7 @@ class _Pipes:
         if named["module"] == "__main__":
             raise StepError(f"{named['class']} is defined in the main script, where other processes cannot find it; "
                             "put it in a module of its own")  # fmt: skip
-        self._start_missing()
+        self.start_missing()
         for name, blob in blobs.items():
             try:
                 write_frame(_input(self._processes[name]), encode(self._request(name, named, blob)))
@@ -93,6 +93,16 @@ class _Pipes:
 
     def ledgers(self) -> dict[str, Ledger]:
         return {name: folder.load().ledger for name, folder in self._folders.items()}
+
+    def start_missing(self) -> None:
+        """Give every party a process that is ready, so that starting one is not charged to a deadline."""
+        missing = [name for name in self._folders if name not in self._processes]
+        new = missing[len(_idle) :]
+        # Noted one by one: a stop while they start must find all that were started.
+        for name in missing:
+            self._processes[name] = _start() if name in new else _idle.pop()
+        for name in new:
+            read_frame(_output(self._processes[name]))
 
     def release(self) -> None:
         """Let later runs use the processes."""
@@ -112,14 +122,6 @@ class _Pipes:
             "path": list(sys.path),
             "threads": self._settings.threads,
         }
-
-    def _start_missing(self) -> None:
-        """Give every party a process that is ready, so that starting one is not charged to a deadline."""
-        missing = [name for name in self._folders if name not in self._processes]
-        started = {name: _start() for name in missing[len(_idle) :]}
-        self._processes |= {name: _idle.pop() for name in missing if name not in started} | started
-        for process in started.values():
-            read_frame(_output(process))
 
     def _wait(self, waiting: set[str], deadline: float | None) -> dict[str, dict[str, Any]]:
         ends = None if deadline is None else monotonic() + deadline

@@ -33,7 +33,14 @@ def read_frame(stream: IO[bytes]) -> bytes | None:
 
 
 def main() -> None:
-    """Serve until standard input ends."""
+    """Serve until standard input ends, or nobody reads the replies any more."""
+    try:
+        _serve()
+    except BrokenPipeError:
+        os._exit(1)  # The hub is gone, and with it everybody who could be told; closing the pipe would fail again.
+
+
+def _serve() -> None:
     requests, replies = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # A print in a step must not end up among the replies.
     importlib.import_module("laconic.methods")

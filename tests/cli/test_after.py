@@ -1,5 +1,7 @@
 """Commands on saved models: what they refuse, and that nothing half-done stays."""
 
+import shutil
+
 import pytest
 from click.testing import CliRunner
 
@@ -82,11 +84,42 @@ def test_what_cannot_be_done_is_said_in_one_line(place, tmp_path, words, said):
     assert len(outcome.stderr.splitlines()) == 1
 
 
+def test_a_part_that_is_gone_is_named_with_what_to_do(place, tmp_path):
+    folder, files = place
+    shutil.copytree(folder / "model" / "bank", tmp_path / "m" / "bank")
+    outcome = call("predict", tmp_path / "m", "--files", files["bank"], files["shop"])
+    assert outcome.exit_code == 2
+    assert f"{tmp_path / 'm'} has no part of shop" in outcome.stderr
+    assert "--absent says what is done then" in outcome.stderr
+    assert call("predict", tmp_path / "m", "--files", files["bank"]).exit_code == 0
+
+
 def test_a_model_is_saved_from_parties_in_this_process_only(tmp_path):
     outcome = call("run", "Solo", "--data", "breast_cancer", "--runtime", "processes", "--model", tmp_path / "m")
     assert outcome.exit_code == 2
     assert "leave the runtime out" in outcome.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_model_is_replaced_only_if_asked_and_no_part_of_it_stays(tmp_path):
+    words = ("run", "Solo", "--data", "breast_cancer", "--set", "method.trainer.epochs=1", "--model", tmp_path / "m")
+    assert call(*words, "--parties", "4").exit_code == 0
+    assert call("predict", tmp_path / "m").exit_code == 0
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    refused = call(*words, "--parties", "2")
+    assert refused.exit_code == 2
+    assert "already; name another folder, or say that it may go: --replace" in refused.stderr
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+    asked = call(*words, "--parties", "2", "--replace")
+    assert asked.exit_code == 0, asked.stderr
+    assert sorted(path.name for path in (tmp_path / "m").iterdir()) == ["bank", "shop"]
+
+
+def test_a_folder_of_something_else_takes_no_model(tmp_path):
+    (tmp_path / "letters.txt").write_text("mine")
+    outcome = call("run", "Solo", "--data", "breast_cancer", "--model", tmp_path, "--replace")
+    assert outcome.exit_code == 2
+    assert "holds no model but letters.txt" in outcome.stderr
 
 
 @pytest.mark.parametrize("command", ["predict", "add", "forget", "serve"])

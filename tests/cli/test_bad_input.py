@@ -84,6 +84,31 @@ def test_a_folder_to_save_in_that_is_not_there_is_refused_before_the_run(tmp_pat
     assert "there is no folder" in refused("run", "Solo", "--data", "digits", "--save", str(tmp_path / "no" / "a.json"))
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("run", "Solo", "--data", "breast_cancer", "--save", "/proc/x.json"),
+        ("run", "Solo", "--data", "breast_cancer", "--model", "/proc/m"),
+        ("compare", "Solo", "--data", "breast_cancer", "--save", "{}/a.jsonl", "--report", "/proc/x.html"),
+        ("compare", "Solo", "--data", "breast_cancer", "--save", "/proc/x.jsonl"),
+        ("report", "{}/run.json", "-o", "/proc/x.html"),
+        ("disclose", "{}/run.json", "--party", "shop", "-o", "/proc/x.html"),
+        ("predict", "{}", "--out", "/proc/x.csv"),
+        ("host", "{}/plan.toml", "--site", "{}", "--save", "/proc/x.json"),
+    ],
+)
+def test_what_cannot_be_written_is_said_before_the_work(words, tmp_path, monkeypatch):
+    def work(*_, **__):
+        raise AssertionError("the work was begun")
+
+    for name in ("plan.execute", "plan.execute_and_keep", "comparing.compare", "saved.read_results"):
+        monkeypatch.setattr(f"laconic.{name}", work)
+    monkeypatch.setattr("laconic.model.model.load_model", work)
+    (tmp_path / "plan.toml").touch()
+    assert "cannot write /proc/" in refused(*(word.format(tmp_path) for word in words))
+    assert [path.name for path in tmp_path.iterdir()] == ["plan.toml"]
+
+
 def test_a_budget_too_small_for_any_use_ends_with_failure():
     said = refused("run", "FedOnce", "--data", "breast_cancer", "--max-bytes", "1000", code=1)
     assert "over the budget of 1,000" in said
@@ -98,6 +123,32 @@ def test_files_without_an_id_column_named_are_refused():
     assert "files need id" in refused("run", "FedOnce", "--files", "a.csv", "b.csv", "--label", "churned")
 
 
+OWN = ("--files", "bank.csv", "shop.csv", "--id", "customer", "--label", "churned")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((*OWN, "--data", "digits"), "--data digits and --files say two different sources"),
+        (("--data", "digits", *OWN), "--data digits and --files say two different sources"),
+        ((*OWN, "--parties", "3"), "data.parties (--parties) is for a public data set"),
+        ((*OWN, "--set", "data.cut.type=Equal"), "data.cut.type is for a public data set"),
+        (("--data", "digits", "--label", "churned"), "data.label (--label) is for your own files"),
+    ],
+)
+def test_options_of_which_one_would_be_ignored_are_refused(words, said):
+    assert said in refused("run", "FedOnce", *words)
+
+
+def test_a_plan_on_files_is_not_put_on_other_data_by_an_option(tmp_path):
+    plan, other = tmp_path / "plan.toml", tmp_path / "other.toml"
+    plan.write_text('[method]\ntype = "Solo"\n[data]\nfiles = ["bank.csv"]\nid = "customer"\nlabel = "churned"\n')
+    assert "is on bank.csv, which --data would put aside" in refused("run", str(plan), "--data", "digits")
+    assert "data.parties (--parties) is for" in refused("run", str(plan), "--parties", "3")
+    other.write_text('[method]\ntype = "Solo"\n[data]\nname = "digits"\n')
+    assert "is on digits, which --files would put aside" in refused("run", str(other), *OWN)
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -109,10 +160,46 @@ def test_files_without_an_id_column_named_are_refused():
         ({"shop": OTHER.replace("c", "d")}, ""),
         ({"shop": "customer\n" + "".join(f"c{row}\n" for row in range(60))}, "shop"),
         ({"bank": GOOD.replace("no", "yes")}, "churned"),
+        ({"shop": OTHER.replace("\nc", "\nC")}, "They differ in case only: write them alike, or say data.ids.case"),
+        ({"shop": OTHER.replace("\nc", "\nc ")}, "They differ in white space only"),
+        ({"shop": OTHER.replace(",", ";")}, "seem to be separated by ';'; export it again with commas"),
+        ({"shop": OTHER.replace(",", ";").replace("\nc1;", "\nc1;0,")}, "seem to be separated by ';'"),
+        ({"shop": OTHER.replace(",", "\t")}, "seem to be separated by '\\t'"),
     ],
 )
 def test_files_that_cannot_be_used_say_why(files, change, said):
     assert said in refused(*files(**change))
+
+
+@pytest.mark.parametrize(("shared", "said"), [(2, "no rows"), (3, "rows of one class only")])
+def test_too_few_shared_rows_to_score_on_are_refused_before_fitting(files, shared, said):
+    shop = "customer,spent\n" + "".join(f"c{row},{row % 5}\n" for row in (*range(shared), *range(100, 130)))
+    assert f"are to be scored on (cut 'test'): {said}" in refused(*files(shop=shop))
+
+
+def test_a_table_in_place_of_a_party_file_says_how_to_write_one(files, tmp_path):
+    files()
+    assert 'such as bank.toml, that says name, data.source = "bank.csv"' in refused(
+        "doctor", str(tmp_path / "bank.csv")
+    )
+    said = refused("run", "FedOnce", "--files", "bank.toml", "shop.csv", "--id", "customer", "--label", "churned")
+    assert "bank.toml is a party file and shop.csv is a table" in said
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        (
+            "method.local.threshold=0.95",
+            "--set method.local.threshold.type=Fixed --set method.local.threshold.level=0.95",
+        ),
+        ("method.local=FixMacht", "its type is one of: "),
+        ("budget=4", "--set budget.max_bytes=4"),
+        ("data.hub=none", 'by name or by place from 0, such as data.hub="bank" or data.hub=0'),
+    ],
+)
+def test_a_value_where_settings_or_a_party_are_wanted_gets_an_example(setting, said):
+    assert said in refused("run", "OneShot", "--data", "breast_cancer", "--set", setting)
 
 
 def test_debug_shows_where_an_error_came_from():

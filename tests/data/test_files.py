@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from laconic.core.errors import DataError
-from laconic.data.files import from_files
+from laconic.data.files import from_files, read_file
 
 BANK = "person,income,paid\n007,10,1\n08,20,0\n9,30,1\n"
 SHOP = "person,town\n9,Ulm\n007,Bonn\n08,\n"
@@ -96,3 +96,22 @@ def test_a_missing_id_in_a_file_is_refused(folder):
 def test_classes_written_with_and_without_a_point_are_the_same(folder):
     (folder / "bank.csv").write_text("person,income,paid\n007,10,1.0\n08,20,0\n9,30,1\n")
     assert read(folder, "bank.csv", "shop.csv").task.classes == ("0", "1")
+
+
+def test_two_columns_of_one_name_are_refused_as_the_doctor_does(folder):
+    (folder / "shop.csv").write_text("person,spent, spent\n1,2,3\n2,3,4\n")
+    with pytest.raises(DataError, match=r"two columns of .*shop\.csv are called 'spent'; rename one"):
+        read_file("shop", folder / "shop.csv", "person")
+
+
+def test_dates_in_text_are_days_and_one_that_is_not_there_is_refused(tmp_path):
+    bank, shop = tmp_path / "bank.csv", tmp_path / "shop.csv"
+    bank.write_text("id,y\na,0\nb,1\n")
+    shop.write_text("id,since\na,1970-01-02\nb,1970-01-31\n")
+    federation = from_files([bank, shop], id="id", label="y")
+    assert federation.tables["shop"].columns[0].kind == "numeric"
+    assert federation.tables["shop"].raw.ravel().tolist() == [1, 30]
+    shop.write_text("id,since\na,2020-02-28\nb,2020-02-30\n")
+    with pytest.raises(DataError, match=r"'2020-02-30' in row 2, which is no date"):
+        from_files([bank, shop], id="id", label="y")
+    assert from_files([bank, shop], id="id", label="y", kinds={"since": "categorical"}).names == ("bank", "shop")

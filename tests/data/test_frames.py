@@ -191,3 +191,10 @@ def test_two_columns_of_one_name_are_refused():
     twice = frames()["shop"].set_axis(["person", "visits", "visits"], axis=1)
     with pytest.raises(DataError, match="'shop': two columns are called 'visits'"):
         from_frames({"bank": frames()["bank"], "shop": twice}, id="person", label="paid")
+
+
+@pytest.mark.parametrize("wrong", [list, lambda frames: {"bank": 3}, lambda frames: dict(enumerate(frames))])
+def test_frames_that_name_no_party_are_refused_with_an_example(wrong):
+    frames = [pd.DataFrame({"id": ["a", "b"], "y": [0, 1]}), pd.DataFrame({"id": ["a", "b"], "x": [1, 2]})]
+    with pytest.raises(TypeError, match=r'such as \{"bank": bank, "shop": shop\}'):
+        from_frames(wrong(frames), id="id", label="y")

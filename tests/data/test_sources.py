@@ -1,8 +1,10 @@
 """Every public set loads as published; those that need files are skipped where there are none."""
 
 import os
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -131,3 +133,12 @@ def test_listing_the_sets_loads_no_heavy_library():
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "[]"
+
+
+def test_the_documentation_names_every_set_and_every_file_that_is_read():
+    root = Path(__file__).parents[2]
+    page = (root / "docs" / "data.md").read_text().partition("## Public data sets")[2]
+    assert [name for name, _, _ in names() if f"`{name}`" not in page] == []
+    sources = "".join(path.read_text() for path in (root / "laconic" / "data" / "sources").glob("*.py"))
+    files = set(re.findall(r'"([a-z0-9_/]+\.(?:parquet|npz))"', sources))
+    assert files == set(re.findall(r"`([a-z0-9_/]+\.(?:parquet|npz))`", page))

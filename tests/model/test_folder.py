@@ -122,6 +122,14 @@ def test_what_a_broken_off_writing_moved_aside_is_brought_back(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["bank"]
 
 
+@pytest.mark.parametrize("text", ['{"uses": 3', "", "[3]", '{"uses": "x"}', "\udcff"])
+def test_a_torn_count_of_uses_is_named_with_how_to_mend_it(text, tmp_path):
+    write_folder(tmp_path / "bank", {"a": 1}, {})
+    (tmp_path / "bank" / "uses.json").write_bytes(text.encode(errors="surrogateescape"))
+    with pytest.raises(DataError, match=r"uses\.json cannot be read: .*N above the number of uses so far"):
+        read_uses(tmp_path / "bank")
+
+
 def test_uses_are_counted_and_survive_saving_again(tmp_path):
     write_folder(tmp_path / "bank", {"memory": 1}, {})
     count_use(tmp_path / "bank")

@@ -1,10 +1,12 @@
 from dataclasses import replace
 
+import msgspec
 import numpy as np
 import pandas
 import pytest
 
 from laconic.check import small_federation
+from laconic.core.columns import Column
 from laconic.core.errors import DataError
 from laconic.core.log import WireLog
 from laconic.core.party import Party
@@ -188,6 +190,13 @@ def test_new_rows_with_a_missing_column_are_told_which(saved):
     frame = pandas.DataFrame({"id": ["1"], about.columns[0].name: [1.0]})
     with pytest.raises(DataError, match=f"party 'shop': .*{about.columns[1].name}"):
         read_rows(about, frame)
+
+
+def test_dates_of_new_rows_are_days_as_in_training(saved):
+    about = load_part(part_folder(saved[0], "shop")).about
+    about = msgspec.structs.replace(about, columns=(Column("since"),), recipe=None)
+    frame = pandas.DataFrame({about.id: ["a", "b"], "since": ["1970-01-02", "1970-01-31"]})
+    assert read_rows(about, frame).raw.ravel().tolist() == [1, 30]
 
 
 def test_any_learner_can_be_the_head_and_any_net_the_solo_model(saved):

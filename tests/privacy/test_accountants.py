@@ -85,5 +85,5 @@ def test_a_missing_library_is_named_with_the_extra_that_brings_it(monkeypatch):
 
     accountants._library.cache_clear()
     monkeypatch.setitem(sys.modules, "dp_accounting", None)
-    with pytest.raises(MissingExtra, match=r"laconic\[privacy\]"):
+    with pytest.raises(MissingExtra, match=r"\.\[privacy\]"):
         Rdp().epsilon({"one": {Event("gaussian", 3.21): 1}}, DELTA)

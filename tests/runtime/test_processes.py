@@ -1,4 +1,6 @@
 import os
+import subprocess
+import sys
 import time
 
 import numpy as np
@@ -98,3 +100,35 @@ def test_results_are_those_of_one_process_to_the_bit():
     apart, together = simulate(Linear(), cancer, runtime=Processes()), simulate(Linear(), cancer)
     assert apart.predictions == together.predictions
     assert [release.bytes for release in apart.releases] == [release.bytes for release in together.releases]
+
+
+def test_stopping_by_hand_while_processes_start_leaves_none_behind(monkeypatch):
+    from laconic.runtime import processes
+
+    started = []
+
+    def stop(_):
+        raise KeyboardInterrupt
+
+    start = processes._start
+    monkeypatch.setattr(processes, "_idle", [])
+    monkeypatch.setattr(processes, "_start", lambda: started.append(start()) or started[-1])
+    monkeypatch.setattr(processes, "read_frame", stop)
+    with pytest.raises(KeyboardInterrupt), Processes().open(federation()[1]):
+        pass
+    assert [process.poll() is not None for process in started] == [True, True]
+
+
+@pytest.mark.slow
+def test_a_process_whose_hub_is_gone_ends_without_a_word():
+    process = subprocess.Popen(
+        [sys.executable, "-m", "laconic.runtime.serve"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    process.stdout.close()
+    assert process.wait(60) == 1
+    assert process.stderr.read() == b""
+    process.stdin.close()
+    process.stderr.close()
