@@ -22,8 +22,8 @@ from laconic.methods.vertical.vimadmm import VimAdmm
 from laconic.methods.vertical.vimadmm_joint import VimAdmmJoint
 from laconic.methods.vertical.vimsgd import VimSgd
 from laconic.party_importance import denoise, head_norms, importance, noise_losses, shapley, summarise
-from laconic.plan import DataPlan, Plan, execute
 from laconic.privacy.outputs import BatchClip, RowsOnce
+from laconic.privacy.price import ledgers_of, price
 from laconic.runtime.faults import Faults
 from laconic.runtime.inprocess import InProcess
 from laconic.simulation import on_threads
@@ -163,10 +163,11 @@ def test_noise_at_test_time_hurts_where_each_row_is_noised_once(federation):
 
 def test_what_is_given_away_to_weigh_parties_is_in_the_price():
     method = VimAdmmJoint(epochs=1, local_steps=2, width=8, privacy=BatchClip(clip=1.0, sigma=50.0))
-    plan = Plan(method=method, data=DataPlan(name="digits", parties=2, overlap=100))
-    plain, weighed = execute(plan), execute(plan, weigh=True)
-    assert weighed.privacy.epsilon > plain.privacy.epsilon
-    assert any("the length of its head" in words for words in weighed.privacy.open)
+    trained = train(method, deal(load("digits"), Equal(parties=2), overlap=100))
+    importance(trained)
+    plain, weighed = (price(ledgers_of(one), 1e-5) for one in (trained.result, trained.to_date()))
+    assert weighed.epsilon > plain.epsilon
+    assert any("the length of its head" in words for words in weighed.open)
 
 
 def test_a_noisy_party_gets_a_smaller_head(trained, federation):

@@ -39,7 +39,8 @@ def execute(plan: Plan, *, listener: Listener | None = None, weigh: bool = False
     Args:
         plan: what to run.
         listener: told of progress.
-        weigh: find out as well how much each party matters, where the method keeps what that takes.
+        weigh: find out as well how much each party matters, where the method keeps what that takes. What parties give
+            away for that is not in the record, as it is no part of the run.
 
     Raises:
         PlanError: the plan promises what its method cannot keep, or names what is not there.
@@ -49,7 +50,8 @@ def execute(plan: Plan, *, listener: Listener | None = None, weigh: bool = False
     if weigh and _can_weigh(plan, method, federation):
         trained = train(method, federation, seed=plan.seed, look_every=plan.look_every, listener=listener)
         found = msgspec.to_builtins(importance(trained, seed=plan.seed))
-        return _finished(msgspec.structs.replace(trained.to_date(), importance=found), plan)
+        # The record is of the run, as it would be with any other seed; what weighing gave away is not part of it.
+        return _finished(msgspec.structs.replace(trained.result, importance=found), plan)
     result = simulate(
         method,
         federation,

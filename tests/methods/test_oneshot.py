@@ -142,7 +142,7 @@ def test_local_learning_from_own_rows_is_worth_more_than_what_the_overlap_alone_
 def test_the_release_of_labels_and_of_people_outside_the_overlap_is_named(overlap):
     result = simulate(FewShot(**QUICK), overlap)
     words = {(release.party, release.step): release.words for release in result.releases}
-    assert "every label, at the first exchange" in words["label_holder", "learn_from_gradients"]
+    assert "all of them at the first exchange" in words["label_holder", "learn_from_gradients"]
     assert "people outside the overlap" in words["bank", "learn_from_gradients"]
     assert "labels" in words["label_holder", "learn_again"]
 

@@ -78,7 +78,9 @@ def test_the_gradients_are_named_a_release_of_labels(cancer):
     result = simulate(SplitNN(trainer=TRAINER), cancer)
     down = [release for release in result.releases if release.to == "peers"]
     assert down
-    assert all("every label, at the first exchange and after training" in release.words for release in down)
+    assert all(
+        "all of them at the first exchange, and 97 % or more after training" in release.words for release in down
+    )
 
 
 @pytest.mark.parametrize("decay", ["none", "cosine"])
