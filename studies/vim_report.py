@@ -57,8 +57,11 @@ def _means(same: list[Record]) -> list[float]:
     return [fmean(scores) for scores in zip(*(one["scores"] for one in same), strict=True)]
 
 
-def _spreads(same: list[Record]) -> list[float]:
-    return [stdev(scores) if len(same) > 1 else 0.0 for scores in zip(*(one["scores"] for one in same), strict=True)]
+def _spreads(same: list[Record], places: list[int], digits: int, times: float = 1.0) -> str:
+    """The standard deviation over seeds at some epochs; nothing to say of one seed."""
+    if len(same) < 2:
+        return "-"
+    return " / ".join(f"{times * stdev(one['scores'][at] for one in same):.{digits}f}" for at in places)
 
 
 def _draw_private(records: list[Record], out: Path) -> None:
@@ -83,9 +86,9 @@ def _noisy(records: list[Record]) -> str:
     methods = _by_method(records)
     bar = min(max(_means(same)) for same in methods.values())
     for method, same in methods.items():
-        one, means, spreads = same[0], _means(same), _spreads(same)
+        one, means = same[0], _means(same)
         kept = [at - 1 for at in (2, 5, 10) if at <= len(means)]
-        ours, spread = (" / ".join(f"{100 * found[at]:.2f}" for at in kept) for found in (means, spreads))
+        ours, spread = " / ".join(f"{100 * means[at]:.2f}" for at in kept), _spreads(same, kept, 2, 100.0)
         megabytes = f"{one['bytes_up'] / 1e6:.0f} + {one['bytes_down'] / 1e6:.0f}"
         first = f"{100 * means[0]:.2f}"
         cost = _cost(same, bar)
@@ -156,7 +159,7 @@ def _clean(records: list[Record]) -> str:
         for method, same in _by_method(there).items():
             one, digits = same[0], 2 if same[0]["metric"] == "rmse" else 4
             by_epoch = " ".join(f"{score:.{digits}f}" for score in _means(same))
-            spread = f"{_spreads(same)[-1]:.{digits}f}"
+            spread = _spreads(same, [-1], digits)
             megabytes = f"{(one['bytes_up'] + one['bytes_down']) / 1e6:.1f}"
             wanted = len([other for other in there if other["key"]["method"] == method])
             seeds = f"{len(same)}" if len(same) == wanted else f"{len(same)}, {wanted - len(same)} diverged"
