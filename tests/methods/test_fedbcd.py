@@ -1,9 +1,6 @@
 import pytest
 
 from laconic.check import check_method, small_federation
-from laconic.data.deal import deal
-from laconic.data.sources import load
-from laconic.data.vertical import Equal
 from laconic.learn.sgd import Sgd
 from laconic.methods.vertical.fedbcd import FedBCD
 from laconic.methods.vertical.fedcvt import FedCVT
@@ -12,16 +9,6 @@ from laconic.simulation import simulate
 
 TRAINER = Sgd(epochs=3, batch=128, lr=1e-2)
 SMALL = Sgd(epochs=5, batch=30, lr=1e-2)
-
-
-@pytest.fixture(scope="module")
-def cancer():
-    return small_federation("binary")
-
-
-@pytest.fixture(scope="module")
-def overlap():
-    return deal(load("breast_cancer"), Equal(parties=3), hub=None, overlap=60, seed=3, test=0.3, valid=0.03)
 
 
 @pytest.mark.slow

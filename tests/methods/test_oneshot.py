@@ -35,17 +35,6 @@ QUICK = {"local": LOCAL, "trainer": HEAD}
 LIES = RandomisedResponse(epsilon=3.0, seeded=True)
 
 
-@pytest.fixture(scope="module")
-def cancer():
-    return small_federation("binary")
-
-
-@pytest.fixture(scope="module")
-def overlap():
-    """Sixty shared rows, the others dealt among three parties; the label holder has labels alone."""
-    return deal(load("breast_cancer"), Equal(parties=3), hub=None, overlap=60, seed=3, test=0.3, valid=0.03)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("method", [OneShot(**QUICK), FewShot(**QUICK)], ids=lambda one: type(one).__name__)
 def test_they_keep_the_contract_on_every_kind_of_task(method):

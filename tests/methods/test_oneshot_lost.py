@@ -3,12 +3,8 @@
 import numpy as np
 import pytest
 
-from laconic.check import small_federation
 from laconic.core.log import WireLog
 from laconic.core.peers import Peers
-from laconic.data.deal import deal
-from laconic.data.sources import load
-from laconic.data.vertical import Equal
 from laconic.learn.fixmatch_tab import FixMatchTab
 from laconic.learn.nets import Mlp
 from laconic.learn.sgd import Sgd
@@ -20,17 +16,6 @@ from laconic.runtime.inprocess import InProcess
 from laconic.simulation import seats, simulate
 
 QUICK = {"local": FixMatchTab(steps=30, lr=1e-2), "trainer": Sgd(epochs=15, lr=1e-2)}
-
-
-@pytest.fixture(scope="module")
-def cancer():
-    return small_federation("binary")
-
-
-@pytest.fixture(scope="module")
-def overlap():
-    """Sixty shared rows, the others dealt among three parties; the label holder has labels alone."""
-    return deal(load("breast_cancer"), Equal(parties=3), hub=None, overlap=60, seed=3, test=0.3, valid=0.03)
 
 
 def test_a_lost_party_is_left_out_of_fitting_and_counts_as_its_mean_in_prediction(cancer):
