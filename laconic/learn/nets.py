@@ -88,7 +88,8 @@ class Cnn(Settings, frozen=True):
             if min(height, width) < 1:
                 raise ValueError(f"images of shape {shape} are too small for this Cnn; use pad=True or fewer channels")
             pool = (_pooling(height), _pooling(width))
-            layers += [Conv(depth, channels, self.kernel, pad=self.pad), nn.ReLU(), nn.MaxPool2d(pool)]
+            # The largest of what is above zero is what is above zero of the largest, and there are fewer of these.
+            layers += [Conv(depth, channels, self.kernel, pad=self.pad), nn.MaxPool2d(pool), nn.ReLU()]
             depth, height, width = channels, height // pool[0], width // pool[1]
         widths = (depth * height * width, *self.hidden, outputs)
         return nn.Sequential(*layers, nn.Flatten(), *dense(widths, self.dropout, self.final))
