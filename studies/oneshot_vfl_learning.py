@@ -5,7 +5,7 @@ from typing import Any
 
 from laconic.core.values import Array, Rng, Weights
 from laconic.learn.fixmatch import FixMatch
-from laconic.learn.nets import Net
+from laconic.learn.several import AnyExtractor
 
 _MOST = 16
 _learnt: dict[bytes, tuple[Weights, Any]] = {}
@@ -15,7 +15,9 @@ _learnt: dict[bytes, tuple[Weights, Any]] = {}
 class KeptFixMatch(FixMatch, frozen=True):
     """FixMatch that learns once from the same rows, by the same settings and the same chance, and then remembers it."""
 
-    def fit(self, start: Weights, net: Net, width: int, x: Array, codes: Array, unlabelled: Array, rng: Rng) -> Weights:
+    def fit(
+        self, start: Weights, net: AnyExtractor, width: int, x: Array, codes: Array, unlabelled: Array, rng: Rng
+    ) -> Weights:
         """As `FixMatch.fit`."""
         arrays = (*start.values(), x, codes, unlabelled)
         key = blake2b(repr((self, net, width, list(start), rng.bit_generator.state)).encode())

@@ -4,8 +4,8 @@ from torch import Generator, Tensor
 
 from laconic.core.values import Array, Rng, Weights
 from laconic.learn.augment import flip, punch, shade, shift, warp
-from laconic.learn.nets import Net
 from laconic.learn.semisupervised import SemiSupervised
+from laconic.learn.several import AnyExtractor
 
 
 class FixMatch(SemiSupervised, frozen=True):
@@ -41,7 +41,9 @@ class FixMatch(SemiSupervised, frozen=True):
         if self.hole >= 1:
             raise ValueError(f"hole must be below 1, not {self.hole}: nothing of the image would be left")
 
-    def fit(self, start: Weights, net: Net, width: int, x: Array, codes: Array, unlabelled: Array, rng: Rng) -> Weights:
+    def fit(
+        self, start: Weights, net: AnyExtractor, width: int, x: Array, codes: Array, unlabelled: Array, rng: Rng
+    ) -> Weights:
         """As `SemiSupervised.fit`; only images can be warped."""
         if x.ndim != 4:
             raise ValueError(

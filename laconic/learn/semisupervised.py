@@ -16,8 +16,9 @@ from torch.nn import functional
 
 from laconic.core.values import Array, Rng, Settings, Weights
 from laconic.learn.layers import Linear
-from laconic.learn.nets import Net, Shape, give_chance, initialise, load, to_tensor, torch_generator, weights_of
+from laconic.learn.nets import Shape, give_chance, initialise, load, to_tensor, torch_generator, weights_of
 from laconic.learn.progress import track
+from laconic.learn.several import AnyExtractor, members_of
 from laconic.learn.sgd import Optimiser, Sgd
 from laconic.learn.thresholds import Adaptive, AnyThreshold
 
@@ -71,7 +72,9 @@ class SemiSupervised(Settings, frozen=True):
     def strong(self, rows: Tensor, chance: Generator) -> Tensor:
         """Rows changed a lot: what they are can still be told."""
 
-    def fit(self, start: Weights, net: Net, width: int, x: Array, codes: Array, unlabelled: Array, rng: Rng) -> Weights:
+    def fit(
+        self, start: Weights, net: AnyExtractor, width: int, x: Array, codes: Array, unlabelled: Array, rng: Rng
+    ) -> Weights:
         """Train an extractor and a class head from the given weights (`begin`).
 
         Args:
@@ -94,7 +97,7 @@ class SemiSupervised(Settings, frozen=True):
 class Extractor(nn.Module):
     """A net that puts a row into a few numbers, and a linear class head on top of them."""
 
-    def __init__(self, net: Net, shape: Shape, width: int, classes: int) -> None:
+    def __init__(self, net: AnyExtractor, shape: Shape, width: int, classes: int) -> None:
         super().__init__()
         self.body = net.build(shape, width)
         self.head = Linear(width, classes)
@@ -104,8 +107,12 @@ class Extractor(nn.Module):
         logits: Tensor = self.head(self.body(x))
         return logits
 
+    def each(self, x: Tensor) -> list[Tensor]:
+        """The class logits of rows by each net that learns by itself: one, or several."""
+        return [self.head(member(x)) for member in members_of(self.body)]
 
-def begin(net: Net, shape: Shape, width: int, classes: int, rng: Rng) -> Weights:
+
+def begin(net: AnyExtractor, shape: Shape, width: int, classes: int, rng: Rng) -> Weights:
     """First weights of an `Extractor`."""
     return weights_of(initialise(Extractor(net, shape, width, classes), rng))
 
@@ -143,7 +150,7 @@ class _Run:
         if len(self.unlabelled) and self.settings.ratio:
             loss = self._both(batch, y, self.unlabelled[next(self.other_rows)], number)
         else:
-            loss = functional.cross_entropy(self.module(batch), y)
+            loss = _total([functional.cross_entropy(known, y) for known in self.module.each(batch)])
         torch.autograd.backward(loss)
         self.optimiser.step(self.pace.lr_at(number / self.settings.steps))
         # The mean starts young and forgets fast, so that first weights leave no trace.
@@ -159,10 +166,13 @@ class _Run:
     def _both(self, batch: Tensor, y: Tensor, others: Tensor, number: int) -> Tensor:
         labels, keep = self._guess(others)
         views = torch.cat((batch, self.settings.strong(others, self.chance)))
-        known, unknown = self.module(views).split((len(batch), len(others)))
-        losses = functional.cross_entropy(unknown, labels, reduction="none")
         warmth = min(1.0, number / max(1.0, self.settings.warm_up * self.settings.steps))
-        return functional.cross_entropy(known, y) + self.settings.weight * warmth * (losses * keep).mean()
+        total = []
+        for logits in self.module.each(views):
+            known, unknown = torch.split(logits, [len(batch), len(others)])
+            losses = functional.cross_entropy(unknown, labels, reduction="none")
+            total.append(functional.cross_entropy(known, y) + self.settings.weight * warmth * (losses * keep).mean())
+        return _total(total)
 
     @torch.no_grad()
     def _guess(self, others: Tensor) -> tuple[Tensor, Tensor]:
@@ -175,6 +185,10 @@ class _Run:
             guesses = guesses / guesses.sum(dim=1, keepdim=True)
         self.watch.see(guesses)
         return self.watch.labels(guesses)
+
+
+def _total(losses: list[Tensor]) -> Tensor:
+    return torch.stack(losses).sum()
 
 
 def _endless(rows: int, count: int, chance: Generator) -> Iterator[Tensor]:

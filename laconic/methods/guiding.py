@@ -16,8 +16,9 @@ from laconic.learn import heads
 from laconic.learn.class_heads import LINEAR, Added, Part, add_up, class_head
 from laconic.learn.kmeans import cluster
 from laconic.learn.local_learners import AnyLocal, default_extractor, default_local
-from laconic.learn.nets import Joint, Mlp, Net, initialise, load, look_at, to_tensor, weights_of
+from laconic.learn.nets import Join, Mlp, initialise, load, look_at, to_tensor, weights_of
 from laconic.learn.semisupervised import begin, body_of
+from laconic.learn.several import AnyExtractor
 from laconic.learn.sgd import Sgd, evaluate
 from laconic.learn.top_models import Trees, fit_top, predict_top
 from laconic.methods.guides import AnyGuide, Gradients, in_bins, in_bytes, numbered
@@ -41,7 +42,7 @@ class Guided(Splitting, frozen=True):
     `net`, the same with its class head in `local`, and the classes it was told or found in `codes`.
 
     Attributes:
-        net: each party's extractor; None takes one that suits its data.
+        net: each party's extractor, or several; None takes one that suits its data.
         width: how many numbers an extractor puts out for a row.
         local: how a party learns by itself; None takes what suits its data.
         guide: how parties are told what to learn.
@@ -57,7 +58,7 @@ class Guided(Splitting, frozen=True):
 
     uses: ClassVar[tuple[str, ...]] = ("train", "valid", "own")
 
-    net: Net | None = None
+    net: AnyExtractor | None = None
     width: int = 32
     local: AnyLocal | None = None
     guide: AnyGuide = Gradients()
@@ -268,9 +269,9 @@ class Guided(Splitting, frozen=True):
         """The label holder's own extractor, if it has columns, and its head."""
         if isinstance(self.form, Trees):
             raise ValueError("trees cannot be trained by gradients; use a net as head, such as Mlp()")
-        own = self.extractor(hub) if hub.data.columns else None
-        shapes: list[tuple[int, ...]] = [hub.data.shape, (width,)] if hub.data.columns else [(width,)]
-        return Joint(own=own, width=self.width, head=self.form).model(shapes, task_of(hub).outputs)
+        own = self.bottom(hub) if hub.data.columns else None
+        inputs = width + (self.width if hub.data.columns else 0)
+        return Join(own, self.form.build((inputs,), task_of(hub).outputs))
 
     def together(self) -> Sgd:
         """How split learning goes on afterwards."""
@@ -285,7 +286,7 @@ class Guided(Splitting, frozen=True):
         module = initialise(self.bottom(party), party.rng)
         party.memory["net"] = weights_of(look_at(module, partial(rows_without_labels, party), party.rng))
 
-    def extractor(self, party: Party) -> Net:
+    def extractor(self, party: Party) -> AnyExtractor:
         """The form of a party's extractor."""
         return self.net or default_extractor(party.data.shape)
 

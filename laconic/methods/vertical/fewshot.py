@@ -35,7 +35,7 @@ class FewShot(Guided, frozen=True):
     Attributes:
         attention: how the numbers of parties that do not know a row are guessed.
         choice: how sure the label holder must be of a row.
-        net: each party's extractor; None takes one that suits its data.
+        net: each party's extractor, or several; None takes one that suits its data.
         width: how many numbers an extractor puts out for a row.
         local: how a party learns by itself; None takes what suits its data.
         guide: how parties are told what to learn: by gradients, or by the labels themselves.

@@ -18,7 +18,7 @@ class OneShot(Guided, frozen=True):
     """Two uploads and one download; parties learn by themselves in between.
 
     Attributes:
-        net: each party's extractor; None takes one that suits its data.
+        net: each party's extractor, or several; None takes one that suits its data.
         width: how many numbers an extractor puts out for a row.
         local: how a party learns by itself; None takes what suits its data.
         guide: how parties are told what to learn: by gradients, or by the labels themselves.
