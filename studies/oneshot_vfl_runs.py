@@ -26,6 +26,7 @@ from laconic.learn.local_learners import AnyLocal
 from laconic.learn.nets import Cnn, Joint, Mlp, Net
 from laconic.learn.patches import PatchNet
 from laconic.learn.resnet import ResNet
+from laconic.learn.several import Several
 from laconic.learn.sgd import Sgd
 from laconic.learn.thresholds import Adaptive, Soft
 from laconic.methods.baselines.centralised import Centralised
@@ -42,12 +43,16 @@ from studies.harness import Record
 from studies.oneshot_vfl_learning import KeptFixMatch
 
 WIDTH, BATCH, PATIENCE = 32, 32, 20
+FEW = 16
+"""How many numbers one of two parties sends for a row of MNIST in one-shot learning."""
 CIFAR_ROWS = (20_000, 5_000)
 """Training and test images of CIFAR-10 that are used."""
 OWN_PATCHES = "SplitNN, patches of own rows"
 """Split learning that borrows one-shot learning's use of rows without labels; no paper has it."""
 DEFAULT_NET = "SplitNN, the default net"
 """Split learning of images with the net that `SplitNN()` takes by itself, which is larger."""
+FEDBCD_RATES = {"credit_default": 3e-3, "mnist": 3e-3, "fashion_mnist": 3e-3, "cifar10": 1e-3}
+FEDCVT_RATES = {"credit_default": 3e-3, "mnist": 3e-3, "fashion_mnist": 3e-3, "cifar10": 1e-3}
 AS_WITH_TWO = "as two parties with a threshold"
 """One-shot and few-shot learning of MNIST by four or seven parties with what two had before guesses were soft."""
 
@@ -75,10 +80,7 @@ def federation(name: str, overlap: int | None, parties: int, seed: int) -> Feder
 
 def methods(name: str, parties: int = 2, *, quick: bool = False) -> dict[str, Method]:
     """Every method that crosses the wire, by its name in the tables."""
-    # studies/oneshot_vfl_choice.py: the best of those tried.
-    lr, hidden = (1e-3, (32,)) if name == "cifar10" else (3e-3, ())
-    net, head = joint_extractor(name), Joint(own=None, head=Mlp(hidden=hidden))
-    joint = Sgd(epochs=3 if quick else 200, batch=BATCH, lr=lr, weight_decay=1e-2, patience=PATIENCE)
+    net, head, joint = joint_extractor(name), joint_head(name), joint_training(name, quick=quick)
     tuned = Sgd(epochs=2 if quick else 30, batch=BATCH, lr=1e-4, weight_decay=1e-3, patience=5)
     one = one_shot(name, parties, quick=quick)
     few = few_shot(name, parties, quick=quick)
@@ -87,19 +89,28 @@ def methods(name: str, parties: int = 2, *, quick: bool = False) -> dict[str, Me
     if extractor(name) != net:
         more[OWN_PATCHES] = msgspec.structs.replace(split, net=extractor(name))
     if name == "mnist" and parties > 2:
-        two = with_threshold(one_shot(name, quick=quick))
+        two = one_net(soft=False)
         more |= {f"OneShot, {AS_WITH_TWO}": two, f"FewShot, {AS_WITH_TWO}": as_few_shot(two)}
     if name != "credit_default" and parties == 2:
         more[DEFAULT_NET] = with_default_net(name, joint)
     return {
         "SplitNN": split,
         **more,
-        "FedBCD, Q = 5": FedBCD(net=net, width=WIDTH, head=head, trainer=joint),
-        "FedCVT": FedCVT(net=net, width=WIDTH, head=head, trainer=joint),
+        **like_split_learning(name, quick=quick),
         "OneShot": one,
         "OneShot, labels sent": msgspec.structs.replace(one, guide=SendLabels()),
         "FewShot": few,
         "FewShot + fine-tuning": msgspec.structs.replace(few, more=tuned),
+    }
+
+
+def like_split_learning(name: str, *, quick: bool = False, lr: float | None = None) -> dict[str, Method]:
+    """FedBCD and FedCVT, each at the rate chosen for it, or both at this one."""
+    net, head = joint_extractor(name), joint_head(name)
+    trainers = [joint_training(name, quick=quick, lr=lr or rates[name]) for rates in (FEDBCD_RATES, FEDCVT_RATES)]
+    return {
+        "FedBCD, Q = 5": FedBCD(net=net, width=WIDTH, head=head, trainer=trainers[0]),
+        "FedCVT": FedCVT(net=net, width=WIDTH, head=head, trainer=trainers[1]),
     }
 
 
@@ -115,20 +126,24 @@ def one_shot(name: str, parties: int = 2, *, quick: bool = False) -> OneShot:
     Four and seven parties of MNIST keep what was best for two before class heads could be added up.
     """
     local = local_learning(name, parties, quick=quick)
-    head = Added() if name == "mnist" and parties == 2 else Mlp(hidden=())
-    return OneShot(net=extractor(name), width=WIDTH, local=local, head=head, trainer=head_trainer(name))
+    if name == "mnist" and parties == 2:
+        several = Several(net=Cnn(channels=(16, 32), hidden=()))
+        return OneShot(net=several, width=FEW, local=local, head=Added())
+    return OneShot(net=extractor(name), width=WIDTH, local=local, head=Mlp(hidden=()), trainer=head_trainer(name))
 
 
-def with_threshold(one: OneShot) -> OneShot:
-    """OneShot on MNIST as it was before guesses were soft."""
-    local = msgspec.structs.replace(local_learning("mnist", 2, quick=False), threshold=Adaptive(), weight=1.0)
-    return msgspec.structs.replace(one, local=local)
+def one_net(*, soft: bool) -> OneShot:
+    """OneShot on MNIST before nets were several; every guess counts, or those above a threshold."""
+    local = local_learning("mnist", 2, quick=False)
+    if not soft:
+        local = msgspec.structs.replace(local, threshold=Adaptive(), weight=1.0)
+    return OneShot(net=extractor("mnist"), width=WIDTH, local=local, head=Added(), trainer=head_trainer("mnist"))
 
 
 def few_shot(name: str, parties: int = 2, *, quick: bool = False) -> FewShot:
-    """FewShot as the tables have it: as OneShot, but on MNIST with a threshold for guesses."""
-    one = one_shot(name, parties, quick=quick)
-    return as_few_shot(with_threshold(one) if name == "mnist" and parties == 2 else one)
+    """FewShot as the tables have it: as OneShot, but on MNIST with one net and a threshold for guesses."""
+    two = name == "mnist" and parties == 2
+    return as_few_shot(one_net(soft=False) if two else one_shot(name, parties, quick=quick))
 
 
 def as_few_shot(one: OneShot) -> FewShot:
@@ -226,6 +241,17 @@ def _bytes_at_best(result: Result) -> int:
 def _pooled(fed: Federation, rows: str) -> Array:
     blocks = [table.part(rows)[0] for table in fed.tables.values() if table.columns]
     return np.concatenate([block.reshape(len(block), -1) for block in blocks], axis=1)
+
+
+def joint_training(name: str, *, quick: bool, lr: float | None = None) -> Sgd:
+    """How all nets are trained together; the rate is split learning's if none is given."""
+    lr = lr or (1e-3 if name == "cifar10" else 3e-3)
+    return Sgd(epochs=3 if quick else 200, batch=BATCH, lr=lr, weight_decay=1e-2, patience=PATIENCE)
+
+
+def joint_head(name: str) -> Joint:
+    """The label holder's head where all nets are trained together."""
+    return Joint(own=None, head=Mlp(hidden=(32,) if name == "cifar10" else ()))
 
 
 def joint_extractor(name: str) -> Net:
