@@ -40,6 +40,7 @@ JOINT = {
     "lr 3e-3, decay 1e-2, linear head": (3e-3, 1e-2, ()),
     "lr 3e-4, decay 1e-2, linear head": (3e-4, 1e-2, ()),
     "lr 1e-2, decay 1e-2, linear head": (1e-2, 1e-2, ()),
+    "lr 3e-2, decay 1e-2, linear head": (3e-2, 1e-2, ()),
     "lr 1e-3, decay 1e-2, 32 hidden": (1e-3, 1e-2, (32,)),
 }
 
@@ -89,7 +90,7 @@ def _candidates(name: str, *, quick: bool) -> dict[str, Method]:
         found[label] = SplitNN(net=net, width=runs.WIDTH, head=head, trainer=joint)
     if name != "credit_default":
         joint = Sgd(epochs=2 if quick else 200, batch=runs.BATCH, weight_decay=1e-2, patience=runs.PATIENCE)
-        for lr in (1e-3, 3e-3):
+        for lr in (1e-3, 3e-3, 1e-2):
             larger = change(runs.with_default_net(name, joint), trainer=change(joint, lr=lr))
             found[f"the default net, lr {lr:g}"] = larger
     if name == "cifar10":
@@ -115,7 +116,7 @@ def _candidates(name: str, *, quick: bool) -> dict[str, Method]:
 
 def _rates(name: str, *, quick: bool) -> Iterator[tuple[str, Method]]:
     """The other ways of training together, at several rates."""
-    for lr in (3e-4, 1e-3, 3e-3):
+    for lr in (1e-3, 3e-3):
         for method in runs.like_split_learning(name, quick=quick, lr=lr).values():
             yield f"lr {lr:g}", method
 

@@ -30,7 +30,7 @@ PAPER = {  # Table 1: accuracy in per cent, MB.
     (512, "FewShot + fine-tuning"): "84.05 %, 58.6 MB",
 }
 EPSILONS = (3.0, 2.0, 1.0)
-OFTEN = ("SplitNN", runs.OWN_PATCHES, runs.DEFAULT_NET, "OneShot", "FewShot")
+OFTEN = ("SplitNN", runs.FASTER, runs.OWN_PATCHES, runs.DEFAULT_NET, "OneShot", "FewShot")
 """What is run with three seeds on images too."""
 
 
@@ -75,7 +75,7 @@ def _jobs() -> Iterator[Job]:
         yield from _method_jobs(name, overlap, 2, seed, labels=OFTEN)
     for seed in range(3, 8):
         # The lead is smallest here, and three draws had left open how large it is.
-        yield from _method_jobs("mnist", 512, 2, seed, labels=("SplitNN", runs.DEFAULT_NET, "OneShot"))
+        yield from _method_jobs("mnist", 512, 2, seed, labels=("SplitNN", runs.FASTER, runs.DEFAULT_NET, "OneShot"))
     for parties, seed in product((4, 7), (1, 2)):
         yield from _method_jobs("mnist", 256, parties, seed, labels=("SplitNN", "OneShot"))
     for name in ("fashion_mnist", "mnist"):
