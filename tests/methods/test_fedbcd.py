@@ -41,7 +41,7 @@ def test_fedcvt_sends_own_rows_and_says_so(overlap):
     split, cvt = (simulate(one, overlap) for one in (SplitNN(trainer=SMALL), FedCVT(trainer=SMALL)))
     assert 1.7 < cvt.fit.bytes / split.fit.bytes < 2.1
     words = {(release.party, release.step): release.words for release in cvt.releases}
-    assert "people whom only this party knows" in words["bank", "exchange"]
+    assert "people outside the overlap of all parties" in words["bank", "exchange"]
 
 
 def test_fedcvt_without_own_rows_is_supervised(cancer):

@@ -25,7 +25,7 @@ from laconic.learn.top_models import fit_top, predict_top
 from laconic.methods.guiding import GRADIENTS, NUMBERS, NUMBERS_AND_HEAD, Guided
 from laconic.methods.rows import own_rows
 
-_GIVES_OWN = f"{NUMBERS}; and the same for each of the people outside the overlap, whom only this party knows"
+_GIVES_OWN = f"{NUMBERS}; and the same for each of its people outside the overlap of all parties"
 _FULL = 255
 
 
