@@ -9,7 +9,7 @@ import numpy as np
 
 from laconic.align.exact import ExactMatch
 from laconic.audit.finding import Finding
-from laconic.audit.labels import infer_labels
+from laconic.audit.labels import compare_labels, infer_labels
 from laconic.audit.membership import likelihood_ratio_attack, row_losses, threshold_attack
 from laconic.audit.reconstruction import LinearAttacker, MlpAttacker, reconstruct
 from laconic.check import Recorder
@@ -22,7 +22,11 @@ from laconic.core.values import Array, Rng
 from laconic.core.wire import decode, decode_question
 from laconic.data.federation import Federation
 from laconic.methods.rows import batch_rows
+from laconic.methods.splitting import Splitting
 from laconic.runtime.inprocess import InProcess
+
+_WHEN = frozenset({"seed", "epoch", "number"})
+"""What a question of split learning says of the batch that it asks for."""
 
 
 def audit(
@@ -119,7 +123,10 @@ def attack_columns(recorder: Recorder, federation: Federation, known: int, rng: 
 
 
 def attack_labels(run: FittedRun, recorder: Recorder, rng: Rng) -> list[Finding]:
-    """Cluster the gradients of the first batch that went down to each party, where a method sends any."""
+    """Cluster the first gradients that went down to each party, or compare the labels that it was sent.
+
+    Split learning, LateFusion and methods that guide parties send one or the other; of others nothing is said here.
+    """
     task, y = task_of(run.judge), run.judge.data.part("train")[1]
     if task.kind == "regression" or y is None:
         return []
@@ -129,14 +136,17 @@ def attack_labels(run: FittedRun, recorder: Recorder, rng: Rng) -> list[Finding]
         if way != "down" or party in found:
             continue
         payload = decode_question(blob).payload
-        # A question brings the gradients of the batch before, and says which batch comes next.
-        gradient = payload.get("gradient")
-        when = before.get(party)
-        if isinstance(gradient, np.ndarray) and when is not None and gradient.ndim == 2:
-            rows = batch_rows(len(y), len(gradient), when["seed"], when["epoch"], when["number"])
-            found[party] = infer_labels(gradient, y[rows], rng, whose=party)
-        if {"seed", "epoch", "number"} <= payload.keys():
-            before[party] = payload
+        if "labels" in payload:
+            found[party] = compare_labels(payload["labels"], y, whose=party)
+        elif "gradients" in payload:
+            found[party] = infer_labels(payload["gradients"], y, rng, whose=party)
+        elif payload.get("gradient") is not None and party in before and isinstance(run.method, Splitting):
+            # A question brings the gradients of the batch before, and says which batch comes next.
+            rows = batch_rows(len(y), run.method.together().batch, **before[party])
+            # Behind those of shared rows there may be some of own rows, which have no labels.
+            found[party] = infer_labels(payload["gradient"][: len(rows)], y[rows], rng, whose=party)
+        if payload.keys() >= _WHEN:
+            before[party] = {name: payload[name] for name in _WHEN}
     return list(found.values())
 
 

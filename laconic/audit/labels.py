@@ -1,4 +1,4 @@
-"""Who has which label? Gradients that go down to a party fall into clusters, one a class."""
+"""Who has which label? Gradients that go down to a party fall into clusters, one a class; or labels go down as such."""
 
 import numpy as np
 
@@ -20,8 +20,29 @@ def infer_labels(gradients: Array, y: Array, rng: Rng, *, whose: str = "a party"
     found = cluster(gradients.reshape(len(gradients), -1), len(classes), rng)
     return Finding(
         attack=f"labels from the gradients sent to {whose}",
-        knows="the gradients of one batch, and how many classes there are",
+        knows="the gradients that it was sent first, and how many classes there are",
         measure="share of rows in a cluster of mostly their own class",
         success=purity(found, np.searchsorted(classes, y)),
-        chance=float(max((y == one).mean() for one in classes)),
+        chance=_commonest(y),
     )
+
+
+def compare_labels(told: Array, y: Array, *, whose: str = "a party") -> Finding:
+    """See how well the classes that a party was told, under whatever numbers, agree with the true ones.
+
+    Args:
+        told: a number for each row's class, with lies if any.
+        y: the true classes of the same rows.
+        whose: the party that was told.
+    """
+    return Finding(
+        attack=f"labels told to {whose}",
+        knows="what it was told",
+        measure="share of rows whose class is that of most rows told alike",
+        success=purity(told, np.unique(y, return_inverse=True)[1]),
+        chance=_commonest(y),
+    )
+
+
+def _commonest(y: Array) -> float:
+    return float(np.unique(y, return_counts=True)[1].max() / len(y))

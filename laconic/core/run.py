@@ -104,7 +104,9 @@ def _match(align: Align, hub: Party, peers: Peers, judge: Party) -> dict[str, An
         hub.turn("align", 0)
         found = align.match(hub, peers.speaking(align))
         held = {name: len(judge.data.cuts.get(name, ())) for name in ("train", "valid", "test")}
-        return {"alignment": found | {"cuts": held}, "fingerprint": align.confirm(hub, peers.speaking(align))}
+        labels = {"party": judge.name, "columns": len(judge.data.columns)}
+        found |= {"cuts": held, "labels": labels}
+        return {"alignment": found, "fingerprint": align.confirm(hub, peers.speaking(align))}
 
 
 def _absences(log: WireLog) -> tuple[Absence, ...]:

@@ -25,7 +25,7 @@ from laconic.core.values import Array
 class Table:
     """What one party knows about its people, one row each.
 
-    The cut "train" (and "own", rows that only this party has) is what may be learnt from; "valid" and "test" are for
+    The cut "train" (and "own", rows that not all parties have) is what may be learnt from; "valid" and "test" are for
     scoring. A table without cuts is all training rows.
 
     Attributes:

@@ -46,7 +46,7 @@ class CrossView(nn.Module):
         Args:
             blocks: each party's numbers for the shared rows.
             targets: the shared rows' class codes.
-            others: each party's numbers for rows that it alone has; may be none.
+            others: each party's numbers for rows of its own, outside the overlap; may be none.
             rule: when an agreement counts.
         """
         logits = [self._all(blocks), *(self._alone(place, block) for place, block in enumerate(blocks))]

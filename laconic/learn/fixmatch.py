@@ -48,7 +48,8 @@ class FixMatch(SemiSupervised, frozen=True):
         if x.ndim != 4:
             raise ValueError(
                 f"FixMatch learns from images, (channels, height, width), not from rows of shape {x.shape[1:]}; "
-                "use local=FixMatchTab(...) for columns, or leave local out, which takes what suits the data"
+                "for columns use local=FixMatchTab(...), on the command line --set method.local.type=FixMatchTab, or "
+                "leave local out, which takes what suits the data"
             )
         return super().fit(start, net, width, x, codes, unlabelled, rng)
 

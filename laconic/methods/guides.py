@@ -87,9 +87,15 @@ AnyGuide: TypeAlias = Gradients | SendLabels
 
 def in_bins(numbers: Array, most: int) -> tuple[Array, int]:
     """Numbers as classes, about equally many in each, and how many classes there are; fewer where numbers are tied."""
+    different = np.unique(numbers)
+    if len(different) < 2:
+        raise ValueError(
+            f"all {len(numbers)} shared rows have the same label, {different[0]:g}, so that there is nothing to learn; "
+            "share more rows"
+        )
     edges = np.quantile(numbers, np.linspace(0, 1, most + 1)[1:-1])
     # A bin begins at its edge: below one at the least number, which many rows may have, there would be nothing.
-    least, above = np.unique(numbers)[:2]
+    least, above = different[:2]
     edges = np.unique(np.where(edges <= least, above, edges))
     return np.searchsorted(edges, numbers, side="right"), len(edges) + 1
 

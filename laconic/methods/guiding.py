@@ -28,7 +28,7 @@ from laconic.privacy.labels import RandomisedResponse
 
 GRADIENTS = (
     "gradients of the loss at its numbers for each shared row, from which labels can be read: in our measurements "
-    "all of them at the first exchange, and 97 % or more after training"
+    "all of them at the first exchange, and 97 % or more, on average over parties, after training"
 )
 NUMBERS = "a few numbers for each shared row, made by a net of its own, from which columns can be guessed"
 NUMBERS_AND_HEAD = f"{NUMBERS}; if class heads are added up, also its own, learnt from all its rows"

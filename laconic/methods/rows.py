@@ -17,7 +17,7 @@ def labelled(party: Party, rows: str) -> tuple[Array, Array]:
 
 
 def own_rows(party: Party) -> Array:
-    """The prepared rows that this party alone has, cut "own"; none if there is no such cut."""
+    """The prepared rows outside the overlap of all parties, cut "own"; none if there is no such cut."""
     return party.data.part("own")[0] if "own" in party.data.cuts else party.data.x[:0]
 
 

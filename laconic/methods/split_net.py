@@ -10,7 +10,7 @@ from laconic.core.method import task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.script import step
-from laconic.core.values import Array
+from laconic.core.values import Array, Weights
 from laconic.learn import heads
 from laconic.learn.nets import Cnn, Joint, Mlp, Net, initialise, look_at, weights_of
 from laconic.learn.sgd import Sgd
@@ -44,7 +44,7 @@ class SplitNet(Splitting, frozen=True):
             raise ValueError(f"there is no party beside {hub.name} to split a net with; use Solo for a party alone")
         peers.ask(self.begin)
         hub.memory["scale"] = heads.scale_of(task_of(hub), labelled(hub, "train")[1])
-        hub.memory["model"] = weights_of(initialise(self.top(hub, self.width * len(peers.names)), hub.rng))
+        hub.memory["model"] = _first_weights(self.top(hub, self.width * len(peers.names)), hub)
         yield from self.train_together(hub, peers)
 
     def predict(self, hub: Party, peers: Peers, rows: str, /) -> Array:
@@ -54,8 +54,7 @@ class SplitNet(Splitting, frozen=True):
     @step(takes=None, gives=None)
     def begin(self, party: Party) -> None:
         """Draw the first weights, known to this party alone."""
-        module = initialise(self.bottom(party), party.rng)
-        party.memory["net"] = weights_of(look_at(module, partial(rows_without_labels, party), party.rng))
+        party.memory["net"] = _first_weights(self.bottom(party), party)
 
     def bottom(self, party: Party) -> nn.Module:
         """A peer's layers."""
@@ -70,6 +69,11 @@ class SplitNet(Splitting, frozen=True):
     def together(self) -> Sgd:
         """All nets are trained alike."""
         return self.trainer
+
+
+def _first_weights(module: nn.Module, party: Party) -> Weights:
+    """Drawn at random, or found among the party's rows where a layer looks for them there."""
+    return weights_of(look_at(initialise(module, party.rng), partial(rows_without_labels, party), party.rng))
 
 
 def _default_net(shape: tuple[int, ...]) -> Net:

@@ -31,7 +31,7 @@ Note: TypeAlias = Callable[[Array, Mapping[str, Array]], None]
 
 LEAK = (
     "gradients of the loss at its outputs for one batch, from which labels can be read: in our measurements all "
-    "of them at the first exchange, and 97 % or more after training"
+    "of them at the first exchange, and 97 % or more, on average over parties, after training"
 )
 """What gradients tell a party; studies/oneshot_vfl_tables.py measures it."""
 

@@ -19,7 +19,8 @@ def show_rows(result: Result) -> Table | None:
         table.add_column(heading, justify="left" if heading in ("party", "why") else "right")
     for party in alignment["rows"]:
         source, shared, used, lost = rows_of(result, party)
-        why = "; ".join(f"{count:,} {reason}" for reason, count in lost.items()) or "-"
+        reasons = lost | _without_labels(result, party, used - shared)
+        why = "; ".join(f"{count:,} {reason}" for reason, count in reasons.items()) or "-"
         counts = (source, shared, used, sum(lost.values()))
         table.add_row(Text(party), *(f"{count:,}" for count in counts), Text(why))
     return table
@@ -32,8 +33,11 @@ def rows_of(result: Result, party: str) -> tuple[int, int, int, dict[str, int]]:
     left_out: dict[str, int] = (result.data.get("left_out") or {}).get(party, {})
     lost, used = dict(left_out), shared
     others = matched - shared
-    if "own" in result.data.get("uses", ()):
+    learns_from_own = "own" in result.data.get("uses", ())
+    if learns_from_own and _has_columns(alignment, party):
         used += others
+    elif learns_from_own and others:
+        lost[f"not every party has, and {party} has no columns of its own to learn from there"] = others
     elif others:
         some = int(alignment.get("some", {}).get(party, 0))
         method = result.method["type"]
@@ -42,6 +46,18 @@ def rows_of(result: Result, party: str) -> tuple[int, int, int, dict[str, int]]:
         reasons[f"{known}, and {method} uses rows that all share"] = others - some
         lost |= {reason: count for reason, count in reasons.items() if count}
     return matched + sum(left_out.values()), shared, used, lost
+
+
+def _without_labels(result: Result, party: str, own: int) -> dict[str, int]:
+    """Rows outside the overlap that were used by their columns alone though their labels are there."""
+    if own == 0 or party != result.data["alignment"].get("labels", {}).get("party", result.hub):
+        return {}
+    return {f"used without their labels: {result.method['type']} takes labels of rows that all share": own}
+
+
+def _has_columns(alignment: dict[str, Any], party: str) -> bool:
+    holder = alignment.get("labels", {})
+    return bool(party != holder.get("party") or holder["columns"])
 
 
 def shared_rows(result: Result) -> str:

@@ -35,6 +35,7 @@ def test_rows_in_another_order_are_matched_by_id():
         "rows": {"bank": 300, "shop": 250},
         "some": {"bank": 0, "shop": 0},
         "cuts": {"train": 180, "valid": 20, "test": 50},
+        "labels": {"party": "bank", "columns": 1},
     }
     assert result.align.rounds == 4  # ids, rows to keep, and the fingerprint before fitting and before predicting
 

@@ -1,16 +1,24 @@
 import numpy as np
 import pytest
 
-from laconic.audit.labels import infer_labels
+from laconic.audit.labels import compare_labels, infer_labels
 from laconic.audit.membership import likelihood_ratio_attack, row_losses, threshold_attack
 from laconic.audit.reconstruction import LinearAttacker, MlpAttacker, reconstruct
 from laconic.auditing import audit
 from laconic.check import small_federation
 from laconic.core.task import Task
+from laconic.data.deal import deal
+from laconic.data.sources import load
+from laconic.data.vertical import Equal
+from laconic.learn.fixmatch_tab import FixMatchTab
 from laconic.learn.nets import Joint, Mlp
 from laconic.learn.pca import Pca
 from laconic.learn.sgd import Sgd
+from laconic.methods.baselines.late_fusion import LateFusion
+from laconic.methods.guides import SendLabels
+from laconic.methods.vertical.fedcvt import FedCVT
 from laconic.methods.vertical.fedonce import FedOnce
+from laconic.methods.vertical.oneshot import OneShot
 from laconic.methods.vertical.splitnn import SplitNN
 
 
@@ -59,6 +67,13 @@ def test_labels_are_read_off_gradients():
     assert found.chance < 0.6
 
 
+def test_labels_told_with_lies_are_known_as_far_as_most_are_true():
+    told = np.array([0, 0, 0, 1, 1, 1, 1, 1])
+    y = np.array([3, 3, 5, 5, 5, 5, 3, 5])
+    found = compare_labels(told, y)
+    assert (found.success, found.chance) == (6 / 8, 5 / 8)
+
+
 def test_losses_are_those_of_the_true_class():
     binary = row_losses(Task(kind="binary"), np.array([0.9, 0.2]), np.array([1, 0]))
     np.testing.assert_allclose(binary, -np.log([0.9, 0.8]))
@@ -83,3 +98,26 @@ def test_an_audit_of_split_learning_finds_the_labels():
     labels = [one for one in audit(method, small_federation("binary"), known=50) if "labels" in one.attack]
     assert labels
     assert all(one.success > 0.9 for one in labels)
+
+
+QUICK = {"local": FixMatchTab(steps=5), "trainer": Sgd(epochs=2)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("method", "words"),
+    [
+        (OneShot(**QUICK), "labels from the gradients sent to"),
+        (OneShot(**QUICK, guide=SendLabels()), "labels told to"),
+        (LateFusion(), "labels told to"),
+        # Batches of 60 shared rows that leave a rest, and one that is not full.
+        (FedCVT(trainer=Sgd(epochs=2, batch=40)), "labels from the gradients sent to"),
+        (FedCVT(trainer=Sgd(epochs=2, batch=64)), "labels from the gradients sent to"),
+    ],
+    ids=["OneShot", "SendLabels", "LateFusion", "FedCVT, batch 40", "FedCVT, batch 64"],
+)
+def test_an_audit_finds_the_labels_that_every_party_is_sent(method, words):
+    shared = deal(load("breast_cancer"), Equal(parties=3), hub=None, overlap=60, seed=3, test=0.3, valid=0.03)
+    found = [one for one in audit(method, shared, known=30) if "labels" in one.attack]
+    assert {one.attack for one in found} == {f"{words} {name}" for name in shared.peers}
+    assert all(one.success == 1.0 > one.chance for one in found)

@@ -44,6 +44,15 @@ def test_an_unknown_key_is_named_in_full():
     assert "did you mean method.encoder.dim?" in said
 
 
+def test_local_learning_that_does_not_suit_the_data_is_refused_with_what_to_type(files):
+    _, _, *rest = files()
+    words = ("run", "OneShot", *rest, "--set", "method.local.steps=2")
+    said = refused(*words)
+    advice = "--set method.local.type=FixMatchTab"
+    assert advice in said
+    assert CliRunner().invoke(main, (*words, *advice.split())).exit_code == 0
+
+
 def test_a_setting_without_a_value_is_refused():
     assert "KEY=VALUE" in refused("run", "FedOnce", "--data", "digits", "--set", "method.encoder.dim")
 

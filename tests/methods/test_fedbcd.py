@@ -1,11 +1,20 @@
+import numpy as np
 import pytest
+import torch
 
 from laconic.check import check_method, small_federation
+from laconic.core.log import WireLog
+from laconic.core.party import Party
+from laconic.core.peers import Peers
+from laconic.learn import heads
+from laconic.learn.nets import Joint, Mlp, initialise, weights_of
 from laconic.learn.sgd import Sgd
+from laconic.methods.rows import batch_rows
 from laconic.methods.vertical.fedbcd import FedBCD
 from laconic.methods.vertical.fedcvt import FedCVT
 from laconic.methods.vertical.splitnn import SplitNN
-from laconic.simulation import simulate
+from laconic.runtime.inprocess import InProcess
+from laconic.simulation import seats, simulate
 
 TRAINER = Sgd(epochs=3, batch=128, lr=1e-2)
 SMALL = Sgd(epochs=5, batch=30, lr=1e-2)
@@ -37,11 +46,61 @@ def test_more_local_steps_learn_more_from_the_same_bytes(overlap):
     assert several.metrics["log_loss"] < split.metrics["log_loss"]
 
 
+def descend(module):
+    """One step of plain descent by what is in the gradients, which are emptied."""
+    with torch.no_grad():
+        for values in module.parameters():
+            values.sub_(0.1 * values.grad)
+            values.grad = None
+
+
+def test_three_local_steps_are_those_of_the_parallel_variant(cancer):
+    """Everybody takes three steps on what it last received: worked out here by autograd, batch by batch."""
+    trainer = Sgd(epochs=1, batch=200, lr=0.1, optimizer="sgd", weight_decay=0.0)
+    net, head = Mlp(hidden=(4,), final="relu"), Joint(own=None, head=Mlp(hidden=(5,)))
+    method = FedBCD(local_steps=3, net=net, width=3, head=head, trainer=trainer)
+    hub, _, others = seats(method, cancer, seed=4)
+    hub.turn("fit", 0)
+    with InProcess().open(others) as carrier:
+        list(method.fit(hub, Peers(method, hub, carrier, WireLog(), carrier.names)))
+
+    own, nets = Party(hub.name, hub.data, 4), {}
+    for party in others:
+        same = Party(party.name, party.data, 4)
+        same.turn("fit", 1)
+        nets[party.name] = initialise(method.bottom(same), same.rng)
+    own.turn("fit", 0)
+    top = initialise(method.top(own, 3 * len(nets)), own.rng)
+    seed = int(own.rng.integers(2**31))
+    x = {name: torch.tensor(table.part("train")[0]) for name, table in cancer.tables.items()}
+    y = torch.tensor(cancer.labels("train"), dtype=torch.float32)
+    for number in range(-(-len(y) // 200)):
+        rows = torch.tensor(batch_rows(len(y), 200, seed, 0, number))
+        received = {name: one(x[name][rows]).detach().requires_grad_() for name, one in nets.items()}
+        sent = None
+        for _ in range(3):
+            for values in received.values():
+                values.grad = None
+            outputs = top(x[hub.name][rows], torch.cat(list(received.values()), dim=1))
+            heads.loss(cancer.task, outputs, y[rows]).backward()
+            # What goes down is from before the hub's first step.
+            sent = sent or {name: values.grad.clone() for name, values in received.items()}
+            descend(top)
+        for name, one in nets.items():
+            for _ in range(3):
+                one(x[name][rows]).backward(sent[name])
+                descend(one)
+    pairs = [(hub.memory["model"], top), *((party.memory["net"], nets[party.name]) for party in others)]
+    for found, module in pairs:
+        for name, values in weights_of(module).items():
+            np.testing.assert_allclose(found[name], values, atol=1e-5)
+
+
 def test_fedcvt_sends_own_rows_and_says_so(overlap):
     split, cvt = (simulate(one, overlap) for one in (SplitNN(trainer=SMALL), FedCVT(trainer=SMALL)))
     assert 1.7 < cvt.fit.bytes / split.fit.bytes < 2.1
     words = {(release.party, release.step): release.words for release in cvt.releases}
-    assert "people whom only this party knows" in words["bank", "exchange"]
+    assert "people outside the overlap of all parties" in words["bank", "exchange"]
 
 
 def test_fedcvt_without_own_rows_is_supervised(cancer):

@@ -131,7 +131,7 @@ def test_the_release_of_labels_and_of_people_outside_the_overlap_is_named(overla
     result = simulate(FewShot(**QUICK), overlap)
     words = {(release.party, release.step): release.words for release in result.releases}
     assert "all of them at the first exchange" in words["label_holder", "learn_from_gradients"]
-    assert "people outside the overlap" in words["bank", "learn_from_gradients"]
+    assert "people outside the overlap of all parties" in words["bank", "learn_from_gradients"]
     assert "labels" in words["label_holder", "learn_again"]
 
 

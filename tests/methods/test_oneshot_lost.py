@@ -1,10 +1,13 @@
 """One-shot and few-shot VFL with parties that are late or lost, and means that stand in for them."""
 
+from contextlib import contextmanager
+
 import numpy as np
 import pytest
 
 from laconic.core.log import WireLog
 from laconic.core.peers import Peers
+from laconic.core.wire import decode_question
 from laconic.learn.fixmatch_tab import FixMatchTab
 from laconic.learn.nets import Mlp
 from laconic.learn.sgd import Sgd
@@ -22,6 +25,34 @@ def test_a_lost_party_is_left_out_of_fitting_and_counts_as_its_mean_in_predictio
     alone = simulate(OneShot(**QUICK), cancer, runtime=InProcess(faults=Faults(absent=("shop",))))
     assert {(absence.party, absence.step) for absence in alone.absences} == {("shop", "begin_and_send")}
     assert alone.score.value > 0.9
+
+
+class Losing:
+    """The in-process runtime, in which one party is lost when it is asked a certain step, and stays so."""
+
+    def __init__(self, party, step):
+        self.party, self.step, self.gone = party, step, False
+
+    @contextmanager
+    def open(self, parties):
+        with InProcess().open(parties) as self.within:
+            self.names, self.ledgers = self.within.names, self.within.ledgers
+            yield self
+
+    def carry(self, script, blobs, deadline):
+        if self.party in blobs:
+            self.gone = self.gone or decode_question(blobs[self.party]).step == self.step
+        there = {name: blob for name, blob in blobs.items() if not (self.gone and name == self.party)}
+        yield from self.within.carry(script, there, deadline)
+
+
+@pytest.mark.parametrize("step", ["learn_from_gradients", "learn_again"])
+def test_few_shot_goes_on_without_a_party_that_is_lost_on_the_way(overlap, step):
+    result = simulate(FewShot(**QUICK), overlap, runtime=Losing("shop", step))
+    assert {(absence.party, absence.step) for absence in result.absences} == {("shop", step)}
+    asked = {one.party for one in result.wire if one.step == "give_outputs"}
+    assert asked == set(overlap.peers) - {"shop"}
+    assert result.score.value > 0.9
 
 
 @pytest.mark.parametrize("kind", [OneShot, FewShot])

@@ -8,7 +8,7 @@ from laconic.core.log import Traffic
 from laconic.core.result import Absence, Release, Result
 from laconic.core.score import Score
 from laconic.core.task import Task
-from laconic.report.rows import rows_of
+from laconic.report.rows import rows_of, show_rows
 from laconic.report.tables import show_comparison, show_result
 from laconic.report.words import figure, in_bytes, in_seconds, rows_used
 
@@ -123,3 +123,20 @@ def test_lost_rows_are_counted_with_the_reason():
 def test_rows_that_not_all_share_are_used_by_methods_that_say_so():
     data = {"alignment": {"shared": 3, "rows": {"bank": 5}, "cuts": {}}, "uses": ["train", "own"]}
     assert rows_of(result(data=data), "bank") == (5, 3, 5, {})
+
+
+def test_own_rows_of_the_label_holder_are_said_to_be_used_without_their_labels():
+    alignment = {"shared": 3, "rows": {"bank": 5, "shop": 4}, "cuts": {}, "labels": {"party": "bank", "columns": 2}}
+    data = {"alignment": alignment, "uses": ["train", "own"]}
+    (*_, why) = show_rows(result(method={"type": "OneShot"}, data=data)).columns
+    bank, shop = map(str, why.cells)
+    assert bank == "2 used without their labels: OneShot takes labels of rows that all share"
+    assert shop == "-"
+
+
+def test_own_rows_of_a_label_holder_without_columns_are_lost():
+    alignment = {"shared": 3, "rows": {"bank": 5, "shop": 4}, "cuts": {}, "labels": {"party": "bank", "columns": 0}}
+    found = result(data={"alignment": alignment, "uses": ["train", "own"]})
+    lost = {"not every party has, and bank has no columns of its own to learn from there": 2}
+    assert rows_of(found, "bank") == (5, 3, 3, lost)
+    assert rows_of(found, "shop") == (4, 3, 4, {})

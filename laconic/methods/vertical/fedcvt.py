@@ -1,4 +1,4 @@
-"""FedCVT: split learning that also learns from rows which one party alone has, by guessing what the others would know.
+"""FedCVT: split learning that also learns from rows which not all parties have, by guessing what the others would know.
 
 Kang, Liu, Liang: FedCVT, Semi-supervised Vertical Federated Learning with Cross-view Training (2022). With every batch
 of shared rows a party sends a batch of its own. The label holder guesses the other parties' numbers for those by
@@ -25,7 +25,9 @@ from laconic.methods.rows import labelled, own_rows
 from laconic.methods.split_net import SplitNet
 from laconic.methods.splitting import LEAK
 
-_GIVES = "its net's outputs for one batch of training rows, and for a batch of people whom only this party knows"
+_GIVES = (
+    "its net's outputs for one batch of training rows, and for a batch of its people outside the overlap of all parties"
+)
 
 
 class FedCVT(SplitNet, frozen=True):

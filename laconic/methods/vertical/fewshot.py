@@ -25,7 +25,7 @@ from laconic.learn.top_models import fit_top, predict_top
 from laconic.methods.guiding import GRADIENTS, NUMBERS, NUMBERS_AND_HEAD, Guided
 from laconic.methods.rows import own_rows
 
-_GIVES_OWN = f"{NUMBERS}; and the same for each of the people outside the overlap, whom only this party knows"
+_GIVES_OWN = f"{NUMBERS}; and the same for each of its people outside the overlap of all parties"
 _FULL = 255
 
 
@@ -59,6 +59,7 @@ class FewShot(Guided, frozen=True):
 
     def fit(self, hub: Party, peers: Peers, /) -> Iterator[None]:
         """Algorithm 1, few-shot, with Algorithm 2 in its middle."""
+        self._refuse_evidence(hub)
         codes, classes = self.told(hub)
         received = self.guide.teach(self, hub, peers, codes, classes)
         self.refuse_nothing(hub, peers, received)
@@ -99,6 +100,16 @@ class FewShot(Guided, frozen=True):
         """Give own rows labels by these chances, learn again, and send the shared rows."""
         self._expand(party, sure)
         return self.shared_numbers(party)
+
+    def _refuse_evidence(self, hub: Party) -> None:
+        """Refuse lies beside columns made from true labels: chances, which are sent, are worked out from these too."""
+        weighed = [column.name for column in hub.data.columns if column.prepare == "woe"]
+        if self.labels is not None and weighed:
+            raise ValueError(
+                "labels=RandomisedResponse(...) covers what is worked out from labels as told, but the weight of "
+                f"evidence of {hub.name}'s {', '.join(map(repr, weighed))} comes from true ones, and enters the "
+                "chances that FewShot sends; say prepare = 'bins' there, leave labels out, or use OneShot"
+            )
 
     def _chances(
         self, hub: Party, blocks: Mapping[str, Mapping[str, Array]], codes: Array, classes: int
