@@ -48,14 +48,15 @@ class Trained:
             Party(party.name, tables[party.name], party.seed, dict(party.memory), party.ledger)
             for party in (self.hub, *self.others)
         )
-        with on_threads(1), InProcess().open(tuple(others)) as carrier:
-            log = WireLog()
-            log.phase = "final"
-            hub.turn("final", 0)
-            found = self.method.predict(hub, Peers(self.method, hub, carrier, log, carrier.names), rows)
-        for party, asked in zip(self.others, others, strict=True):
-            take_over(party, asked)
-        return found
+        try:
+            with on_threads(1), InProcess().open(tuple(others)) as carrier:
+                log = WireLog()
+                log.phase = "final"
+                hub.turn("final", 0)
+                return self.method.predict(hub, Peers(self.method, hub, carrier, log, carrier.names), rows)
+        finally:
+            for party, asked in zip(self.others, others, strict=True):
+                take_over(party, asked)
 
     def to_date(self) -> Result:
         """The record with all that was given away since, by predictions and by finding out who matters."""
