@@ -8,6 +8,7 @@ from shutil import copytree
 import numpy as np
 import pytest
 
+from laconic.core.ledger import unwrap
 from laconic.data.deal import deal
 from laconic.data.sources import load
 from laconic.data.vertical import Equal
@@ -138,3 +139,18 @@ def test_a_use_that_is_killed_is_paid_for(model_of, federation, tmp_path, runtim
             os.kill(os.getpid(), signal.SIGKILL)
     os.waitpid(child, 0)
     assert _paid(folder, federation) > before
+
+
+@pytest.mark.parametrize(
+    "runtime",
+    [lambda _: Processes(), lambda _: Forked(), lambda path: Journalled(folder=str(path))],
+    ids=["processes", "forked", "journalled"],
+)
+def test_a_model_of_parties_that_were_apart_knows_what_they_told(federation, tmp_path, runtime):
+    apart = _train(federation, _ONCE, runtime(tmp_path / "run"))
+    party = apart.others[0]
+    before = unwrap(apart.method.give_outputs(party, "train"))[0]
+    save_model(apart, tmp_path / "model", ways=())
+    assert _paid(tmp_path / "model", federation) == pytest.approx(epsilon_of(2 / _SIGMA, _DELTA), rel=0.02)
+    party = parts_of(tmp_path / "model")[party.name].party(party.data)
+    assert (unwrap(apart.method.give_outputs(party, "train"))[0] == before).all()
