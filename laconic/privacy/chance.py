@@ -1,5 +1,7 @@
 """Chance for privacy: from a secure generator where privacy is claimed, from a seed where a study must repeat."""
 
+from collections.abc import Iterable
+from hashlib import shake_256
 from math import log1p, pi
 from ssl import RAND_bytes
 from typing import Protocol
@@ -38,11 +40,7 @@ class SecureChance:
 
     def normal(self, size: int) -> Tensor:
         """Standard normal numbers (Box and Muller), with tails as far as 6.6 standard deviations."""
-        pairs = (size + 1) // 2
-        words = torch.frombuffer(bytearray(RAND_bytes(8 * pairs)), dtype=torch.int32)
-        radius = words[:pairs].double().add_(2**31 + 1).mul_(2.0**-32).log_().mul_(-2).sqrt_().float()
-        angle = words[pairs:].float().mul_(pi * 2.0**-31)
-        return torch.cat((radius * angle.cos(), radius * angle.sin()))[:size]
+        return _normal(RAND_bytes(_bytes_for(size)))[:size]
 
     def uniform(self, size: int) -> Array:
         """Numbers above 0 and at most 1, with 53 random bits each."""
@@ -78,6 +76,13 @@ def secret_uniform(party: Party, size: int) -> Array:
     return _uniform(party.secret_bytes(8 * size))
 
 
+def keyed_normal(key: bytes, marks: Iterable[bytes], width: int) -> Tensor:
+    """A row of standard normal numbers for each mark, from it and a key, without which nobody can foretell them."""
+    size = _bytes_for(width)
+    drawn = b"".join(shake_256(key + mark).digest(size) for mark in marks)
+    return _normal(drawn, size)[:, :width]
+
+
 def poisson_sample(rows: int, rate: float, chance: Chance) -> Tensor:
     """The numbers of the rows that take part, each with chance `rate`, independently of the others.
 
@@ -94,6 +99,21 @@ def poisson_sample(rows: int, rate: float, chance: Chance) -> Tensor:
         last = int(places[-1][-1])
     drawn = np.concatenate(places)
     return torch.from_numpy(drawn[drawn < rows])
+
+
+def _bytes_for(size: int) -> int:
+    """How many bytes `_normal` makes so many numbers from."""
+    return 8 * ((size + 1) // 2)
+
+
+def _normal(chance: bytes, row: int | None = None) -> Tensor:
+    """Standard normal numbers (Box and Muller), one for four bytes; in rows that are each made from so many bytes."""
+    words = torch.frombuffer(bytearray(chance), dtype=torch.int32)
+    words = words if row is None else words.view(-1, row // 4)
+    first, second = words.chunk(2, dim=-1)
+    radius = first.double().add_(2**31 + 1).mul_(2.0**-32).log_().mul_(-2).sqrt_().float()
+    angle = second.float().mul_(pi * 2.0**-31)
+    return torch.cat((radius * angle.cos(), radius * angle.sin()), dim=-1)
 
 
 def _uniform(chance: bytes) -> Array:

@@ -1,5 +1,6 @@
 """A row is perturbed once, whatever cut, group, look or saved model it is in; whatever is more is priced."""
 
+from copy import deepcopy
 from dataclasses import replace
 
 import numpy as np
@@ -147,6 +148,20 @@ def test_a_row_with_other_cells_is_drawn_anew_and_pays_again_but_is_told_of_alik
     third, rest = _release(_ONCE, _party(0, ids, one.memory), "test")
     assert (first == third).all()
     assert _epsilon([*noises, *more, *rest]) == _drawn(2)
+
+
+def test_two_copies_of_a_partys_memory_tell_the_same_of_rows_that_came_after():
+    one = _party(0, [f"p{place}" for place in range(20)], {"secret": 1})
+    _release(_ONCE, one, "train")
+    copies = [_party(0, one.data.ids, deepcopy(one.memory)) for _ in range(2)]
+    first = _release(_ONCE, copies[0], "test")[0]
+    second = np.concatenate(
+        [_release(_ONCE, copies[1], "test", np.array([at]))[0] for at in copies[1].data.cut("test")]
+    )
+    assert (first == second).all()
+    # Not the noise of another row, nor of another party.
+    noise = first - _release(_ONCE, _party(0, one.data.ids, {"secret": 1}), "test")[0]
+    assert len(np.unique(noise)) == noise.size
 
 
 def test_seeded_noise_is_never_the_same_on_two_rows():
