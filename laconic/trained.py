@@ -103,7 +103,7 @@ def train(
     hub, judge, others = seats(method, federation, seed)
     with on_threads(1), (runtime or InProcess(workers=workers)).open(others) as carrier:
         if isinstance(carrier, Remembering):
-            hub.secret = carrier.secret
+            hub.keep_secret(carrier.secret)
         peers = Peers(method, hub, carrier, WireLog(), carrier.names)
         result = run(
             method,

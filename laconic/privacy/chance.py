@@ -1,7 +1,7 @@
 """Chance for privacy: from a secure generator where privacy is claimed, from a seed where a study must repeat."""
 
 from collections.abc import Iterable
-from hashlib import shake_256
+from hashlib import blake2b, shake_256
 from math import log1p, pi
 from ssl import RAND_bytes
 from typing import Protocol
@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from laconic.core.party import Party
+from laconic.core.party import Party, PartyRng
 from laconic.core.values import Array, Rng
 from laconic.learn.nets import torch_generator
 
@@ -63,9 +63,42 @@ class SeededChance:
         return 1.0 - self._rng.random(size)
 
 
-def chance_from(rng: Rng, seeded: bool) -> Chance:
-    """Chance that repeats with `rng`, or secure chance that never repeats."""
-    return SeededChance(rng) if seeded else SecureChance()
+class SecretChance:
+    """Chance that only whoever has the key can draw again."""
+
+    def __init__(self, key: bytes) -> None:
+        self._key, self._drawn = key, 0
+
+    def normal(self, size: int) -> Tensor:
+        """Standard normal numbers, as from `SecureChance`."""
+        return _normal(self._bytes(_bytes_for(size)))[:size]
+
+    def uniform(self, size: int) -> Array:
+        """Numbers above 0 and at most 1, with 53 random bits each."""
+        return _uniform(self._bytes(8 * size))
+
+    def _bytes(self, count: int) -> bytes:
+        self._drawn += 1
+        return shake_256(self._key + self._drawn.to_bytes(8, "little")).digest(count)
+
+
+def chance_from(rng: Rng, seeded: bool, *about: Array | Tensor) -> Chance:
+    """Chance that repeats with `rng`, or secure chance, which repeats only for a party that keeps its secret.
+
+    Args:
+        rng: the party's.
+        seeded: whether whoever knows the seed may draw it again.
+        about: the numbers that noise is put on. A run that is taken up again puts the same noise on the same numbers,
+            and other noise on others: the same noise on two values would show their difference.
+    """
+    if seeded:
+        return SeededChance(rng)
+    if not isinstance(rng, PartyRng):
+        return SecureChance()
+    found = blake2b(rng.secret_bytes(32), digest_size=32)
+    for values in about:
+        found.update(np.asarray(values).tobytes())
+    return SecretChance(found.digest())
 
 
 def secret_uniform(party: Party, size: int) -> Array:

@@ -186,7 +186,7 @@ class BatchClip(Clipped, frozen=True):
     def release(self, values: Array, party: Party, rows: str, at: Array) -> Noised[Array] | Array:
         """The message, clipped whole, with fresh noise."""
         clipped = clip_rows(values.reshape(1, -1), self.clip).reshape(values.shape)
-        noisy = add_noise(clipped, self.scale, chance_from(party.rng, self.seeded), values)
+        noisy = add_noise(clipped, self.scale, chance_from(party.rng, self.seeded, values), values)
         return Noised(noisy, self._words())
 
     def _words(self) -> Noise:
@@ -213,7 +213,7 @@ class AsPublished(Clipped, frozen=True):
         """Training rows clipped and noised; others as they are."""
         if rows != "train":
             return values
-        chance = chance_from(party.rng, self.seeded)
+        chance = chance_from(party.rng, self.seeded, values)
         noisy = add_noise(clip_rows(values, self.clip), self.scale, chance, values)
         return Noised(noisy, self._words(len(values) / len(party.data.cut("train"))))
 
