@@ -58,7 +58,7 @@ def simulate(
     hub, judge, others = seats(method, federation, seed)
     with on_threads(threads), runtime.open(others) as carrier:
         if isinstance(carrier, Remembering):
-            hub.secret = carrier.secret
+            hub.keep_secret(carrier.secret)
         peers = Peers(method, hub, carrier, WireLog(), carrier.names)
         return run(
             method,

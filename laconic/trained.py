@@ -20,7 +20,8 @@ from laconic.core.values import Array, Listener
 from laconic.data.federation import Federation
 from laconic.privacy.told import take_over
 from laconic.runtime.inprocess import InProcess
-from laconic.simulation import on_threads, refuse_other_kind, seats
+from laconic.runtime.journal import Remembering
+from laconic.simulation import Runtime, on_threads, refuse_other_kind, seats
 
 
 @dataclass(frozen=True)
@@ -48,14 +49,15 @@ class Trained:
             Party(party.name, tables[party.name], party.seed, dict(party.memory), party.ledger)
             for party in (self.hub, *self.others)
         )
-        with on_threads(1), InProcess().open(tuple(others)) as carrier:
-            log = WireLog()
-            log.phase = "final"
-            hub.turn("final", 0)
-            found = self.method.predict(hub, Peers(self.method, hub, carrier, log, carrier.names), rows)
-        for party, asked in zip(self.others, others, strict=True):
-            take_over(party, asked)
-        return found
+        try:
+            with on_threads(1), InProcess().open(tuple(others)) as carrier:
+                log = WireLog()
+                log.phase = "final"
+                hub.turn("final", 0)
+                return self.method.predict(hub, Peers(self.method, hub, carrier, log, carrier.names), rows)
+        finally:
+            for party, asked in zip(self.others, others, strict=True):
+                take_over(party, asked)
 
     def to_date(self) -> Result:
         """The record with all that was given away since, by predictions and by finding out who matters."""
@@ -82,23 +84,26 @@ def train(
     *,
     seed: int = 0,
     workers: int | None = None,
-    runtime: InProcess | None = None,
+    runtime: Runtime | None = None,
     align: Align = ExactMatch(),  # noqa: B008 (frozen)
     max_bytes: float = math.inf,
     look_every: int | None = None,
     rows: str = "test",
     listener: Listener | None = None,
 ) -> Trained:
-    """As `simulate` in one process, but keep the parties.
+    """As `simulate`, but keep the parties.
 
     Args:
         workers: how many parties work at the same time, as for `InProcess`.
-        runtime: for late and lost parties; None for none, with so many workers.
+        runtime: where parties are while they learn; they are brought back here with all that they remember. None is
+            this process, with so many workers.
         align, max_bytes, look_every, rows, listener: as for `simulate`.
     """
     refuse_other_kind(method, federation)
     hub, judge, others = seats(method, federation, seed)
     with on_threads(1), (runtime or InProcess(workers=workers)).open(others) as carrier:
+        if isinstance(carrier, Remembering):
+            hub.keep_secret(carrier.secret)
         peers = Peers(method, hub, carrier, WireLog(), carrier.names)
         result = run(
             method,

@@ -1,6 +1,7 @@
 """A party: one participant's rows, memory, chance and ledger."""
 
 import os
+from collections.abc import Callable
 from hashlib import blake2b, shake_256
 from typing import Any
 
@@ -8,6 +9,22 @@ import numpy as np
 
 from laconic.core.ledger import Ledger
 from laconic.core.table import Table
+
+
+class PartyRng(np.random.Generator):
+    """A party's chance for one question, with its kept secret beside it, so that noise can be drawn again alike.
+
+    Attributes:
+        secret_bytes: as `Party.secret_bytes`.
+    """
+
+    def __init__(self, bits: np.random.BitGenerator, secret_bytes: Callable[[int], bytes]) -> None:
+        super().__init__(bits)
+        self.secret_bytes = secret_bytes
+
+    def spawn(self, n_children: int) -> "list[np.random.Generator]":
+        """Chance for so many parts of the work, each with the same secret beside it."""
+        return [PartyRng(bits, self.secret_bytes) for bits in self.bit_generator.spawn(n_children)]
 
 
 class Party:
@@ -24,7 +41,7 @@ class Party:
         phase: what is going on: `align`, `fit`, `look` or `final`.
         rng: chance, fresh for each question; the same seed, phase and round give the same numbers on every runtime.
         secret: what only this party knows; all its secret chance comes from it. A hub keeps it with its journal, so
-            that a run that is taken up again asks the same.
+            that a run that is taken up again asks the same, and puts the same noise on the same numbers.
     """
 
     def __init__(
@@ -42,6 +59,7 @@ class Party:
         self.memory = {} if memory is None else memory
         self.ledger = Ledger() if ledger is None else ledger
         self.secret = os.urandom(32) if secret is None else secret
+        self._kept = secret is not None
         self._drawn = 0
         self.phase = "fit"
         self.rng = np.random.default_rng()
@@ -52,6 +70,13 @@ class Party:
         self.phase = phase
         words = f"{self.name}/{phase}/{number}".encode()
         self.rng = np.random.default_rng([self.seed, int.from_bytes(blake2b(words, digest_size=16).digest())])
+        if self._kept:
+            self.rng = PartyRng(self.rng.bit_generator, self.secret_bytes)
+
+    def keep_secret(self, secret: bytes) -> None:
+        """Take this secret, which is kept where the run is: what is drawn from it can be drawn again."""
+        self.secret, self._kept = secret, True
+        self.rng = PartyRng(self.rng.bit_generator, self.secret_bytes)
 
     def secret_bytes(self, count: int) -> bytes:
         """Bytes that nobody can foretell who does not know the party's secret, new ones each time."""

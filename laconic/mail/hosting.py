@@ -150,7 +150,7 @@ def asking(
     post = _poster(place, hub, judge, inbox / QUESTIONS, days)
     mailbox = Mailbox(place.agreement.peers, office.arrived, here=here, without=without, approve=approve, post=post)
     with Journal(folder / "journal") as journal:
-        hub.secret = journal.secret  # Taken up again, it must ask what it asked before.
+        hub.keep_secret(journal.secret)  # Taken up again, it must ask what it asked before.
         yield journal.around(mailbox)
 
 

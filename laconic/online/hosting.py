@@ -77,7 +77,7 @@ def _take_seats(seating: Seating, site: Site, journal: Journal) -> tuple[Party, 
     """Who asks, and whose labels score."""
     judge = sit_down(seating, site, seating.holder)
     if not seating.plan.method.server:
-        judge.secret = journal.secret
+        judge.keep_secret(journal.secret)
         return judge, judge
     return Party(seating.hub, Table.without_rows(seating.hub), seating.plan.seed, secret=journal.secret), judge
 

@@ -1,5 +1,7 @@
 """Chance for privacy: from a secure generator where privacy is claimed, from a seed where a study must repeat."""
 
+from collections.abc import Iterable
+from hashlib import blake2b, shake_256
 from math import log1p, pi
 from ssl import RAND_bytes
 from typing import Protocol
@@ -8,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from laconic.core.party import Party
+from laconic.core.party import Party, PartyRng
 from laconic.core.values import Array, Rng
 from laconic.learn.nets import torch_generator
 
@@ -38,11 +40,7 @@ class SecureChance:
 
     def normal(self, size: int) -> Tensor:
         """Standard normal numbers (Box and Muller), with tails as far as 6.6 standard deviations."""
-        pairs = (size + 1) // 2
-        words = torch.frombuffer(bytearray(RAND_bytes(8 * pairs)), dtype=torch.int32)
-        radius = words[:pairs].double().add_(2**31 + 1).mul_(2.0**-32).log_().mul_(-2).sqrt_().float()
-        angle = words[pairs:].float().mul_(pi * 2.0**-31)
-        return torch.cat((radius * angle.cos(), radius * angle.sin()))[:size]
+        return _normal(RAND_bytes(_bytes_for(size)))[:size]
 
     def uniform(self, size: int) -> Array:
         """Numbers above 0 and at most 1, with 53 random bits each."""
@@ -65,9 +63,42 @@ class SeededChance:
         return 1.0 - self._rng.random(size)
 
 
-def chance_from(rng: Rng, seeded: bool) -> Chance:
-    """Chance that repeats with `rng`, or secure chance that never repeats."""
-    return SeededChance(rng) if seeded else SecureChance()
+class SecretChance:
+    """Chance that only whoever has the key can draw again."""
+
+    def __init__(self, key: bytes) -> None:
+        self._key, self._drawn = key, 0
+
+    def normal(self, size: int) -> Tensor:
+        """Standard normal numbers, as from `SecureChance`."""
+        return _normal(self._bytes(_bytes_for(size)))[:size]
+
+    def uniform(self, size: int) -> Array:
+        """Numbers above 0 and at most 1, with 53 random bits each."""
+        return _uniform(self._bytes(8 * size))
+
+    def _bytes(self, count: int) -> bytes:
+        self._drawn += 1
+        return shake_256(self._key + self._drawn.to_bytes(8, "little")).digest(count)
+
+
+def chance_from(rng: Rng, seeded: bool, *about: Array | Tensor) -> Chance:
+    """Chance that repeats with `rng`, or secure chance, which repeats only for a party that keeps its secret.
+
+    Args:
+        rng: the party's.
+        seeded: whether whoever knows the seed may draw it again.
+        about: the numbers that noise is put on. A run that is taken up again puts the same noise on the same numbers,
+            and other noise on others: the same noise on two values would show their difference.
+    """
+    if seeded:
+        return SeededChance(rng)
+    if not isinstance(rng, PartyRng):
+        return SecureChance()
+    found = blake2b(rng.secret_bytes(32), digest_size=32)
+    for values in about:
+        found.update(np.asarray(values).tobytes())
+    return SecretChance(found.digest())
 
 
 def secret_uniform(party: Party, size: int) -> Array:
@@ -76,6 +107,13 @@ def secret_uniform(party: Party, size: int) -> Array:
     What was sent and may have arrived must be sent again as it was: a second draw would give away as much once more.
     """
     return _uniform(party.secret_bytes(8 * size))
+
+
+def keyed_normal(key: bytes, marks: Iterable[bytes], width: int) -> Tensor:
+    """A row of standard normal numbers for each mark, from it and a key, without which nobody can foretell them."""
+    size = _bytes_for(width)
+    drawn = b"".join(shake_256(key + mark).digest(size) for mark in marks)
+    return _normal(drawn, size)[:, :width]
 
 
 def poisson_sample(rows: int, rate: float, chance: Chance) -> Tensor:
@@ -94,6 +132,21 @@ def poisson_sample(rows: int, rate: float, chance: Chance) -> Tensor:
         last = int(places[-1][-1])
     drawn = np.concatenate(places)
     return torch.from_numpy(drawn[drawn < rows])
+
+
+def _bytes_for(size: int) -> int:
+    """How many bytes `_normal` makes so many numbers from."""
+    return 8 * ((size + 1) // 2)
+
+
+def _normal(chance: bytes, row: int | None = None) -> Tensor:
+    """Standard normal numbers (Box and Muller), one for four bytes; in rows that are each made from so many bytes."""
+    words = torch.frombuffer(bytearray(chance), dtype=torch.int32)
+    words = words if row is None else words.view(-1, row // 4)
+    first, second = words.chunk(2, dim=-1)
+    radius = first.double().add_(2**31 + 1).mul_(2.0**-32).log_().mul_(-2).sqrt_().float()
+    angle = second.float().mul_(pi * 2.0**-31)
+    return torch.cat((radius * angle.cos(), radius * angle.sin()), dim=-1)
 
 
 def _uniform(chance: bytes) -> Array:

@@ -55,7 +55,7 @@ class Codebook(Encoder, frozen=True):
         words = to_tensor(sphere(self.words, self.dim, rng))
         module = _Priced(initialise(self.build(x.shape[1:]), rng), self.words)
         give_chance(module, rng)
-        chance, rows = chance_from(rng, self.trainer.seeded), to_tensor(x)
+        chance, rows = chance_from(rng, self.trainer.seeded, x), to_tensor(x)
         step = PrivateStep(self.trainer, module, self._loss, len(x), chance)
         for _ in track(self.trainer.steps(len(x)), "codebook"):
             batch = rows[poisson_sample(len(x), self.trainer.rate(len(x)), chance)]

@@ -48,7 +48,7 @@ class DpNat(Encoder, frozen=True):
         """Learn to hit the rows' targets while the rows of a batch trade them."""
         module = give_chance(make(self.net(x.shape[1:]), x.shape[1:], self.dim, rng), rng)
         targets = to_tensor(sphere(len(x), self.dim, rng))
-        chance, inputs = chance_from(rng, self.trainer.seeded), to_tensor(x)
+        chance, inputs = chance_from(rng, self.trainer.seeded, x), to_tensor(x)
         step = PrivateStep(self.trainer, module, _distance, len(x), chance)
         for _ in track(self.trainer.steps(len(x)), "noise as targets"):
             rows = poisson_sample(len(x), self.trainer.rate(len(x)), chance)

@@ -57,7 +57,7 @@ class DpPca(SizedEncoder, frozen=True):
         clip = self._clip(flat(x).shape[1])
         rows = clip_rows(flat(x), clip).astype(np.float64)
         squares: Array = rows.T @ rows
-        return squares + self._noise_matrix(len(squares), self.needed_sigma() * clip**2, rng)
+        return squares + self._noise_matrix(squares, self.needed_sigma() * clip**2, rng)
 
     def noise(self, rows: int) -> tuple[Noise, ...]:
         """One answer, of which one row changes at most the square of its clipped length."""
@@ -89,9 +89,10 @@ class DpPca(SizedEncoder, frozen=True):
     def _clip(self, width: int) -> float:
         return self.clip or sqrt(width)
 
-    def _noise_matrix(self, width: int, scale: float, rng: Rng) -> Array:
+    def _noise_matrix(self, squares: Array, scale: float, rng: Rng) -> Array:
         # A symmetric matrix has each number off the diagonal twice: seen as a vector of the same length, such a pair is
         # one number times the root of 2, so that noise of one scale on that vector is scale / root 2 on the pair.
-        drawn = chance_from(rng, self.seeded).normal(width * width).numpy().astype(np.float64).reshape(width, width)
+        chance = chance_from(rng, self.seeded, squares)
+        drawn = chance.normal(squares.size).numpy().astype(np.float64).reshape(squares.shape)
         upper = np.triu(drawn, 1) * (scale / sqrt(2))
         return upper + upper.T + np.diag(np.diag(drawn)) * scale

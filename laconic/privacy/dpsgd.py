@@ -92,7 +92,7 @@ class DpSgd(Settings, frozen=True):
         `loss` must be a mean over rows, and no layer may let rows of a batch see each other. `valid` is not used.
         """
         give_chance(module, rng)
-        chance = chance_from(rng, self.seeded)
+        chance = chance_from(rng, self.seeded, *inputs, targets)
         step = PrivateStep(self, module, loss, len(targets), chance)
         count = self.steps(len(targets))
         for number in track(count, what):

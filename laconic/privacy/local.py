@@ -48,9 +48,8 @@ class LocalGaussian(Settings, frozen=True):
         clip = self.clip or sqrt(values.shape[1])
         # Replacing a row by any other moves it at most from one end of the ball to the opposite one.
         scale = gaussian_scale(self.epsilon, self.delta, 2 * clip)
-        noisy = chance_from(party.rng, self.seeded).normal(values.size).numpy().reshape(values.shape) * np.float32(
-            scale
-        )
+        drawn = chance_from(party.rng, self.seeded, values).normal(values.size).numpy()
+        noisy = drawn.reshape(values.shape) * np.float32(scale)
         noisy += clip_rows(values, clip)
         noise = Noise(
             mechanism="gaussian",

@@ -93,7 +93,7 @@ class ClippedGaussian(Settings, frozen=True):
         """
         if self.sigma is None:
             raise ValueError("ClippedGaussian has no sigma; give sigma=..., or a plan with budget.epsilon")
-        drawn = chance_from(party.rng, self.seeded).normal(values.size).numpy().reshape(values.shape)
+        drawn = chance_from(party.rng, self.seeded, values).normal(values.size).numpy().reshape(values.shape)
         noisy = clip_rows(values, self.clip) + drawn * np.float32(self.sigma * self.clip)
         return Noised(noisy.astype(values.dtype), by_people(self._words(self.sigma, learnt), party, rows))
 

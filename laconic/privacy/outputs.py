@@ -19,7 +19,7 @@ from laconic.core.party import Party
 from laconic.core.values import Array, Settings, Weights
 from laconic.learn.descent import Descent, start_descent
 from laconic.learn.nets import Net
-from laconic.privacy.chance import Chance, chance_from
+from laconic.privacy.chance import Chance, SeededChance, chance_from, keyed_normal
 from laconic.privacy.dpsgd import NEVER_COVERED
 from laconic.privacy.encoders import PrivateEncoder
 from laconic.privacy.local import clip_rows
@@ -91,7 +91,8 @@ class Clipped(Protection, frozen=True):
 class RowsOnce(Clipped, frozen=True):
     """Every row gets its noise once, under a net that never learns: sound, and nothing adds up however long one trains.
 
-    What was told of a row is kept, and told again whatever cut, group or saved model it is asked for in. A row whose
+    What was told of a row is kept, and told again whatever cut, group or saved model it is asked for in; by a copy of
+    the party's memory too, as secure noise is made from a key that is kept there and from the row itself. A row whose
     cells have changed since is another one, and so are rows without ids in another table: these are drawn, and paid
     for, again. That a row has changed then shows.
 
@@ -116,7 +117,7 @@ class RowsOnce(Clipped, frozen=True):
         clipped = clip_rows(values, self.clip)
         new = places_in(told.get("drawn", marks[:0]), marks) < 0
         if new.any() and (self.rows == "all" or rows == "train"):
-            noisy = add_noise(clipped[new], self.scale, self._chance(party, rows), values)
+            noisy = (clipped[new] + self._drawn(party, rows, marks[new], values.shape[1])).astype(values.dtype)
             told["numbers"] = np.concatenate([told.get("numbers", noisy[:0]), noisy])
             told["drawn"] = np.concatenate([told.get("drawn", marks[:0]), marks[new]])
             told["row"] = np.concatenate([told["row"], row_marks(party.data, at[new])])
@@ -144,13 +145,22 @@ class RowsOnce(Clipped, frozen=True):
         found = self.encoder.encode(party.memory["net"], x)[:, :width]
         return np.pad(found, ((0, 0), (0, width - found.shape[1])))
 
-    def _chance(self, party: Party, rows: str) -> Chance:
-        """Chance of the rows' own, not of the question: a look must not change what a later question is told."""
+    def _drawn(self, party: Party, rows: str, marks: Array, width: int) -> Array:
+        """Noise of the rows' own, not of the question: a look must not change what a later question is told.
+
+        A copy of the party's memory, or one that does not know what was told since, draws the same secure noise.
+        """
         told = recall(party)
+        if not self.seeded:
+            key = party.memory.setdefault("row key", party.secret_bytes(32))
+            # Rows of another table without ids are others, even where cells and places are the same.
+            table = told["table"].encode()
+            drawn = keyed_normal(key, (table + mark.tobytes() for mark in marks), width)
+            return drawn.numpy() * np.float32(self.scale)
         # Never the same twice: the same noise on two rows would show their difference.
         before = (told["before"], len(told["row"]))
         own = np.random.default_rng([party.memory["secret"], *rows.encode(), *(before if any(before) else ())])
-        return chance_from(own, self.seeded)
+        return SeededChance(own).normal(len(marks) * width).numpy().reshape(-1, width) * np.float32(self.scale)
 
     def _words(self, times: int) -> Noise:
         """The noise of rows that were drawn so many times, at most; the ledger has each time before that too."""
@@ -176,7 +186,7 @@ class BatchClip(Clipped, frozen=True):
     def release(self, values: Array, party: Party, rows: str, at: Array) -> Noised[Array] | Array:
         """The message, clipped whole, with fresh noise."""
         clipped = clip_rows(values.reshape(1, -1), self.clip).reshape(values.shape)
-        noisy = add_noise(clipped, self.scale, chance_from(party.rng, self.seeded), values)
+        noisy = add_noise(clipped, self.scale, chance_from(party.rng, self.seeded, values), values)
         return Noised(noisy, self._words())
 
     def _words(self) -> Noise:
@@ -203,7 +213,7 @@ class AsPublished(Clipped, frozen=True):
         """Training rows clipped and noised; others as they are."""
         if rows != "train":
             return values
-        chance = chance_from(party.rng, self.seeded)
+        chance = chance_from(party.rng, self.seeded, values)
         noisy = add_noise(clip_rows(values, self.clip), self.scale, chance, values)
         return Noised(noisy, self._words(len(values) / len(party.data.cut("train"))))
 

@@ -54,7 +54,7 @@ class PrivateSteps(Clipped, frozen=True, kw_only=True):
 
     def release(self, values: Array, party: Party, rows: str, at: Array) -> Noised[Array] | Array:
         """Each row clipped, with fresh noise."""
-        noisy = add_noise(clip_rows(values, self.clip), self.scale, chance_from(party.rng, self.seeded), values)
+        noisy = add_noise(clip_rows(values, self.clip), self.scale, chance_from(party.rng, self.seeded, values), values)
         noise = Noise(
             mechanism="gaussian",
             scale=self.scale,
@@ -97,7 +97,7 @@ class _PrivateDescent:
         self._settings, self._width = settings, outputs
         self._module = give_chance(load(net.build(x.shape[1:], outputs), memory["net"]), party.rng).train()
         self._velocity, self._x = torch.tensor(memory["velocity"]), to_tensor(x)
-        self._chance: Chance = chance_from(party.rng, settings.seeded)
+        self._chance: Chance = chance_from(party.rng, settings.seeded, x)
         # The sum over rows of outputs times given slopes, as a mean: what is handed in is the slopes.
         self._gradients = RowGradients(self._module, lambda values, slopes: (values * slopes).sum(dim=1).mean())
 

@@ -44,6 +44,12 @@ def told_of(party: Party) -> int:
     return int(told["times"].sum()) if "times" in told else len(told.get("row", ()))
 
 
+def spent(party: Party) -> tuple[int, int]:
+    """What changes with every answer that costs anyone anything: tellings of rows, and noise released."""
+    noised = [entry for entry in party.ledger.entries if entry.noise is not None]
+    return told_of(party), sum(1 if entry.noise and entry.noise.once else entry.times for entry in noised)
+
+
 def take_over(party: Party, asked: Party) -> None:
     """Let a party know what was told in its name."""
     if TOLD in asked.memory:

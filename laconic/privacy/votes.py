@@ -8,7 +8,6 @@ voters agree, but it is worked out from the true counts: publishing it gives awa
 all, with `WARNING` beside it.
 """
 
-import os
 from math import inf, log, sqrt
 from typing import TypeAlias
 
@@ -19,6 +18,7 @@ from scipy.special import erfc, logsumexp, ndtri
 from laconic.core.ledger import Entry, Noise, Noised
 from laconic.core.party import Party
 from laconic.core.values import Array, Rng, Settings, Weights
+from laconic.privacy.chance import chance_from
 from laconic.privacy.gaussian import epsilon_of
 
 WARNING = "the data-dependent epsilon is worked out from the true votes, so the figure itself gives something away"
@@ -58,9 +58,9 @@ class LaplaceVotes(Settings, frozen=True):
         if not 0 < self.gamma < inf:
             raise ValueError(f"gamma must be above 0, not {self.gamma}; use level=L0() for no noise")
 
-    def draw(self, shape: tuple[int, ...], rng: Rng | None) -> Array:
-        """Noise of this shape, from `rng` or, without one, from the system's secure source."""
-        half = uniforms(shape, rng) - 0.5
+    def draw(self, uniform: Array) -> Array:
+        """Noise of this shape, from numbers between 0 and 1."""
+        half = uniform - 0.5
         return np.asarray(-np.sign(half) * np.log1p(-2 * np.abs(half)) / self.gamma)
 
     def words(self, moved: int, count: int, unit: str, secure: bool) -> Noise:
@@ -97,9 +97,9 @@ class GaussianVotes(Settings, frozen=True):
         if not 0 < self.sigma < inf:
             raise ValueError(f"sigma must be above 0, not {self.sigma}; use level=L0() for no noise")
 
-    def draw(self, shape: tuple[int, ...], rng: Rng | None) -> Array:
-        """Noise of this shape, from `rng` or, without one, from the system's secure source."""
-        return np.asarray(self.sigma * ndtri(uniforms(shape, rng)))
+    def draw(self, uniform: Array) -> Array:
+        """Noise of this shape, from numbers between 0 and 1."""
+        return np.asarray(self.sigma * ndtri(uniform))
 
     def words(self, moved: int, count: int, unit: str, secure: bool) -> Noise:
         """The noise as ledgers write it down."""
@@ -127,9 +127,9 @@ def noisy_winners(counts: Array, noise: VoteNoise, rng: Rng, *, secure: bool) ->
         counts: votes, shape (rows, classes).
         noise: what to put on them.
         rng: chance of the run, which makes it repeatable and, to whoever knows the seed, bare.
-        secure: draw from the system's secure source instead.
+        secure: draw secure chance instead, which only a party that keeps its secret can draw again, for these counts.
     """
-    return np.asarray((counts + noise.draw(counts.shape, None if secure else rng)).argmax(axis=1))
+    return np.asarray((counts + noise.draw(uniforms(counts, rng, secure=secure))).argmax(axis=1))
 
 
 def under_noise(models: list[Weights], words: Noise) -> "Noised[dict[str, list[Weights]]]":
@@ -152,13 +152,13 @@ def note_model(party: Party, words: Noise, rows: int) -> None:
     )
 
 
-def uniforms(shape: tuple[int, ...], rng: Rng | None) -> Array:
-    """Numbers between 0 and 1, never either, from `rng` or, without one, from the system's secure source."""
-    if rng is not None:
-        whole = rng.integers(0, 2**52, shape)
+def uniforms(counts: Array, rng: Rng, *, secure: bool) -> Array:
+    """A number between 0 and 1, never either, for each of these counts; see `noisy_winners`."""
+    if secure:
+        drawn = chance_from(rng, False, counts).uniform(counts.size).reshape(counts.shape)
+        whole = np.ceil(drawn * 2.0**52) - 1
     else:
-        drawn = np.frombuffer(os.urandom(8 * int(np.prod(shape))), dtype=np.uint64)
-        whole = (drawn >> np.uint64(12)).astype(np.int64).reshape(shape)
+        whole = rng.integers(0, 2**52, counts.shape)
     return np.asarray((whole + 0.5) / 2.0**52)
 
 

@@ -1,7 +1,8 @@
 """Parties shared out among a few forked workers: for many small parties on one machine with several cores.
 
 A worker begins as a copy of this process, so it starts at once and shares the rows. It stays from question to question;
-what its parties remember comes back in the end. Numbers are the same as in one process.
+what its parties gave away comes back with each answer, and all that they remember in the end. Numbers are the same as
+in one process.
 """
 
 import fcntl
@@ -21,6 +22,7 @@ from laconic.core.party import Party
 from laconic.core.script import Script, answer
 from laconic.core.values import Settings
 from laconic.core.wire import decode, encode
+from laconic.runtime.bringing import Noting, take_note
 from laconic.runtime.memory import OWN
 from laconic.runtime.serve import read_frame, write_frame
 
@@ -164,6 +166,8 @@ class _Workers:
                             "a worker ended before it had answered; it may have run out of memory: use fewer workers"
                         )
                     answered = decode(written, OWN)
+                    if answered.get("brought") is not None:
+                        take_note(self._parties[answered["name"]], answered["brought"])
                     if "memory" in answered:
                         _take(self._parties[answered["name"]], answered)
                     wanted.remove(answered["name"])
@@ -228,9 +232,13 @@ def _serve(script: Script, parties: dict[str, Party], questions: IO[bytes], answ
 
 
 def _answer(script: Script, party: Party, blob: bytes) -> _Answer:
+    noting = Noting()
+    noting.admit(script, party, blob)
     try:
-        return {"reply": answer(script, party, blob)}
+        reply = answer(script, party, blob)
     # Whatever a step raises must reach the hub as words; a worker has nobody else to tell.
     except Exception as problem:
         own = "" if isinstance(problem, LaconicError) else f"{type(problem).__name__}: "
         return {"error": f"{own}{problem}"}
+    noting.release(script, party, blob, reply)
+    return {"reply": reply, "brought": noting.brought}

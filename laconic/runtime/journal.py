@@ -108,7 +108,7 @@ class Journal:
             raise JournalError(
                 f"{self.path} holds another run: round {note.round} of {note.phase} asked {note.party} "
                 f"`{found[0].step}` as {found[0].question}, now `{note.step}` as {note.question}. The plan, the seed, "
-                "the rows or the package changed, or the hub drew fresh secure noise; start the run in an empty folder"
+                "the rows or the package changed, or the hub drew fresh keys; start the run in an empty folder"
             )
         return found
 

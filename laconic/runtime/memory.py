@@ -100,6 +100,13 @@ class PartyFolder:
             return loaded[1]
         return self._read(Slots(self.folder / "memory"))[1]
 
+    def bring_back(self, party: Party) -> None:
+        """Let a party be what it is here after its last answer."""
+        state, kept = self._read(Slots(self.folder / "memory"))
+        party.memory, party.ledger = kept.memory, kept.ledger
+        if state.table:
+            party.data = kept.data
+
     def part(self, question: str, at: int, count: int) -> bytes:
         """Some bytes of a kept answer, without reading the rest."""
         with self._locked():

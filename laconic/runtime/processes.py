@@ -1,4 +1,7 @@
-"""Every party in an operating-system process of its own, forgotten and reloaded between questions."""
+"""Every party in an operating-system process of its own, forgotten and reloaded between questions.
+
+What a party gave away is known here as soon as its answer is, and all that it remembers when the block ends.
+"""
 
 import os
 import selectors
@@ -17,12 +20,12 @@ from laconic.core.ledger import Ledger
 from laconic.core.party import Party
 from laconic.core.script import Script
 from laconic.core.values import Settings
-from laconic.core.wire import Limits, decode, encode
-from laconic.runtime.memory import PartyFolder
+from laconic.core.wire import decode, encode
+from laconic.runtime.bringing import take_note
+from laconic.runtime.memory import OWN, PartyFolder
 from laconic.runtime.naming import name_script
 from laconic.runtime.serve import read_frame, write_frame
 
-_REPLY = Limits(bytes=2**40)
 _idle: list["subprocess.Popen[bytes]"] = []
 """Started processes that serve no party now; starting one costs an import of torch."""
 
@@ -56,13 +59,16 @@ class Processes(Settings, frozen=True):
                 yield pipes
             except BaseException:
                 pipes.stop()  # Some may still be at work on a question.
+                pipes.bring_back()
                 raise
+            pipes.bring_back()
             pipes.release()
 
 
 class _Pipes:
     def __init__(self, parties: tuple[Party, ...], folder: Path, settings: Processes) -> None:
         self._settings = settings
+        self._parties = {party.name: party for party in parties}
         durable = settings.folder is not None
         self._folders = {
             party.name: PartyFolder(folder / str(number), durable=durable) for number, party in enumerate(parties)
@@ -87,12 +93,20 @@ class _Pipes:
             except BrokenPipeError as problem:
                 raise StepError(f"the process of {name} ended; start the run again") from problem
         replies = self._wait(set(blobs), self._settings.deadline if deadline is None else deadline)
+        for name, reply in replies.items():
+            if reply.get("brought") is not None:
+                take_note(self._parties[name], reply["brought"])
         # Answers come in the wrong order on purpose: no method may lean on the order of arrival.
         for name in reversed([name for name in blobs if name in replies]):
             yield name, _unwrap(name, replies[name])
 
     def ledgers(self) -> dict[str, Ledger]:
         return {name: folder.load().ledger for name, folder in self._folders.items()}
+
+    def bring_back(self) -> None:
+        """Have parties here remember what they do in their folders."""
+        for name, party in self._parties.items():
+            self._folders[name].bring_back(party)
 
     def start_missing(self) -> None:
         """Give every party a process that is ready, so that starting one is not charged to a deadline."""
@@ -137,7 +151,7 @@ class _Pipes:
                 for key, _ in ready:
                     blob = read_frame(_output(self._processes[key.data]))
                     selector.unregister(key.fileobj)
-                    replies[key.data] = {"error": "its process ended"} if blob is None else decode(blob, _REPLY)
+                    replies[key.data] = {"error": "its process ended"} if blob is None else decode(blob, OWN)
         for name in waiting - set(replies):
             _kill(self._processes.pop(name))
         return replies

@@ -14,6 +14,7 @@ from typing import IO, Any
 
 from laconic.core.errors import LaconicError
 from laconic.core.wire import decode, encode
+from laconic.runtime.bringing import Noting
 from laconic.runtime.memory import OWN, PartyFolder
 from laconic.runtime.naming import find_script
 
@@ -59,20 +60,21 @@ def _reply(request: dict[str, Any]) -> dict[str, Any]:
     folder = PartyFolder(Path(request["folder"]), durable=request["durable"])
     sys.path[:] = request["path"]
     try:
-        return {"answer": _answer(request, folder)}
+        noting = Noting()
+        return {"answer": _answer(request, folder, noting), "brought": noting.brought}
     # Whatever a step raises must reach the hub as words; this process has nobody else to tell.
     except Exception as problem:
         kind = "own" if isinstance(problem, LaconicError) else "other"
         return {"error": str(problem), "kind": kind, "trace": traceback.format_exc()}
 
 
-def _answer(request: dict[str, Any], folder: PartyFolder) -> bytes:
+def _answer(request: dict[str, Any], folder: PartyFolder, noting: Noting) -> bytes:
     import torch
     from threadpoolctl import threadpool_limits
 
     torch.set_num_threads(request["threads"])
     with threadpool_limits(request["threads"]):
-        return folder.answer(find_script(request["script"]), request["blob"])
+        return folder.answer(find_script(request["script"]), request["blob"], noting)
 
 
 def _read_exactly(stream: IO[bytes], count: int) -> bytes | None:

@@ -22,7 +22,7 @@ from laconic.core.table import Table
 from laconic.core.wire import decode_question, encode
 from laconic.model.asking import FindRows
 from laconic.model.part import Part, save_part
-from laconic.privacy.told import told_of
+from laconic.privacy.told import spent
 from laconic.serving.app import Guarded, read_body
 from laconic.serving.counts import Counts
 from laconic.serving.guard import Access, Guard
@@ -70,10 +70,10 @@ class Answerer:
         with self.lock, on_threads(1):
             self.asked += 1
             mine = msgspec.structs.replace(question, phase="final", round=self.asked)
-            before = told_of(self.party)
+            before = spent(self.party)
             found = answer(script, self.party, encode(mine))
             # Before it leaves: after a crash the same row would else be told of again as if for the first time.
-            if told_of(self.party) != before:
+            if spent(self.party) != before:
                 self.save()
             return found
 

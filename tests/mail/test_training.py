@@ -76,6 +76,17 @@ def mail_until_done(world, most=10):
     raise AssertionError("still waiting")
 
 
+def test_a_hub_that_hosts_again_has_the_model_that_it_had(world):
+    """Its noise is drawn once: two models with noise of their own would give away twice what one does."""
+    world.plan(
+        '[method]\ntype = "FedOnce"\n[method.encoder]\ntype = "PublicProjection"\n'
+        '[method.trainer]\ntype = "DpSgd"\nsigma = 2.0\nepochs = 2\n'
+    )
+    seal_all(world)
+    first, again = (host(world.place("bank"), world.inbox) for _ in range(2))
+    assert first.predictions == again.predictions
+
+
 @pytest.mark.parametrize("method", [FEDONCE, '[method]\ntype = "Linear"\n'])
 def test_one_file_from_each_party_trains_as_one_process_does(world, method):
     text = world.plan(method)

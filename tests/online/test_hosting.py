@@ -20,6 +20,7 @@ from laconic.methods.horizontal.fedavg import FedAvg
 from laconic.methods.vertical.fedonce import FedOnce
 from laconic.methods.vertical.oneshot import OneShot
 from laconic.methods.vertical.vimadmm import VimAdmm
+from laconic.methods.vertical.vimsgd import VimSgd
 from laconic.online.desk import Desk
 from laconic.online.hosting import host_run
 from laconic.online.site import open_site
@@ -28,6 +29,8 @@ from laconic.plan.fingerprint import plan_fingerprint
 from laconic.privacy.accountants import Pld
 from laconic.privacy.dppca import DpPca
 from laconic.privacy.dpsgd import DpSgd
+from laconic.privacy.outputs import RowsOnce
+from laconic.privacy.projection import PublicProjection
 from laconic.runtime import frames
 from laconic.runtime.journal import Journal
 from laconic.runtime.line import LineBroken
@@ -115,6 +118,25 @@ def test_a_run_taken_up_by_a_new_hub_asks_nothing_twice(sites, csvs):
     assert same(first, again)
     times = [release.times for release in again.releases if release.step == "begin"]
     assert times == [1, 1, 1]
+
+
+def test_a_hub_that_is_taken_up_again_draws_its_secure_noise_as_before(sites):
+    plan = Plan(method=FedOnce(encoder=PublicProjection(), trainer=DpSgd(sigma=2.0, epochs=2)), data=BREAST)
+    first = host(sites, plan)
+    assert same(first, host_run(sites["hub"], "one", straight(desks(sites))))
+
+
+def test_a_row_is_told_alike_in_a_look_and_in_the_end(sites):
+    private = RowsOnce(clip=1.0, sigma=4.0)
+    host(sites, Plan(method=VimSgd(epochs=1, width=4, privacy=private), data=BREAST, look_every=1))
+    told = {}
+    with Journal(sites["hub"].run("one") / "journal") as journal:
+        for note in journal.notes():
+            if note.phase in ("look", "final"):
+                told.setdefault(note.party, []).append(journal.reply(journal.find(note)[1]))
+    assert len(told) == 3
+    assert {len(set(replies)) for replies in told.values()} == {1}
+    assert min(len(replies) for replies in told.values()) > 1
 
 
 def first_upload(sites, run, party):

@@ -6,7 +6,7 @@ from torch.nn import functional
 
 from laconic.learn.nets import Cnn, Joint, Mlp, initialise, make, weights_of
 from laconic.learn.sgd import Sgd, evaluate
-from laconic.privacy.chance import SecureChance, SeededChance, poisson_sample
+from laconic.privacy.chance import SecureChance, SeededChance, keyed_normal, poisson_sample
 from laconic.privacy.dpsgd import DpSgd
 from laconic.privacy.rowwise import RowGradients, row_gradients
 
@@ -166,8 +166,15 @@ def test_every_row_takes_part_with_the_stated_chance_independently():
     assert abs(sizes.var() - 50 * 0.3 * 0.7) < 5 * 10.5 * np.sqrt(2 / 4000)
 
 
-def test_secure_noise_is_standard_normal():
-    drawn = SecureChance().normal(200_001)
+@pytest.mark.parametrize(
+    "drawn",
+    [
+        SecureChance().normal(200_001),
+        keyed_normal(b"key", (at.to_bytes(4) for at in range(40_001)), 5).flatten()[:200_001],
+    ],
+    ids=["from the system", "from a key"],
+)
+def test_secure_noise_is_standard_normal(drawn):
     assert drawn.shape == (200_001,)
     # Six standard errors of mean, variance and kurtosis: a false alarm in a hundred million runs.
     assert abs(float(drawn.mean())) < 6 / np.sqrt(2e5)

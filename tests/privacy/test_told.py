@@ -1,5 +1,8 @@
 """A row is perturbed once, whatever cut, group, look or saved model it is in; whatever is more is priced."""
 
+from copy import deepcopy
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -12,6 +15,8 @@ from laconic.core.wire import Question, decode, encode
 from laconic.data.deal import deal
 from laconic.data.sources import load
 from laconic.data.vertical import Equal
+from laconic.learn.learners import LinearModel
+from laconic.methods.baselines.local_dp import LocalDp
 from laconic.methods.vertical.vimsgd import VimSgd
 from laconic.model.model import load_model
 from laconic.model.reaching import parts_of, reach_parts
@@ -22,6 +27,7 @@ from laconic.privacy.noise import ClippedGaussian
 from laconic.privacy.outputs import BatchClip, RowsOnce
 from laconic.privacy.price import price
 from laconic.privacy.steps import PrivateSteps
+from laconic.privacy.told import told_of
 from laconic.serving.party import Answerer
 from laconic.simulation import on_threads
 from laconic.trained import train
@@ -144,6 +150,20 @@ def test_a_row_with_other_cells_is_drawn_anew_and_pays_again_but_is_told_of_alik
     assert _epsilon([*noises, *more, *rest]) == _drawn(2)
 
 
+def test_two_copies_of_a_partys_memory_tell_the_same_of_rows_that_came_after():
+    one = _party(0, [f"p{place}" for place in range(20)], {"secret": 1})
+    _release(_ONCE, one, "train")
+    copies = [_party(0, one.data.ids, deepcopy(one.memory)) for _ in range(2)]
+    first = _release(_ONCE, copies[0], "test")[0]
+    second = np.concatenate(
+        [_release(_ONCE, copies[1], "test", np.array([at]))[0] for at in copies[1].data.cut("test")]
+    )
+    assert (first == second).all()
+    # Not the noise of another row, nor of another party.
+    noise = first - _release(_ONCE, _party(0, one.data.ids, {"secret": 1}), "test")[0]
+    assert len(np.unique(noise)) == noise.size
+
+
 def test_seeded_noise_is_never_the_same_on_two_rows():
     """Rows of zeros, so that what is sent is the noise."""
     seeded = RowsOnce(clip=1.0, sigma=_SIGMA, seeded=True)
@@ -202,6 +222,26 @@ def test_what_a_server_told_of_a_row_is_kept_before_the_answer_leaves(federation
         answerer.answer(encode(Question("find_rows", "align", 1, ids)))
         told.append(decode(answerer.answer(encode(Question("give_outputs", "final", 1, {"rows": ids["rows"]})))))
     assert (told[0] == told[1][:3]).all()
+
+
+def test_fresh_noise_of_a_server_is_written_down_before_the_answer_leaves(federation, tmp_path):
+    save_model(_train(federation, BatchClip(clip=1.0, sigma=50.0)), tmp_path, ways=())
+    name = federation.peers[0]
+    paid = [_paid(parts_of(tmp_path)[name].ledger)]
+    answerer = Answerer(parts_of(tmp_path)[name], federation.tables[name])
+    for _ in range(2):  # Nothing is saved at the end.
+        answerer.answer(encode(Question("give_outputs", "final", 1, {"rows": "test"})))
+        paid.append(_paid(parts_of(tmp_path)[name].ledger))
+    assert paid[0] < paid[1] < paid[2]
+
+
+def test_a_prediction_that_fails_after_parties_have_answered_is_remembered(federation):
+    trained = train(LocalDp(noise=LocalGaussian(epsilon=8.0), learner=LinearModel()), federation)
+    late = {name: table.with_cut("late", table.cut("test")[:5]) for name, table in federation.tables.items()}
+    fresh = replace(trained, hub=Party(trained.hub.name, trained.hub.data, 0))
+    with pytest.raises(KeyError):
+        fresh.predict("late", replace(federation, tables=late))
+    assert [told_of(party) for party in trained.others] == [5, 5]
 
 
 def test_predictions_after_training_are_in_the_ledger(federation):
