@@ -6,7 +6,6 @@ from typing import Any
 
 import msgspec
 
-from laconic.align.exact import ExactMatch
 from laconic.core.align import Align
 from laconic.core.log import WireLog
 from laconic.core.method import Method
@@ -20,7 +19,7 @@ from laconic.core.values import Array, Listener
 from laconic.data.federation import Federation
 from laconic.privacy.told import take_over
 from laconic.runtime.inprocess import InProcess
-from laconic.simulation import on_threads, refuse_other_kind, seats
+from laconic.simulation import on_threads, refuse_other_kind, seats, usual_align
 
 
 @dataclass(frozen=True)
@@ -83,7 +82,7 @@ def train(
     seed: int = 0,
     workers: int | None = None,
     runtime: InProcess | None = None,
-    align: Align = ExactMatch(),  # noqa: B008 (frozen)
+    align: Align | None = None,
     max_bytes: float = math.inf,
     look_every: int | None = None,
     rows: str = "test",
@@ -105,7 +104,7 @@ def train(
             hub,
             peers,
             judge=judge,
-            align=None if federation.aligned else align,
+            align=None if federation.aligned else align or usual_align(federation),
             max_bytes=max_bytes,
             look_every=look_every,
             rows=rows,
