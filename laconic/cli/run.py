@@ -39,6 +39,8 @@ def run(
       laconic run SplitNN --data digits --parties 4 --json --save splitnn.json
       laconic run FedOnce --files bank.csv shop.csv --id customer --label churned
       laconic run FedOnce --files bank.csv shop.csv --id customer --label churned --model churn
+      laconic run FedAvg --files north.csv south.csv west.csv --label diagnosis
+      laconic run FedKt --files north.csv south.csv west.csv --label diagnosis --public open.csv
       laconic run my-plan.toml --seed 1
     """  # noqa: D301 (click keeps the lines below a backspace as they are)
     from laconic.core.writing import refuse_unwritable, refuse_unwritable_folder
