@@ -2,6 +2,7 @@
 
 import json
 
+import pandas as pd
 import pytest
 from click.testing import CliRunner
 
@@ -92,6 +93,25 @@ def test_a_plan_carries_the_files(files, tmp_path):
         call("run", *words, "--json") for words in ([tmp_path / "plan.toml"], ["FedAvg", *files, *QUICK])
     )
     assert json.loads(planned.stdout)["predictions"] == json.loads(straight.stdout)["predictions"]
+
+
+def test_a_saved_model_predicts_a_file_of_any_name(files, folder, tmp_path):
+    outcome = call("run", "FedAvg", *files, *QUICK, "--model", tmp_path / "model")
+    assert outcome.exit_code == 0, outcome.output
+    assert "Nobody is asked" in outcome.stdout
+    scores = call("predict", tmp_path / "model", "--files", folder / "open.csv", "--out", tmp_path / "scores.csv")
+    assert scores.exit_code == 0, scores.output
+    found = pd.read_csv(tmp_path / "scores.csv")
+    assert found["id"].tolist() == list(range(1, 81))
+    assert set(found["diagnosis"]) <= {"benign", "malignant"}
+
+
+def test_a_model_of_files_with_ids_predicts_by_id(tmp_path):
+    words = ("--files", *write(tmp_path, hospitals()), "--label", "diagnosis", "--id", "patient")
+    call("run", "FedAvg", *words, *QUICK, "--model", tmp_path / "model")
+    open_rows().to_csv(tmp_path / "may.csv", index=False)
+    scores = call("predict", tmp_path / "model", "--files", tmp_path / "may.csv")
+    assert scores.stdout.splitlines()[1].startswith(f"{open_rows()['patient'].iloc[0]},")
 
 
 def test_what_goes_wrong_is_said_with_party_column_and_file(files, folder, tmp_path):
