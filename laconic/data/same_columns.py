@@ -22,11 +22,13 @@ def agree_names(names: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
     for other in others:
         for has, lacks in ((first, other), (other, first)):
             missing = [name for name in names[has] if name not in names[lacks]]
+            instead = [name for name in names[lacks] if name not in names[has]]
             if missing:
+                more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+                only = f", but {', '.join(map(repr, instead[:3]))} that {has!r} has not" if instead else ""
                 raise DataError(
-                    f"party {lacks!r} has no column {missing[0]!r}, which {has!r} has ({len(missing)} such columns; "
-                    f"it has {', '.join(names[lacks][:20]) or 'none'}); rename it, leave it out at all parties, or add "
-                    f"it at {lacks!r} with empty cells if nothing is known"
+                    f"party {lacks!r} has no column {missing[0]!r}{more}, which {has!r} has{only}; rename it, leave it "
+                    f"out at all parties, or add it at {lacks!r} with empty cells if nothing is known"
                 )
     return tuple(names[first])
 
