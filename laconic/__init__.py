@@ -10,6 +10,7 @@ from laconic.homes import HOME_OF
 
 if TYPE_CHECKING:
     from laconic.align.agreed import AgreedIds
+    from laconic.align.columns import SameColumns
     from laconic.align.exact import ExactMatch
     from laconic.align.psi import PrivateMatch
     from laconic.check import check_method
@@ -24,9 +25,10 @@ if TYPE_CHECKING:
     from laconic.data.deal import deal
     from laconic.data.disturb import disturb
     from laconic.data.federation import Federation
-    from laconic.data.files import from_files
+    from laconic.data.files import from_files, rows_from_files
     from laconic.data.frames import from_frames
     from laconic.data.horizontal import Apart, Dirichlet, HalfTest, Iid, Sizes, deal_rows
+    from laconic.data.rows_apart import rows_from_frames
     from laconic.data.sources import load
     from laconic.data.vertical import Biased, Equal, Groups, Patches, Quadrants, Rows
     from laconic.estimators import FederatedClassifier, FederatedRegressor
@@ -197,6 +199,7 @@ __all__ = [
     "Result",
     "Rows",
     "RowsOnce",
+    "SameColumns",
     "Scaffold",
     "Scores",
     "SendLabels",
@@ -243,6 +246,8 @@ __all__ = [
     "read_plan",
     "read_results",
     "render_page",
+    "rows_from_files",
+    "rows_from_frames",
     "save_model",
     "simulate",
     "step",

@@ -13,7 +13,7 @@ from laconic.plan.text import value_text
 from laconic.report.arms import Arm, settings_key
 from laconic.report.parts import Part, parts_of
 
-_SHORT = {"name": "--data", "id": "--id", "label": "--label", "parties": "--parties"}
+_SHORT = {"name": "--data", "id": "--id", "label": "--label", "public": "--public", "parties": "--parties"}
 
 
 def commands_for(results: Iterable[Result]) -> dict[str, str]:

@@ -17,7 +17,7 @@ from laconic.methods.baselines.centralised import Centralised
 from laconic.methods.baselines.solo import Solo
 from laconic.methods.horizontal.pooled_rows import PooledRows
 from laconic.methods.horizontal.solo_rows import SoloRows
-from laconic.plan.execute import deal_of, execute, federation_of
+from laconic.plan.execute import execute, parties_of
 from laconic.plan.shape import Plan
 from laconic.plan.text import to_plain
 from laconic.saved import is_run, result_of
@@ -113,7 +113,7 @@ def _digest_of_files(plan: Plan) -> str | None:
     if plan.data.name is not None:
         return None
     whole = blake2b(digest_size=16, person=b"laconic files")
-    for name, table in federation_of(deal_of(plan), plan.seed).tables.items():
+    for name, table in parties_of(plan).tables.items():
         whole.update(msgspec.json.encode([name, digest(table), table.keys.tolist(), table.task]))
     return whole.hexdigest()
 

@@ -2,6 +2,7 @@
 
 _HOMES = {
     "laconic.align.agreed": ("AgreedIds",),
+    "laconic.align.columns": ("SameColumns",),
     "laconic.align.exact": ("ExactMatch",),
     "laconic.align.psi": ("PrivateMatch",),
     "laconic.check": ("check_method",),
@@ -16,9 +17,10 @@ _HOMES = {
     "laconic.data.deal": ("deal",),
     "laconic.data.disturb": ("disturb",),
     "laconic.data.federation": ("Federation",),
-    "laconic.data.files": ("from_files",),
+    "laconic.data.files": ("from_files", "rows_from_files"),
     "laconic.data.frames": ("from_frames",),
     "laconic.data.horizontal": ("Apart", "Dirichlet", "HalfTest", "Iid", "Sizes", "deal_rows"),
+    "laconic.data.rows_apart": ("rows_from_frames",),
     "laconic.data.sources": ("load",),
     "laconic.data.vertical": ("Biased", "Equal", "Groups", "Patches", "Quadrants", "Rows"),
     "laconic.learn.class_heads": ("Added",),

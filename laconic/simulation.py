@@ -5,8 +5,10 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Protocol
 
+from laconic.align.columns import SameColumns
 from laconic.align.exact import ExactMatch
 from laconic.core.align import Align
+from laconic.core.errors import DataError
 from laconic.core.log import WireLog
 from laconic.core.method import Method
 from laconic.core.party import Party
@@ -35,7 +37,7 @@ def simulate(
     *,
     seed: int = 0,
     runtime: Runtime = InProcess(),  # noqa: B008 (frozen)
-    align: Align = ExactMatch(),  # noqa: B008 (frozen)
+    align: Align | None = None,
     max_bytes: float = math.inf,
     look_every: int | None = None,
     rows: str = "test",
@@ -45,7 +47,8 @@ def simulate(
     """Fit and score a method on a federation; the same seed gives the same run on every runtime.
 
     Args:
-        align: how rows are matched when the federation's rows do not correspond yet.
+        align: how parties' rows are matched, or their columns agreed on, where that is still to be done; None as
+            usual (`usual_align`).
         rows: the cut to score on; choose settings by `valid`, and look at `test` when they are chosen.
         max_bytes, look_every, listener: as for `laconic.core.run.run`.
         threads: processor threads; small networks are fastest on one.
@@ -65,7 +68,7 @@ def simulate(
             hub,
             peers,
             judge=judge,
-            align=None if federation.aligned else align,
+            align=None if federation.aligned else align or usual_align(federation),
             max_bytes=max_bytes,
             look_every=look_every,
             rows=rows,
@@ -82,25 +85,38 @@ def seats(method: Method, federation: Federation, seed: int) -> tuple[Party, Par
     return hub, judge, tuple(party for party in parties.values() if party is not hub)
 
 
+def usual_align(federation: Federation) -> Align:
+    """How parties come together if nothing else is said: by ids in the clear, or by columns where rows are apart."""
+    return ExactMatch() if federation.kind == "vertical" else SameColumns()
+
+
 def refuse_other_kind(method: Method, federation: Federation) -> None:
-    """Refuse a vertical method on parties with other rows, and the other way round.
+    """Refuse a vertical method on parties with other rows, the other way round, and one that lacks public rows.
 
     Raises:
         TypeError: `method` is a name or a class rather than settings, or `federation` is something else.
         ValueError: the two are of different kinds.
+        DataError: the method needs public rows and there are none.
     """
     if not isinstance(method, Method):
         name = method.__name__ if isinstance(method, type) else method if isinstance(method, str) else "FedOnce"
         raise TypeError(f"the method must be its settings, such as {name}(), not {_shown(method)}")
     if not isinstance(federation, Federation):
         raise TypeError(
-            "the federation must be what deal(...), from_frames(...) or from_files(...) gives, "
+            "the federation must be what deal(...), deal_rows(...), from_frames(...) or rows_from_frames(...) gives, "
             f"not {_shown(federation)}"
         )
     if method.kind != federation.kind:
         raise ValueError(
             f"{type(method).__name__} is a {method.kind} method, but {federation.name} is dealt as a {federation.kind} "
-            "federation; use deal(...) for parties with other columns, deal_rows(...) for parties with other rows"
+            "federation; use deal(...) or from_frames(...) for parties with other columns, deal_rows(...) or "
+            "rows_from_frames(...) for parties with other rows"
+        )
+    if "public" in method.uses and "public" not in federation.tables[federation.hub].cuts:
+        raise DataError(
+            f"{type(method).__name__} learns from public rows, and {federation.name} has none; give rows of the same "
+            "columns that everybody may see, labels not needed (--public FILE, or public= in rows_from_frames), or use "
+            "a method without, such as FedAvg"
         )
 
 

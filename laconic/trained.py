@@ -6,7 +6,6 @@ from typing import Any
 
 import msgspec
 
-from laconic.align.exact import ExactMatch
 from laconic.core.align import Align
 from laconic.core.log import WireLog
 from laconic.core.method import Method
@@ -21,7 +20,7 @@ from laconic.data.federation import Federation
 from laconic.privacy.told import take_over
 from laconic.runtime.inprocess import InProcess
 from laconic.runtime.journal import Remembering
-from laconic.simulation import Runtime, on_threads, refuse_other_kind, seats
+from laconic.simulation import Runtime, on_threads, refuse_other_kind, seats, usual_align
 
 
 @dataclass(frozen=True)
@@ -85,7 +84,7 @@ def train(
     seed: int = 0,
     workers: int | None = None,
     runtime: Runtime | None = None,
-    align: Align = ExactMatch(),  # noqa: B008 (frozen)
+    align: Align | None = None,
     max_bytes: float = math.inf,
     look_every: int | None = None,
     rows: str = "test",
@@ -110,7 +109,7 @@ def train(
             hub,
             peers,
             judge=judge,
-            align=None if federation.aligned else align,
+            align=None if federation.aligned else align or usual_align(federation),
             max_bytes=max_bytes,
             look_every=look_every,
             rows=rows,

@@ -41,6 +41,8 @@ def audit(result: Path, known: int, shadows: int) -> None:
         raise PlanError(f"{result} does not say where its rows came from; save it with: laconic run ... --save FILE")
     data = msgspec.convert(record.data["plan"], DataPlan)
     method = msgspec.convert(record.method, AnyMethod)
+    if method.kind != "vertical":
+        raise PlanError(f"{type(method).__name__} is a horizontal method; this audit attacks vertical runs")
     findings = attack(
         method,
         federation_of(data, record.seed),

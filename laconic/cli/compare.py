@@ -50,6 +50,7 @@ def compare(
       laconic compare FedOnce SplitNN Rap --data breast_cancer --parties 3 --seeds 3
       laconic compare FedOnce SplitNN --data digits --look-every 5 --report digits.html
       laconic compare FedOnce Rap --files bank.csv shop.csv --id customer --label churned
+      laconic compare FedAvg Scaffold --files north.csv south.csv west.csv --label diagnosis
       laconic compare FedOnce SplitNN --data digits --set SplitNN.trainer.epochs=50 --set FedOnce.encoder.dim=8
     """  # noqa: D301 (click keeps the lines below a backspace as they are)
     from rich.console import Console

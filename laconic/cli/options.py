@@ -16,8 +16,8 @@ Command = TypeVar("Command", bound=Callable[..., object])
 Change: TypeAlias = tuple[str, object]
 _CHANGES = "laconic.changes"
 _FOR_DEALT = ("data.parties", "data.cut", "data.hub", "data.overlap")
-_FOR_FILES = ("data.id", "data.label", "data.kinds", "data.task", "data.match")
-_WITH_OPTION = ("data.parties", "data.id", "data.label")
+_FOR_FILES = ("data.id", "data.label", "data.public", "data.kinds", "data.task", "data.match")
+_WITH_OPTION = ("data.parties", "data.id", "data.label", "data.public")
 _RUNTIMES = {"inprocess": "InProcess", "processes": "Processes"}
 
 
@@ -117,7 +117,8 @@ def _options() -> list[Callable[[Command], Command]]:
         _option("--data NAME", _named_data, "A public data set; see `laconic data`."),
         _option("--files FILE...", _files, "Your own CSV or Parquet files, one a party.", multiple=True),
         _option("--id COLUMN", _key("data.id"), "The column that says who a row is about, in every file."),
-        _option("--label COLUMN", _key("data.label"), "The column to predict, in one of the files."),
+        _option("--label COLUMN", _key("data.label"), "The column to predict: in one file, or with other rows in all."),
+        _option("--public FILE", _key("data.public"), "Rows that everybody may see, for parties with other rows."),
         _option("--parties K", _key("data.parties"), "Deal a public data set among K parties.", click.INT),
         _option("--set KEY=VALUE", _settings, "Set any key of the plan; may be repeated.", multiple=True),
         _option("--seed N", _key("seed"), "All chance comes from it. [0]", click.INT),

@@ -31,7 +31,10 @@ def predict(folder: Path, files: tuple[str, ...], absent: str, without: tuple[st
       laconic predict churn --files bank-may.csv shop-may.csv --out scores.csv
       laconic predict churn --files bank-may.csv --absent solo
       laconic predict churn --without shop --absent zeros
-    A file is the party's whose name its own begins with: bank-may.csv is the bank's.
+      laconic run FedAvg --files north.csv south.csv --label diagnosis --model wards
+      laconic predict wards --files may.csv
+    A file is the party's whose name its own begins with: bank-may.csv is the bank's. Where parties have the same
+    columns, one file of any name will do.
     """  # noqa: D301 (click keeps the lines below a backspace as they are)
     from laconic.core.writing import refuse_unwritable
 
@@ -75,7 +78,11 @@ def _from_files(folder: Path, files: tuple[str, ...], absent: str, without: tupl
     _refuse_strangers(without, list(parts))
     abouts = {name: part.about for name, part in parts.items()}
     hub = model.part.about.party
-    named = files_by_party(files, list(dict.fromkeys([*parts, *model.part.about.peers])))
+    if model.method.kind == "horizontal" and len(files) == 1:
+        # All parties have the same columns, and the hub has the whole model: whose rows they are does not matter.
+        named = {hub: Path(files[0])}
+    else:
+        named = files_by_party(files, list(dict.fromkeys([*parts, *model.part.about.peers])))
     lost = [name for name in named if name not in parts]
     if lost:
         raise DataError(

@@ -105,11 +105,11 @@ def _growth(rows: int, batch: int, epochs: int, parties: int, sigma: float, delt
 
 def _of_plan(plan: "Plan") -> "Table":
     from laconic.core.errors import PlanError
-    from laconic.plan import federation_of
+    from laconic.plan.execute import parties_of
     from laconic.plan.promises import Keeper, keep_budget, least_rows
     from laconic.privacy.accountants import events_of
 
-    federation = federation_of(plan.data, plan.seed)
+    federation = parties_of(plan)
     method = keep_budget(plan, federation)
     if not isinstance(method, Keeper):
         raise PlanError(f"{type(plan.method).__name__} puts no priced noise on anything; FedOnce can")

@@ -1,6 +1,7 @@
 """`laconic run`: one method, one federation, one result."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -9,6 +10,9 @@ from laconic.cli.options import ManyFiles, plan_from, plan_options
 from laconic.cli.progress import showing_progress
 from laconic.cli.showing import hand_over
 from laconic.core.errors import PlanError
+
+if TYPE_CHECKING:
+    from laconic.plan import Plan
 
 
 @click.command(cls=ManyFiles, short_help="Run a method or a plan, and show the result.")
@@ -39,6 +43,8 @@ def run(
       laconic run SplitNN --data digits --parties 4 --json --save splitnn.json
       laconic run FedOnce --files bank.csv shop.csv --id customer --label churned
       laconic run FedOnce --files bank.csv shop.csv --id customer --label churned --model churn
+      laconic run FedAvg --files north.csv south.csv west.csv --label diagnosis
+      laconic run FedKt --files north.csv south.csv west.csv --label diagnosis --public open.csv
       laconic run my-plan.toml --seed 1
     """  # noqa: D301 (click keeps the lines below a backspace as they are)
     from laconic.core.writing import refuse_unwritable, refuse_unwritable_folder
@@ -63,7 +69,7 @@ def run(
             from laconic.plan.execute import priced
 
             trained = execute_and_keep(plan, listener=listener)
-            card = save_model(trained, model, id=plan.data.id or "id", plan=write_plan(plan), replace_old=replace)
+            card = save_model(trained, model, id=_id_of(plan), plan=write_plan(plan), replace_old=replace)
             result = priced(trained.to_date(), plan)
     hand_over(result, as_json, save)
     if card is not None and not as_json:
@@ -72,3 +78,8 @@ def run(
         from laconic.model.show import show_card
 
         Console().print(show_card(card), f"\nSaved in {model}, a folder for each party.")
+
+
+def _id_of(plan: "Plan") -> str:
+    """The id column of rows to predict later; empty if there is none, as with parties that have other rows."""
+    return plan.data.id or ("" if plan.data.files and plan.method.kind == "horizontal" else "id")

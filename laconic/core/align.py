@@ -42,14 +42,7 @@ class Align(Script, frozen=True):
     @step(takes=None, gives="a digest of the ids of the shared rows, in order, which all who hold these rows know")
     def show_fingerprint(self, party: Party) -> str:
         """The digest, if the party's data is what it was when its rows were matched."""
-        noted = party.memory.get(_MEMORY)
-        if noted is None:
-            raise DataError(f"party {party.name!r}: its rows have not been matched yet; match them before fitting")
-        if noted["data"] != digest(party.data):
-            raise DataError(
-                f"party {party.name!r}: its data changed after its rows were matched (then {noted['data'][:8]}, now "
-                f"{digest(party.data)[:8]}); bring back the file as it was, or match the rows again"
-            )
+        refuse_changed(party)
         return fingerprint(party.data)
 
 
@@ -61,6 +54,22 @@ def note_alignment(party: Party, asked: str = "") -> None:
         asked: a digest of what it was told to keep, so that being told the same again changes nothing.
     """
     party.memory[_MEMORY] = {"data": digest(party.data), "asked": asked}
+
+
+def refuse_changed(party: Party) -> None:
+    """Refuse a party whose data is not what it was when `note_alignment` noted it.
+
+    Raises:
+        DataError: it changed, or was never noted.
+    """
+    noted = party.memory.get(_MEMORY)
+    if noted is None:
+        raise DataError(f"party {party.name!r}: its rows have not been matched yet; match them before fitting")
+    if noted["data"] != digest(party.data):
+        raise DataError(
+            f"party {party.name!r}: its data changed after its rows were matched (then {noted['data'][:8]}, now "
+            f"{digest(party.data)[:8]}); bring back the file as it was, or match the rows again"
+        )
 
 
 def is_aligned(party: Party, asked: str) -> bool:

@@ -1,4 +1,4 @@
-"""A federation from one file a party: CSV (compressed or not) or Parquet."""
+"""A federation from one file a party, with other columns or with other rows: CSV (compressed or not) or Parquet."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -10,9 +10,14 @@ from laconic.data.batches import column_names, read_batches
 from laconic.data.federation import Federation
 from laconic.data.frames import Kinds, from_frames
 from laconic.data.own_data import OwnData
+from laconic.data.row_tables import PUBLIC
+from laconic.data.rows_apart import rows_from_frames
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+
+
+_NO_KEY = "\0"  # no column is called so: all cells of the file are read alike
 
 
 def from_files(
@@ -50,15 +55,65 @@ def from_files(
     return federation
 
 
-def read_file(party: str, path: Path, id_name: str) -> "DataFrame":
+def rows_from_files(
+    paths: Mapping[str, Path | str] | Iterable[Path | str],
+    *,
+    label: str,
+    id: str | None = None,  # noqa: A002 the word every reader of a table looks for
+    public: Path | str | None = None,
+    kinds: Kinds | None = None,
+    task: Task | None = None,
+    test: float = 0.2,
+    valid: float = 0.0,
+    seed: int = 0,
+    name: str = "files",
+) -> Federation:
+    """Read one file a party, all with the same columns, each with labels for its own rows.
+
+    Args:
+        paths: by party, or just paths: a party is then called what its file is called, up to the first dot.
+        label: the label column, which every file must have.
+        public: a file of rows that everybody may see; None if there are none.
+        id, kinds, task, test, valid, seed, name: as for `rows_from_frames`.
+
+    Raises:
+        DataError: a file cannot be used; says which, which column, and what to do.
+    """
+    named = {party: Path(path) for party, path in _by_party(paths).items()}
+    frames = {party: read_file(party, path, id) for party, path in named.items()}
+    shown = None if public is None else read_file(PUBLIC, Path(public), id)
+    try:
+        federation = rows_from_frames(
+            frames,
+            label=label,
+            id=id,
+            public=shown,
+            kinds=kinds,
+            task=task,
+            test=test,
+            valid=valid,
+            seed=seed,
+            name=name,
+        )
+    except DataError as problem:
+        places = ", ".join(f"{party} is {path}" for party, path in named.items())
+        shown_at = "" if public is None else f", public rows are {public}"
+        raise DataError(f"{problem} ({places}{shown_at})") from problem
+    federation.facts["files"] = {party: path.name for party, path in named.items()}
+    return federation
+
+
+def read_file(party: str, path: Path, id_name: str | None) -> "DataFrame":
     """All rows of one CSV or Parquet file, chosen by the ending of its name; cells of CSV stay as written.
+
+    Texts that stand for a missing cell become one, but not among ids, if there is an id column.
 
     Raises:
         DataError: the file is missing, empty, not what its name says, or has two columns of one name.
     """
     import pandas
 
-    data = OwnData(source=str(path), key=id_name)
+    data = OwnData(source=str(path), key=id_name or _NO_KEY)
     names = column_names(party, data)
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:

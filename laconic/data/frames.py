@@ -50,10 +50,10 @@ def from_frames(
         TypeError: `frames` does not say whose each DataFrame is.
         DataError: a party's frame cannot be used; says whose, which column, and what to do.
     """
-    _check_named(frames)
+    check_named(frames)
     frames = {party: frame.set_axis([str(name) for name in frame.columns], axis=1) for party, frame in frames.items()}
     hub = _find_hub(frames, label)
-    _check_kinds(kinds or {}, frames)
+    check_kinds(kinds or {}, frames)
     tables = {party: _table(party, frame, id, label, kinds or {}, task=task) for party, frame in frames.items()}
     facts: dict[str, object] = {
         "source": name,
@@ -70,7 +70,8 @@ def read_table(party: str, frame: "DataFrame", id: str, kinds: Kinds | None = No
     return _table(party, named, id, "", kinds or {}, task=None)
 
 
-def _check_named(frames: Mapping[str, "DataFrame"]) -> None:
+def check_named(frames: Mapping[str, "DataFrame"]) -> None:
+    """Refuse frames that do not say whose each is."""
     from pandas import DataFrame
 
     example = 'such as {"bank": bank, "shop": shop}'
@@ -82,6 +83,26 @@ def _check_named(frames: Mapping[str, "DataFrame"]) -> None:
                 f"frames must be a DataFrame for each party's name, {example}; "
                 f"found a {type(frame).__name__} for {party!r}"
             )
+
+
+def check_kinds(kinds: Kinds, frames: Mapping[str, "DataFrame"]) -> None:
+    """Refuse kinds of columns that nobody has, and words that are no kind."""
+    known = {name for frame in frames.values() for name in frame.columns}
+    for name, kind in kinds.items():
+        if name not in known:
+            raise DataError(f"kinds names a column {name!r} that no party has; there are {', '.join(sorted(known))}")
+        if kind not in ("numeric", "categorical"):
+            raise DataError(f"kinds says that column {name!r} is {kind!r}; say 'numeric' or 'categorical'")
+
+
+def check_frame(party: str, frame: "DataFrame") -> None:
+    """Refuse a frame without rows, or with two columns of one name."""
+    names = frame.columns.tolist()
+    if len(frame) == 0:
+        raise DataError(f"party {party!r} has no rows, only the column names {', '.join(names[:20])}; give it rows")
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise DataError(f"party {party!r}: two columns are called {twice[0]!r}; rename one")
 
 
 def _find_hub(frames: Mapping[str, "DataFrame"], label: str) -> str:
@@ -97,17 +118,9 @@ def _find_hub(frames: Mapping[str, "DataFrame"], label: str) -> str:
     return holders[0]
 
 
-def _check_kinds(kinds: Kinds, frames: Mapping[str, "DataFrame"]) -> None:
-    known = {name for frame in frames.values() for name in frame.columns}
-    for name, kind in kinds.items():
-        if name not in known:
-            raise DataError(f"kinds names a column {name!r} that no party has; there are {', '.join(sorted(known))}")
-        if kind not in ("numeric", "categorical"):
-            raise DataError(f"kinds says that column {name!r} is {kind!r}; say 'numeric' or 'categorical'")
-
-
 def _table(party: str, frame: "DataFrame", id_name: str, label: str, kinds: Kinds, *, task: Task | None) -> Table:
-    _check_frame(party, frame, id_name)
+    _check_id(party, frame, id_name)
+    check_frame(party, frame)
     y: Array | None = None
     found: Task | None = None
     if label in frame.columns:
@@ -133,15 +146,10 @@ def _read_column(party: str, frame: "DataFrame", name: str, kinds: Kinds) -> tup
     return Column(name), as_numbers(series, party)
 
 
-def _check_frame(party: str, frame: "DataFrame", id_name: str) -> None:
+def _check_id(party: str, frame: "DataFrame", id_name: str) -> None:
     names = frame.columns.tolist()
     if id_name not in names:
         raise DataError(
             f"party {party!r} has no id column {id_name!r}; its columns are {', '.join(names[:20]) or 'none'}; "
             "rename the column that says who a row is about"
         )
-    if len(frame) == 0:
-        raise DataError(f"party {party!r} has no rows, only the column names {', '.join(names[:20])}; give it rows")
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise DataError(f"party {party!r}: two columns are called {twice[0]!r}; rename one")

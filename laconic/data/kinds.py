@@ -6,6 +6,7 @@ import numpy as np
 
 from laconic.core.errors import DataError
 from laconic.core.values import Array
+from laconic.data.own_data import ColumnKind
 
 if TYPE_CHECKING:
     from pandas import Series
@@ -34,6 +35,12 @@ def guess_kind(series: "Series", party: str) -> Literal["numeric", "categorical"
     if share >= _MOSTLY:
         _refuse_text(series, party)
     return "categorical"
+
+
+def tell_kind(series: "Series", party: str) -> ColumnKind:
+    """As `guess_kind`, but text whose every cell is a date is a date."""
+    kind: ColumnKind = guess_kind(series, party)
+    return "date" if kind == "categorical" and are_dates(series) else kind
 
 
 def as_numbers(series: "Series", party: str, before: int = 0) -> Array:

@@ -49,6 +49,14 @@ def read_labels(series: "Series", task: Task | None, party: str) -> tuple[Array,
     return codes, Task(kind=kind, classes=classes, label=name)
 
 
+def rank(text: str) -> tuple[float, str]:
+    """By which classes are put in order: by their number, or after all numbers by the alphabet."""
+    try:
+        return float(text), ""
+    except ValueError:
+        return np.inf, text
+
+
 def _few_whole(numbers: Array) -> bool:
     different = np.unique(numbers)
     whole = bool((different == np.floor(different)).all())
@@ -57,7 +65,7 @@ def _few_whole(numbers: Array) -> bool:
 
 def _code_classes(series: "Series", named: tuple[str, ...], party: str) -> tuple[Array, tuple[str, ...]]:
     text = _plain_text(series)
-    order = named or tuple(sorted(text.unique().tolist(), key=_rank))
+    order = named or tuple(sorted(text.unique().tolist(), key=rank))
     codes, classes = code_levels(text, order)
     unknown = codes >= len(classes)
     if unknown.any():
@@ -80,13 +88,6 @@ def _plain_text(series: "Series") -> "Series":
     if types.is_float_dtype(series.dtype):
         return series.map(lambda value: str(int(value)) if value == int(value) else repr(float(value)))
     return text
-
-
-def _rank(text: str) -> tuple[float, str]:
-    try:
-        return float(text), ""
-    except ValueError:
-        return np.inf, text
 
 
 def _refuse_gaps(series: "Series", party: str) -> None:

@@ -15,7 +15,7 @@ from laconic.core.values import Array
 from laconic.data.batches import column_names, read_batches
 from laconic.data.duplicates import join_duplicates
 from laconic.data.ids import read_ids
-from laconic.data.kinds import are_dates, guess_kind
+from laconic.data.kinds import tell_kind
 from laconic.data.labels import read_labels
 from laconic.data.own_columns import ColumnReader, reader_of
 from laconic.data.own_data import ColumnKind, OwnData
@@ -74,7 +74,7 @@ def own_columns(party: str, data: OwnData, frame: "DataFrame | None" = None) -> 
     first = next(_batches(party, data, names, frame), None) if names else None
     if names and (first is None or not len(first)):
         raise DataError(f"party {party!r} has no rows, only the column names {', '.join(there[:20])}; give it rows")
-    return {} if first is None else {name: _guess(first[name], party) for name in names}
+    return {} if first is None else {name: tell_kind(first[name], party) for name in names}
 
 
 def own_batches(party: str, data: OwnData, recipe: Recipe) -> Iterator[Table]:
@@ -208,11 +208,6 @@ def _prepared(columns: list[Column], data: OwnData, party: str) -> list[Column]:
             f"name one of {', '.join(column.name for column in columns)}"
         )
     return [msgspec.structs.replace(column, prepare=data.prepare.get(column.name, "usual")) for column in columns]
-
-
-def _guess(series: "Series", party: str) -> ColumnKind:
-    kind: ColumnKind = guess_kind(series, party)
-    return "date" if kind == "categorical" and are_dates(series) else kind
 
 
 def _joined(parts: list["Series"]) -> "Series | None":

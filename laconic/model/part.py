@@ -33,7 +33,7 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
         party: whose part it is. hub: who predicts. peers: who is asked, in order.
         method: the settings that the model was trained with.
         seed: chance for its answers, mixed with how often it was used.
-        id: the column that says who a row is about.
+        id: the column that says who a row is about; empty if there is none, and rows are counted from 1.
         columns, recipe: how raw rows are read and prepared; None if the party has no rows.
         task: what is predicted; None at a party that does not hold the label.
         steps: at the hub, the questions whose answers can be kept; None if the method has to ask anew each time. At

@@ -26,7 +26,7 @@ def read_rows(about: About, frame: "DataFrame") -> Table:
         DataError: the id or a column is missing, or a cell does not fit; says whose, which, and what to do.
     """
     frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
-    wanted = [about.id, *(column.name for column in about.columns)]
+    wanted = [*([about.id] if about.id else []), *(column.name for column in about.columns)]
     missing = [name for name in wanted if name not in frame.columns]
     if missing:
         raise DataError(
@@ -42,7 +42,7 @@ def read_rows(about: About, frame: "DataFrame") -> Table:
         for column in about.columns
     ]
     raw = np.column_stack(cells) if cells else np.empty((len(frame), 0))
-    ids = frame[about.id].to_numpy()
+    ids = frame[about.id].to_numpy() if about.id else np.arange(1, len(frame) + 1)
     return Table(raw, about.columns, ids=ids, task=about.task, party=about.party, recipe=about.recipe)
 
 

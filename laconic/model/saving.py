@@ -67,7 +67,7 @@ def save_model(
     """Write a folder for each party, named after it, into `folder`; each may be moved to that party's own side.
 
     Args:
-        id: the column that says who a row is about, in files to come.
+        id: the column that says who a row is about, in files to come; empty if there is none, with other rows.
         plan: the plan of the run as TOML, to be kept with every part.
         keep: whether the hub keeps the answers it has about training and validation rows, and its own such rows.
             Without them it cannot refit, and absent parties cannot be made up for.

@@ -76,6 +76,11 @@ def seat(plan: Plan, circle: Circle) -> Seating:
     """
     refuse_unkept(plan)
     if plan.data.name is None:
+        if plan.method.kind == "horizontal":
+            raise PlanError(
+                f"{type(plan.method).__name__} on files with other rows runs on one machine so far (laconic run); on "
+                "several, use a public data set (data.name), or a vertical method such as FedOnce"
+            )
         names = _own_names(plan, circle)
         return Seating(plan, circle.hub.name, names, {name: name for name in names}, {})
     federation = federation_of(deal_of(plan), plan.seed)

@@ -6,6 +6,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
+from laconic.align.columns import SameColumns
 from laconic.core.align import Align
 from laconic.core.errors import PlanError
 from laconic.core.method import Method
@@ -15,7 +16,7 @@ from laconic.core.values import Listener
 from laconic.data.dataset import Dataset
 from laconic.data.deal import deal
 from laconic.data.federation import Federation
-from laconic.data.files import from_files
+from laconic.data.files import from_files, rows_from_files
 from laconic.data.horizontal import Dirichlet, RowCut, deal_rows
 from laconic.data.sources import load
 from laconic.data.vertical import Cut, usual_cut
@@ -94,7 +95,7 @@ def execute_and_keep(plan: Plan, *, listener: Listener | None = None) -> Trained
 def _prepared(plan: Plan) -> tuple[Method, Federation]:
     """The method with the noise that the budget asks for, and the parties."""
     refuse_unkept(plan)
-    federation = federation_of(deal_of(plan), plan.seed)
+    federation = parties_of(plan)
     return keep_budget(plan, federation), federation
 
 
@@ -104,7 +105,9 @@ def _finished(result: Result, plan: Plan) -> Result:
 
 
 def align_of(plan: Plan) -> Align:
-    """How the plan matches rows that do not correspond yet."""
+    """How the plan matches rows that do not correspond yet, or has parties with other rows agree on columns."""
+    if plan.method.kind == "horizontal":
+        return SameColumns()
     return msgspec.structs.replace(plan.data.match, test=plan.data.test, valid=plan.data.valid)
 
 
@@ -121,11 +124,16 @@ def _can_weigh(plan: Plan, method: Method, federation: Federation) -> bool:
     return at_hand and isinstance(method, Stored) and not method.server and len(federation.names) <= _MOST_WEIGHED
 
 
+def parties_of(plan: Plan) -> Federation:
+    """The parties and their rows, as the plan's method wants them: with other columns, or with other rows."""
+    if plan.method.kind == "horizontal" and plan.data.files:
+        return _rows_from_files(plan.data, plan.seed)
+    return federation_of(deal_of(plan), plan.seed)
+
+
 def federation_of(data: DataPlan, seed: int) -> Federation:
-    """The parties and their rows, as the plan describes them."""
+    """A public data set dealt as the plan describes it, or parties with other columns from their files."""
     if data.name is None:
-        if isinstance(data.cut, RowCut):
-            raise PlanError("rows of files cannot be dealt: horizontal methods take a public data set (data.name)")
         return _from_files(data)
     dataset = load(data.name)
     if isinstance(data.cut, RowCut):
@@ -139,18 +147,45 @@ def priced(result: Result, plan: Plan) -> Result:
     """The result with the price of its noise, if any of it has one."""
     if not any(release.noise is not None and release.noise.multiplier is not None for release in result.releases):
         return result
-    people: People = "disjoint" if plan.method.kind == "horizontal" else "shared"
+    # People whose ids are at several parties suffer the losses of all of them.
+    apart = plan.method.kind == "horizontal" and not result.data.get("at_several")
+    people: People = "disjoint" if apart else "shared"
     paid = price(ledgers_of(result), plan.budget.delta, people, accountant=plan.budget.accountant)
     return msgspec.structs.replace(result, privacy=paid)
 
 
 def _from_files(data: DataPlan) -> Federation:
-    paths = data.files.values() if isinstance(data.files, dict) else data.files
-    name = ", ".join(Path(path).name for path in paths)
     if data.of_parties:
-        return from_party_files(tuple(paths), name=name)
-    task = None if data.task is None else Task(kind=data.task)
-    return from_files(data.files, id=data.id or "", label=data.label or "", kinds=data.kinds, task=task, name=name)
+        return from_party_files(_paths(data), name=_name(data))
+    return from_files(
+        data.files, id=data.id or "", label=data.label or "", kinds=data.kinds, task=_task(data), name=_name(data)
+    )
+
+
+def _rows_from_files(data: DataPlan, seed: int) -> Federation:
+    return rows_from_files(
+        data.files,
+        label=data.label or "",
+        id=data.id,
+        public=data.public,
+        kinds=data.kinds,
+        task=_task(data),
+        test=data.test,
+        seed=seed,
+        name=_name(data),
+    )
+
+
+def _paths(data: DataPlan) -> tuple[str, ...]:
+    return tuple(data.files.values() if isinstance(data.files, dict) else data.files)
+
+
+def _name(data: DataPlan) -> str:
+    return ", ".join(Path(path).name for path in _paths(data))
+
+
+def _task(data: DataPlan) -> Task | None:
+    return None if data.task is None else Task(kind=data.task)
 
 
 def _place(hub: int | str, dataset: Dataset, cut: Cut) -> int:

@@ -43,7 +43,10 @@ def check_together(parties: Sequence[PartyFile]) -> None:
     holders = [party for party in parties if party.data is not None and party.data.label is not None]
     if len(holders) != 1:
         found = " and ".join(f"{party.name} ({party.path})" for party in holders) or "none"
-        raise PlanError(f"exactly one party must name a data.label; {found} does; correct the party files")
+        raise PlanError(
+            f"exactly one party must name a data.label; {found} does; correct the party files. Parties with the same "
+            "columns and labels of their own need none: laconic run FedAvg --files a.csv b.csv --label COLUMN"
+        )
     first, *others = [party for party in parties if party.data is not None]
     for other in others:
         if len(other.own_data.keys) != len(first.own_data.keys):

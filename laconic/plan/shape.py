@@ -28,8 +28,10 @@ class DataPlan(Settings, frozen=True, tag=False):
         name: a public data set, as `laconic data` lists them; none when files are given.
         files: one CSV or Parquet file a party, as a list (parties are called by their file) or as party = "file"; or
             one party file (bank.toml) a party, which says the rest itself.
-        id: the column that says which person a row is about; the same name in every file.
-        label: the column to predict, in one of the files.
+        id: the column that says which person a row is about; the same name in every file. Horizontal methods can do
+            without.
+        label: the column to predict, in one of the files; for horizontal methods, in all of them.
+        public: a file of rows of the same columns that everybody may see, for horizontal methods; none without one.
         kinds: what a column of the files is, numeric or categorical, where that should not be guessed.
         task: what the label is; none to tell from its cells.
         parties: among how many a public data set is dealt, if `cut` is not set.
@@ -46,6 +48,7 @@ class DataPlan(Settings, frozen=True, tag=False):
     files: tuple[str, ...] | dict[str, str] = ()
     id: str | None = None
     label: str | None = None
+    public: str | None = None
     kinds: dict[str, Literal["numeric", "categorical"]] = msgspec.field(default_factory=dict)
     task: Literal["binary", "multiclass", "regression"] | None = None
     parties: int = 3
@@ -70,10 +73,13 @@ class DataPlan(Settings, frozen=True, tag=False):
             )
         if self.of_parties and (self.id, self.label, self.task, self.kinds) != (None, None, None, {}):
             raise ValueError("party files say id, label, task and kinds themselves; leave those out")
-        if self.files and not self.of_parties and (self.id is None or self.label is None):
+        if self.files and not self.of_parties and self.label is None:
             raise ValueError(
-                "files need id (the column that says who a row is about) and label (the column to predict)"
+                "files need label (the column to predict), and id (the column that says who a row is about) unless the "
+                "method is horizontal"
             )
+        if self.public is not None and not self.files:
+            raise ValueError("public is for your own files: a public data set has public rows already; leave it out")
         if self.parties < 1:
             raise ValueError(f"parties must be 1 or more, not {self.parties}")
         for share, value in (("test", self.test), ("valid", self.valid)):
@@ -146,10 +152,39 @@ class Plan(Settings, frozen=True, tag=False):
     runtime: AnyRuntime = InProcess()
 
     def __post_init__(self) -> None:
-        """Refuse a seed that random generators refuse, and looks that never come."""
+        """Refuse a seed that random generators refuse, looks that never come, and files that the method cannot use."""
         if self.seed < 0:
             raise ValueError(f"seed must be 0 or more, not {self.seed}")
         if self.look_every is not None and self.look_every < 1:
             raise ValueError(
                 f"look_every must be 1 or more, not {self.look_every}; leave it out to score at the end only"
             )
+        if self.data.files:
+            (_check_columns_apart if self.method.kind == "vertical" else _check_rows_apart)(self.method, self.data)
+
+
+def _check_columns_apart(method: AnyMethod, data: DataPlan) -> None:
+    """Refuse files that cannot be of parties with other columns."""
+    if data.id is None and not data.of_parties:
+        raise ValueError(
+            "data: files need id (the column that says who a row is about) and label (the column to predict): "
+            f"{type(method).__name__} is for parties with other columns of the same people"
+        )
+    if data.public is not None:
+        raise ValueError(
+            f"data.public is for horizontal methods, and {type(method).__name__} is vertical; leave it out"
+        )
+
+
+def _check_rows_apart(method: AnyMethod, data: DataPlan) -> None:
+    """Refuse files that cannot be of parties with other rows, and settings that would be put aside without a word."""
+    name = type(method).__name__
+    if data.of_parties:
+        raise ValueError(
+            f"data.files are party files, which are for vertical methods so far; {name} is horizontal and takes the "
+            "tables themselves: --files a.csv b.csv --label COLUMN"
+        )
+    if data.match != ExactMatch():
+        raise ValueError(f"data.match is for parties with other columns; {name} matches no rows, so leave it out")
+    if data.cut is not None:
+        raise ValueError(f"data.cut deals a public data set; the files say which rows each party of {name} has")

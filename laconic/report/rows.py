@@ -11,9 +11,9 @@ from laconic.core.result import Result
 
 def show_rows(result: Result) -> Table | None:
     """For each party, how many rows its source has, and what became of them; None where no rows were matched."""
-    alignment: dict[str, Any] = result.data.get("alignment") or {}
-    if not alignment:
+    if not rows_were_matched(result):
         return None
+    alignment: dict[str, Any] = result.data["alignment"]
     table = Table(title="Rows", title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
     for heading in ("party", "in its source", "shared by all", "used", "lost", "why"):
         table.add_column(heading, justify="left" if heading in ("party", "why") else "right")
@@ -24,6 +24,11 @@ def show_rows(result: Result) -> Table | None:
         counts = (source, shared, used, sum(lost.values()))
         table.add_row(Text(party), *(f"{count:,}" for count in counts), Text(why))
     return table
+
+
+def rows_were_matched(result: Result) -> bool:
+    """Whether parties found out which rows they share, and not only which columns."""
+    return "shared" in (result.data.get("alignment") or {})
 
 
 def rows_of(result: Result, party: str) -> tuple[int, int, int, dict[str, int]]:

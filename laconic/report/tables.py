@@ -165,6 +165,9 @@ def _remarks(result: Result) -> list[RenderableType]:
     used = rows_used(result)
     if used:
         remarks.append(Text(f"Rows: {used}"))
+    if several := result.data.get("at_several"):
+        words = f"People at several parties: {several:,}, by their ids; what is said of one party's rows holds for each"
+        remarks.append(Text(words, "yellow"))
     missed = {absence.party: 0 for absence in result.absences}
     for absence in result.absences:
         missed[absence.party] += 1

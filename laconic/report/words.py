@@ -4,7 +4,7 @@ from typing import Any
 
 from laconic.core.result import Release, Result
 from laconic.core.task import Task
-from laconic.report.rows import shared_rows
+from laconic.report.rows import rows_were_matched, shared_rows
 
 NAMES = {
     "accuracy": "accuracy",
@@ -91,7 +91,7 @@ def epsilon_in_words(result: Result) -> str:
 
 def rows_used(result: Result) -> str:
     """How many rows were learnt from and scored on, as far as the data's facts say."""
-    if result.data.get("alignment"):
+    if rows_were_matched(result):
         return shared_rows(result)
     used = _counts(result.data.get("rows"))
     own = _counts({party: count for party, count in dict(result.data.get("own") or {}).items() if count})

@@ -9,7 +9,7 @@ import pytest
 from benchmarks.crashes import same
 from laconic.align.exact import ExactMatch
 from laconic.align.psi import PrivateMatch
-from laconic.core.errors import DataError, PartyAbsent, Refused
+from laconic.core.errors import DataError, PartyAbsent, PlanError, Refused
 from laconic.core.party import Party
 from laconic.core.wire import decode
 from laconic.learn.fixmatch_tab import FixMatchTab
@@ -23,6 +23,7 @@ from laconic.methods.vertical.vimadmm import VimAdmm
 from laconic.methods.vertical.vimsgd import VimSgd
 from laconic.online.desk import Desk
 from laconic.online.hosting import host_run
+from laconic.online.seat import seat
 from laconic.online.site import open_site
 from laconic.plan import Budget, DataPlan, Plan, execute, write_plan
 from laconic.plan.fingerprint import plan_fingerprint
@@ -241,3 +242,9 @@ def test_a_late_party_is_absent_when_the_deadline_has_passed(sites):
     agree(sites, sites["hub"], ONCE, "one")
     result = host_run(sites["hub"], "one", bring, deadline=3.0)
     assert {absence.party for absence in result.absences} == {"shop"}
+
+
+def test_own_files_with_other_rows_are_refused_on_several_machines():
+    files = {"hub": "hub.csv", "north": "north.csv"}
+    with pytest.raises(PlanError, match="FedAvg on files with other rows runs on one machine so far"):
+        seat(Plan(method=FedAvg(), data=DataPlan(files=files, label="diagnosis")), circle())

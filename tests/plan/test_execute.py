@@ -1,12 +1,17 @@
 import pytest
 
 from laconic.core.errors import PlanError
+from laconic.learn.classifiers import Logistic
 from laconic.learn.sgd import Sgd
 from laconic.methods.baselines.centralised import Centralised
 from laconic.methods.baselines.solo import Solo
+from laconic.methods.horizontal.fedkt import FedKt
 from laconic.methods.vertical.fedonce import FedOnce
 from laconic.methods.vertical.splitnn import SplitNN
 from laconic.plan import Budget, DataPlan, Plan, execute, federation_of, open_releases, refuse_unkept
+from laconic.privacy.levels import L2
+from laconic.privacy.votes import GaussianVotes
+from tests.data.hospitals import hospitals, open_rows, write
 
 QUICK = Sgd(epochs=2)
 BREAST = DataPlan(name="breast_cancer")
@@ -49,6 +54,20 @@ def test_an_epsilon_that_open_releases_would_break_is_refused_before_anything_ru
     plan = Plan(method=method, data=DataPlan(name="not even loaded"), budget=Budget(epsilon=2))
     with pytest.raises(PlanError, match=r"epsilon = 2 cannot be promised.*open releases"):
         execute(plan)
+
+
+@pytest.mark.parametrize(("id_name", "people"), [(None, "disjoint"), ("patient", "shared")])
+def test_someone_at_several_parties_pays_at_each_of_them(tmp_path, id_name, people):
+    frames = hospitals()
+    frames["south"]["patient"] = frames["north"]["patient"].to_numpy()
+    if id_name is None:
+        frames = {name: frame.drop(columns="patient") for name, frame in frames.items()}
+    open_rows().to_csv(tmp_path / "open.csv", index=False)
+    data = DataPlan(
+        files=tuple(write(tmp_path, frames)), label="diagnosis", id=id_name, public=str(tmp_path / "open.csv")
+    )
+    method = FedKt(model=Logistic(), level=L2(noise=GaussianVotes(sigma=40.0)), queries=0.2, partitions=1)
+    assert execute(Plan(method=method, data=data)).privacy.people == people
 
 
 def test_an_epsilon_is_kept_by_a_method_that_sends_nothing():

@@ -2,12 +2,15 @@ import tomllib
 
 import pytest
 
+from laconic.align.psi import PrivateMatch
 from laconic.core.errors import PlanError
+from laconic.data.horizontal import Iid
 from laconic.data.vertical import Biased, Groups
 from laconic.learn.encoders import AnyEncoder
 from laconic.learn.pca import Pca, WhitenedPca
 from laconic.learn.sgd import Sgd
 from laconic.methods import METHODS
+from laconic.methods.horizontal.fedavg import FedAvg
 from laconic.methods.vertical.fedonce import FedOnce
 from laconic.plan import Budget, DataPlan, Plan, change_plan, draft, read_plan, read_value, to_plain, write_plan
 from laconic.plan.text import describe_keys
@@ -98,15 +101,39 @@ def test_a_plan_holds_only_data():
     [
         ({}, "name a public data set"),
         ({"name": "a", "files": ("b.csv",)}, "one of the two"),
-        ({"files": ("b.csv",)}, "files need id"),
+        ({"files": ("b.csv",)}, "files need label"),
         ({"name": "a", "parties": 0}, "parties must be 1 or more, not 0"),
         ({"name": "a", "test": 1.0}, "test is a share"),
         ({"name": "a", "overlap": -5}, "overlap is a number of rows"),
+        ({"name": "a", "public": "open.csv"}, "public is for your own files"),
     ],
 )
 def test_data_that_cannot_be_is_refused(settings, said):
     with pytest.raises(ValueError, match=said):
         DataPlan(**settings)
+
+
+TABLES = {"files": ("a.csv", "b.csv"), "label": "sick"}
+
+
+@pytest.mark.parametrize(
+    ("method", "settings", "said"),
+    [
+        (FedOnce(), TABLES, r"files need id .* FedOnce is for parties with other columns"),
+        (FedOnce(), TABLES | {"id": "who", "public": "open.csv"}, "data.public is for horizontal methods"),
+        (FedAvg(), {"files": ("a.toml", "b.toml")}, "FedAvg is horizontal and takes the tables themselves"),
+        (FedAvg(), TABLES | {"match": PrivateMatch()}, "FedAvg matches no rows"),
+        (FedAvg(), TABLES | {"cut": Iid(parties=3)}, "the files say which rows each party of FedAvg has"),
+    ],
+)
+def test_files_that_the_method_cannot_use_are_refused(method, settings, said):
+    with pytest.raises(ValueError, match=said):
+        Plan(method=method, data=DataPlan(**settings))
+
+
+def test_a_plan_for_other_rows_needs_no_id_and_reads_back_as_it_was():
+    plan = Plan(method=FedAvg(), data=DataPlan(**TABLES, public="open.csv"))
+    assert read_plan(write_plan(plan)) == plan
 
 
 @pytest.mark.parametrize(
