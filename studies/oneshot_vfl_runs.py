@@ -53,9 +53,8 @@ DEFAULT_NET = "SplitNN, the default net"
 """Split learning of images with the net that `SplitNN()` takes by itself, which is larger."""
 FASTER = "SplitNN, lr 1e-2"
 """Split learning at a higher rate, where rows set aside left open which is better."""
-# The best of those tried: studies/oneshot_vfl_choice.py.
-FEDBCD_RATES = {"credit_default": 3e-3, "mnist": 3e-3, "fashion_mnist": 3e-3, "cifar10": 1e-3}
-FEDCVT_RATES = {"credit_default": 3e-3, "mnist": 3e-3, "fashion_mnist": 3e-3, "cifar10": 1e-3}
+OWN_RATES = {("FedBCD, Q = 5", "credit_default"): 1e-3}
+"""Where another rate than split learning's was better: studies/oneshot_vfl_choice.py."""
 AS_WITH_TWO = "as two parties with a threshold"
 """One-shot and few-shot learning of MNIST by four or seven parties with what two had before guesses were soft."""
 
@@ -111,12 +110,12 @@ def methods(name: str, parties: int = 2, *, quick: bool = False) -> dict[str, Me
 
 def like_split_learning(name: str, *, quick: bool = False, lr: float | None = None) -> dict[str, Method]:
     """FedBCD and FedCVT, each at the rate chosen for it, or both at this one."""
-    net, head = joint_extractor(name), joint_head(name)
-    trainers = [joint_training(name, quick=quick, lr=lr or rates[name]) for rates in (FEDBCD_RATES, FEDCVT_RATES)]
-    return {
-        "FedBCD, Q = 5": FedBCD(net=net, width=WIDTH, head=head, trainer=trainers[0]),
-        "FedCVT": FedCVT(net=net, width=WIDTH, head=head, trainer=trainers[1]),
-    }
+    made: dict[str, type[FedBCD | FedCVT]] = {"FedBCD, Q = 5": FedBCD, "FedCVT": FedCVT}
+    found: dict[str, Method] = {}
+    for label, kind in made.items():
+        trainer = joint_training(name, quick=quick, lr=lr or OWN_RATES.get((label, name)))
+        found[label] = kind(net=joint_extractor(name), width=WIDTH, head=joint_head(name), trainer=trainer)
+    return found
 
 
 def with_default_net(name: str, joint: Sgd) -> SplitNN:
