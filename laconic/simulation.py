@@ -96,7 +96,7 @@ def refuse_other_kind(method: Method, federation: Federation) -> None:
     Raises:
         TypeError: `method` is a name or a class rather than settings, or `federation` is something else.
         ValueError: the two are of different kinds.
-        DataError: the method needs public rows and there are none.
+        DataError: a horizontal method needs public rows and there are none, or cannot predict numbers.
     """
     if not isinstance(method, Method):
         name = method.__name__ if isinstance(method, type) else method if isinstance(method, str) else "FedOnce"
@@ -112,12 +112,8 @@ def refuse_other_kind(method: Method, federation: Federation) -> None:
             "federation; use deal(...) or from_frames(...) for parties with other columns, deal_rows(...) or "
             "rows_from_frames(...) for parties with other rows"
         )
-    if "public" in method.uses and "public" not in federation.tables[federation.hub].cuts:
-        raise DataError(
-            f"{type(method).__name__} learns from public rows, and {federation.name} has none; give rows of the same "
-            "columns that everybody may see, labels not needed (--public FILE, or public= in rows_from_frames), or use "
-            "a method without, such as FedAvg"
-        )
+    if method.kind == "horizontal":
+        _refuse_unfit_rows(method, federation)
 
 
 @contextmanager
@@ -152,6 +148,22 @@ def on_threads(count: int) -> Iterator[None]:
     finally:
         _limits.pop()
         torch.set_num_threads(before)
+
+
+def _refuse_unfit_rows(method: Method, federation: Federation) -> None:
+    """Refuse parties with other rows that a method cannot learn from: numbers to predict, or no public rows."""
+    if federation.task.kind not in method.tasks:
+        raise DataError(
+            f"{type(method).__name__} predicts classes, but label {federation.task.label!r} of {federation.name} holds "
+            "numbers; if these are classes, say so with task=Task(kind=...) (--set data.task=multiclass), or put them "
+            "into classes, such as low and high, at all parties"
+        )
+    if "public" in method.uses and "public" not in federation.tables[federation.hub].cuts:
+        raise DataError(
+            f"{type(method).__name__} learns from public rows, and {federation.name} has none; give rows of the same "
+            "columns that everybody may see, labels not needed (--public FILE, or public= in rows_from_frames), or use "
+            "a method without, such as FedAvg"
+        )
 
 
 def _shown(value: object) -> str:

@@ -122,6 +122,12 @@ def test_what_goes_wrong_is_said_with_party_column_and_file(files, folder, tmp_p
     assert f"west is {tmp_path / 'west.csv'}" in said
 
 
+def test_numbers_to_predict_are_refused_before_anything_is_learnt(files):
+    said = refused("run", "FedAvg", *files[:-1], "size0")
+    assert "FedAvg predicts classes, but label 'size0' of north.csv, south.csv, west.csv holds numbers" in said
+    assert "FedAvg predicts classes" in refused("run", "FedAvg", "--data", "diabetes", "--set", "data.cut.type=Iid")
+
+
 def test_options_that_do_not_go_together_are_refused(files, folder):
     public = ("--public", folder / "open.csv")
     assert "data.public is for horizontal methods" in refused("run", "FedOnce", *files, *public, "--id", "patient")
