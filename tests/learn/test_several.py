@@ -43,14 +43,12 @@ def test_what_they_say_together_is_the_mean_of_what_each_says():
 @pytest.mark.parametrize("ratio", [0, 4], ids=["labelled rows alone", "unlabelled rows too"])
 def test_one_of_several_learns_exactly_as_a_net_by_itself(ratio):
     rng = np.random.default_rng(1)
-    x, y = stripes(20, rng)
+    (x, y), (unlabelled, _) = stripes(20, rng), stripes(40, rng)
     net, learner = Cnn(channels=(4,), hidden=()), FixMatch(steps=5, ratio=ratio)
     found = []
     for form in (net, Several(net=net, count=1)):
         chance = np.random.default_rng(2)
-        found.append(
-            learner.fit(begin(form, x.shape[1:], 4, 2, chance), form, 4, x, y, stripes(40, rng)[0][:0], chance)
-        )
+        found.append(learner.fit(begin(form, x.shape[1:], 4, 2, chance), form, 4, x, y, unlabelled, chance))
     assert all(np.array_equal(*pair) for pair in zip(found[0].values(), found[1].values(), strict=True))
 
 
