@@ -1,21 +1,46 @@
-# `make demo` and `make test` set everything up by themselves, in .venv; the second time they start at once.
+# `make demo` and `make test` set everything up by themselves, in .venv; the second time they start at once. `make help` lists all.
 PYTHON ?= python3
 BIN := .venv/bin
+PYTEST = $(BIN)/python -m pytest -n 2 --dist worksteal
 CONSTRAINTS := constraints.txt
 
-.PHONY: demo test check lint format types cards clean
+# Tests of VerticalXgboost over sockets take the full xgboost from here, where `make .venv/xgboost` has put it.
+ifneq ($(wildcard .venv/xgboost),)
+export LACONIC_XGBOOST ?= $(CURDIR)/.venv/xgboost
+endif
+
+.PHONY: help demo test test-slow test-all check lint format types cards names clean
+
+help:
+	@echo 'make demo       see a federation at work'
+	@echo 'make test       the quick tests, in under 5 minutes on two cores; says at its end what it left out'
+	@echo 'make test-slow  the tests that make test leaves out'
+	@echo 'make test-all   all tests, in under 40 minutes'
+	@echo 'make check      what CI runs: lint, types and all tests'
+	@echo 'make lint       check style and format; make format mends them'
+	@echo 'make types      check types'
+	@echo 'make cards      put figures of studies into documents'
+	@echo 'make names      write the stubs of public names anew'
+	@echo 'make clean      remove what make has set up'
 
 demo: .venv/installed
 	$(BIN)/laconic demo
 
 test: .venv/installed-dev
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+	$(PYTEST) -m "not slow"
 
-check: lint types test
+test-slow: .venv/installed-dev
+	$(PYTEST) -m slow
+
+test-all: .venv/installed-dev
+	$(PYTEST)
+
+check: lint types test-all
 
 lint: .venv/installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports --no-cache
 
 format: .venv/installed-dev
 	$(BIN)/ruff check --fix .
@@ -28,6 +53,10 @@ types: .venv/installed-dev
 cards: .venv/installed-dev
 	$(BIN)/python -m studies.cards
 
+# The stubs of public names, from tools/names.py and the methods that there are.
+names: .venv/installed-dev
+	$(BIN)/python -m tools.names
+
 clean:
 	rm -rf .venv build *.egg-info .mypy_cache .ruff_cache .pytest_cache
 
@@ -38,7 +67,7 @@ clean:
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e . -c $(CONSTRAINTS)
 	touch $@
 
-# For tests of VerticalXgboost over sockets: set LACONIC_XGBOOST to this folder.
+# XGBoost's own vertical mode is in its full package only; a folder of its own keeps that beside the light one.
 .venv/xgboost: .venv/installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target $@ xgboost==3.2.0
 

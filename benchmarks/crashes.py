@@ -23,23 +23,24 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from laconic.check import small_federation
 from laconic.core.ledger import Ledger
-from laconic.core.log import WireLog
 from laconic.core.method import Method
 from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.result import Result
 from laconic.core.run import run
-from laconic.core.script import Script
+from laconic.core.step import Script
+from laconic.core.traffic import WireLog
 from laconic.core.wire import decode, encode
-from laconic.learn.sgd import Sgd
+from laconic.deploy.journal import Journal
+from laconic.deploy.party_memory import PartyFolder
+from laconic.deploy.simulation import simulate
+from laconic.deploy.transports.party_process import read_frame, write_frame
+from laconic.deploy.transports.rpc_messages import find_script, name_script
+from laconic.learn.train.sgd import Sgd
 from laconic.methods.vertical.splitnn import SplitNN
-from laconic.runtime.journal import Journal
-from laconic.runtime.memory import PartyFolder
-from laconic.runtime.naming import find_script, name_script
-from laconic.runtime.serve import read_frame, write_frame
-from laconic.simulation import on_threads, simulate
+from laconic.testing.small_federations import small_federation
+from laconic.threads import limit_threads
 
 METHOD = SplitNN(width=4, trainer=Sgd(epochs=2, batch=40, patience=None))
 """Ten batches an epoch of 358 training rows: twenty rounds, one more to learn the last batch, and prediction."""
@@ -151,10 +152,10 @@ class _Sockets:
 
 def _wait(folder: Path, records: int, seconds: float) -> None:
     """Until so many answers more are in the journal, or a while if it does not grow, and then these seconds."""
-    path = folder / "journal"
-    size, patience = -1, time.monotonic() + 0.5
+    size, now, patience = -1, 0, time.monotonic() + 0.5
     while records > 0 and time.monotonic() < patience:
-        now = path.stat().st_size if path.exists() else 0
+        with suppress(FileNotFoundError):  # The log goes when the hub closes its journal.
+            now = sum(path.stat().st_size for path in folder.glob("journal.db*"))
         records -= now > size
         size = now
         time.sleep(0.001)
@@ -166,7 +167,7 @@ def _fork(start: Callable[[], None]) -> int:
     if child:
         return child
     try:
-        with on_threads(1):
+        with limit_threads(1):
             start()
     except BaseException:
         traceback.print_exc()

@@ -14,10 +14,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from laconic.learn.nets import Cnn, Mlp, make
-from laconic.learn.sgd import Optimiser, Sgd
-from laconic.privacy.chance import Chance, SecureChance, SeededChance, poisson_sample
-from laconic.privacy.dpsgd import DpSgd, PrivateStep
+from laconic.learn.nets.nets import Cnn, Mlp, make
+from laconic.learn.train.sgd import Optimiser, Sgd
+from laconic.privacy.private_sgd import DpSgd, PrivateStep
+from laconic.privacy.randomness import Randomness, SecureRandomness, SeededRandomness, poisson_sample
 
 ROWS = 20_000
 SHAPES: dict[str, tuple[Mlp | Cnn, tuple[int, ...], int]] = {
@@ -57,8 +57,8 @@ def _steps(net: Mlp | Cnn, shape: tuple[int, ...], classes: int, batch: int) -> 
 
     return [
         _plain(fresh(), x, y, batch),
-        _private(fresh(), x, y, batch, SeededChance(rng)),
-        _private(fresh(), x, y, batch, SecureChance()),
+        _private(fresh(), x, y, batch, SeededRandomness(rng)),
+        _private(fresh(), x, y, batch, SecureRandomness()),
         _opacus(_as_torch(net, shape, classes), x, y, batch),
     ]
 
@@ -77,7 +77,7 @@ def _plain(module: nn.Module, x: Tensor, y: Tensor, batch: int) -> Step:
     return step
 
 
-def _private(module: nn.Module, x: Tensor, y: Tensor, batch: int, chance: Chance) -> Step:
+def _private(module: nn.Module, x: Tensor, y: Tensor, batch: int, chance: Randomness) -> Step:
     worker = PrivateStep(DpSgd(sigma=1.0, batch=batch), module, functional.cross_entropy, ROWS, chance)
 
     def step() -> int:

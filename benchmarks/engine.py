@@ -17,19 +17,20 @@ from pathlib import Path
 
 import msgspec
 
-from laconic.core.log import Crossing, WireLog
+from laconic.atomic_files import read_sealed
 from laconic.core.result import Result
-from laconic.learn.sgd import Sgd
+from laconic.core.traffic import Crossing, WireLog
+from laconic.deploy.consortium import Consortium, HubAddress, PartySite, open_site
+from laconic.deploy.execute import execute
+from laconic.deploy.journal import Journal
+from laconic.deploy.transports.flare import system as engine
+from laconic.deploy.transports.flare.operating import provision
+from laconic.learn.train.sgd import Sgd
 from laconic.methods.vertical.fedonce import FedOnce
 from laconic.methods.vertical.splitnn import SplitNN
 from laconic.methods.vertical.vimadmm import VimAdmm
-from laconic.online.circle import Circle, HubPlace
-from laconic.online.provisioning import provision
-from laconic.online.site import Site, open_site
-from laconic.plan import DataPlan, Plan, execute, write_plan
-from laconic.runtime import flare_system as engine
-from laconic.runtime.journal import Journal
-from laconic.runtime.whole import read_whole
+from laconic.plan.plan import DataPlan, Plan
+from laconic.plan.text import write_plan
 
 DATA = DataPlan(name="breast_cancer", parties=4)
 PLANS = {
@@ -55,8 +56,8 @@ def main() -> None:
                 engine.stop(site.kit)
 
 
-def _make_sites(folder: Path, port: int) -> dict[str, Site]:
-    circle = Circle(project="speed", hub=HubPlace(name="bank", address="localhost", port=port), parties=PARTIES)
+def _make_sites(folder: Path, port: int) -> dict[str, PartySite]:
+    circle = Consortium(project="speed", hub=HubAddress(name="bank", address="localhost", port=port), parties=PARTIES)
     provision(circle, folder)
     methods = ", ".join(f'"{type(plan.method).__name__}"' for plan in PLANS.values())
     for name in ("bank", *PARTIES):
@@ -69,7 +70,7 @@ def _make_sites(folder: Path, port: int) -> dict[str, Site]:
     return {name: open_site(folder / name) for name in ("bank", *PARTIES)}
 
 
-def _start(sites: dict[str, Site], port: int) -> float:
+def _start(sites: dict[str, PartySite], port: int) -> float:
     """Start everyone and hand over the job; returns when that was, and waits until the last run is done."""
     hub = sites["bank"]
     engine.start(hub.kit, None)
@@ -86,12 +87,12 @@ def _start(sites: dict[str, Site], port: int) -> float:
     return handed_over
 
 
-def _report(hub: Site, handed_over: float) -> None:
+def _report(hub: PartySite, handed_over: float) -> None:
     for run, plan in PLANS.items():
         folder = hub.run(run)
         if (folder / "error").exists():
-            raise SystemExit(read_whole(folder / "error").decode())
-        found: Result = msgspec.json.decode(read_whole(folder / "result"), type=Result)
+            raise SystemExit(read_sealed(folder / "error").decode())
+        found: Result = msgspec.json.decode(read_sealed(folder / "result"), type=Result)
         with _clocked() as rounds:
             started = time.monotonic()
             together = execute(plan)

@@ -5,13 +5,10 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 
-from laconic.core.values import Rng
-from laconic.envelope.content import Blob, Content, write_content
-from laconic.envelope.cover import write_cover
-from laconic.envelope.keyring import KeyRing
-from laconic.envelope.keys import SecretKey, make_key
-from laconic.envelope.sealing import cover_of, file_key, seal, signed_text
-from laconic.envelope.stream import encrypt
+from laconic.deploy.transports.envelopes.cover import Blob, Content, write_content, write_cover
+from laconic.deploy.transports.envelopes.keys import KeyRing, SecretKey, make_key
+from laconic.deploy.transports.envelopes.sealing import cover_of, encrypt, file_key, seal, signed_text
+from laconic.values import Rng
 
 
 @dataclass(frozen=True)

@@ -20,14 +20,12 @@ from typing import cast
 import numpy as np
 
 from benchmarks.envelope_mutants import Corpus, insiders, mutants
-from laconic.core.values import Array
 from laconic.core.wire import encode
-from laconic.envelope.content import Blob, Content
-from laconic.envelope.keyring import KeyRing
-from laconic.envelope.keys import SecretKey, make_key
-from laconic.envelope.opening import Expected, check
-from laconic.envelope.refusals import EnvelopeRefused
-from laconic.envelope.sealing import cover_of, seal
+from laconic.deploy.transports.envelopes.cover import Blob, Content
+from laconic.deploy.transports.envelopes.keys import EnvelopeRefused, KeyRing, SecretKey, make_key
+from laconic.deploy.transports.envelopes.opening import Expected, check
+from laconic.deploy.transports.envelopes.sealing import cover_of, seal
+from laconic.values import Array
 
 _MEGABYTE = 10**6
 
@@ -180,7 +178,7 @@ def _known_key(name: str) -> SecretKey:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-    from laconic.envelope.keys import with_public
+    from laconic.deploy.transports.envelopes.keys import with_public
 
     seed = name.encode().ljust(32, b"\1")
     return with_public(name, Ed25519PrivateKey.from_private_bytes(seed), X25519PrivateKey.from_private_bytes(seed))

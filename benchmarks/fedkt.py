@@ -12,25 +12,25 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from laconic.core.log import WireLog
 from laconic.core.method import task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
-from laconic.core.script import Script, step
+from laconic.core.step import Script, step
+from laconic.core.traffic import WireLog
+from laconic.data.datasets import load
 from laconic.data.federation import Federation
-from laconic.data.horizontal import Apart, Dirichlet, deal_rows
-from laconic.data.sources import load
-from laconic.learn.classifier import fit_models
-from laconic.learn.classifiers import AnyClassifier, Network
-from laconic.learn.nets import Mlp
-from laconic.learn.sgd import Sgd
-from laconic.learn.supervised import fit_supervised
-from laconic.learn.trees import Forest
+from laconic.data.partition.rows import Dirichlet, RandomHoldout, deal_rows
+from laconic.deploy.simulation import Runtime, simulate
+from laconic.deploy.transports.forked import Forked
+from laconic.deploy.transports.inprocess import InProcess
+from laconic.learn.models.classifier import fit_models
+from laconic.learn.models.classifiers import AnyClassifier, Network
+from laconic.learn.models.supervised import fit_supervised
+from laconic.learn.nets.nets import Mlp
+from laconic.learn.train.sgd import Sgd
+from laconic.learn.trees.dense_trees import Forest
+from laconic.methods.families.rows import labelled
 from laconic.methods.horizontal.fedkt import FedKt
-from laconic.methods.rows import labelled
-from laconic.runtime.forked import Forked
-from laconic.runtime.inprocess import InProcess
-from laconic.simulation import Runtime, simulate
 
 NET = Network(net=Mlp(hidden=(32,)), trainer=Sgd(epochs=20, batch=16))
 TREE = Forest(trees=1, rows=1.0, columns=1.0)
@@ -67,7 +67,7 @@ def main() -> None:
     """Print every figure, with the load of the machine beside it."""
     torch.set_num_threads(1)
     print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} at the start")
-    federation = deal_rows(load("a9a"), Dirichlet(parties=50, balanced=True), reserve=Apart(), seed=0)
+    federation = deal_rows(load("a9a"), Dirichlet(parties=50, balanced=True), reserve=RandomHoldout(), seed=0)
     for table in federation.tables.values():
         table.part("public")  # Prepared once and kept, so that no figure pays for it.
     whole = _cost(lambda: simulate(FedKt(model=Forest(columns=0.6), teacher=TREE), federation, runtime=Forked()))

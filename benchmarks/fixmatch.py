@@ -10,10 +10,9 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from laconic.learn.fixmatch import FixMatch
-from laconic.learn.local_learners import default_extractor
-from laconic.learn.nets import torch_generator
-from laconic.learn.semisupervised import begin
+from laconic.learn.draws import torch_generator
+from laconic.learn.train.fixmatch import FixMatch, default_extractor
+from laconic.learn.train.semisupervised import begin
 
 SHAPE, CLASSES, WIDTH, LABELLED = (1, 28, 14), 10, 32, 256
 

@@ -5,7 +5,7 @@
 The desk is that of a site whose rules allow one step of one method. Blobs are of three kinds in turn: plain noise,
 frames of every kind with fields drawn at random, and such frames with bytes changed, cut or added. Whatever comes back
 must be a frame, soon, and never an answer to a question that the rules forbid. Blobs are drawn from a seed, so that a
-find can be repeated; `tests/online/test_fuzz.py` lets hypothesis look for more.
+find can be repeated; `tests/deploy/test_fuzz.py` lets hypothesis look for more.
 """
 
 import argparse
@@ -19,15 +19,14 @@ import msgspec
 import numpy as np
 
 from laconic.core.wire import Question, encode
-from laconic.learn.pca import Pca
+from laconic.deploy.consortium import Consortium, HubAddress, open_site, write_consortium
+from laconic.deploy.responder import OnlineResponder
+from laconic.deploy.transports import rpc_messages as frames
+from laconic.deploy.transports.rpc_messages import question_id
+from laconic.learn.encoders.encoder import Pca
 from laconic.methods.vertical.fedonce import FedOnce
-from laconic.online.circle import Circle, HubPlace, write_circle
-from laconic.online.desk import Desk
-from laconic.online.site import open_site
-from laconic.plan import DataPlan, Plan, write_plan
-from laconic.plan.fingerprint import plan_fingerprint
-from laconic.runtime import frames
-from laconic.runtime.naming import question_id
+from laconic.plan.plan import DataPlan, Plan
+from laconic.plan.text import plan_fingerprint, write_plan
 
 METHOD = FedOnce(encoder=Pca(dim=2))
 PLAN = Plan(method=METHOD, data=DataPlan(name="breast_cancer", parties=3))
@@ -37,16 +36,16 @@ _NAMES = ("shop", "insurer")
 _FINGERPRINT, _VERSION = plan_fingerprint(PLAN), version("laconic")
 
 
-def make_desk(folder: Path) -> Desk:
+def make_desk(folder: Path) -> OnlineResponder:
     """A desk that has been greeted for one run."""
-    circle = Circle(project="fuzz", hub=HubPlace(name="bank", address="localhost"), parties=_NAMES)
+    circle = Consortium(project="fuzz", hub=HubAddress(name="bank", address="localhost"), parties=_NAMES)
     site = folder / "shop"
     for inner in ("kit", "plans", "runs"):
         (site / inner).mkdir(parents=True)
-    (site / "parties.toml").write_text(write_circle(circle))
+    (site / "parties.toml").write_text(write_consortium(circle))
     (site / "party.toml").write_text(_RULES)
     (site / "plans" / "plan.toml").write_text(write_plan(PLAN))
-    desk = Desk(open_site(site), wait=60.0)
+    desk = OnlineResponder(open_site(site), wait=60.0)
     said = frames.read_said(desk.hear(frames.write(greeting())))
     if not isinstance(said, frames.Welcome):
         raise TypeError(f"the desk did not welcome the hub: {said}")
@@ -64,12 +63,12 @@ def question(step: str, number: int, payload: dict[str, object]) -> bytes:
     return frames.write(frames.Ask("run", "method", None, question_id(METHOD, "shop", blob), blob))
 
 
-def verdict(desk: Desk, blob: bytes) -> str:
+def verdict(desk: OnlineResponder, blob: bytes) -> str:
     """What comes of a blob: the kind of frame that came back; an answer to a forbidden question is `FORBIDDEN`."""
     said = frames.read_said(desk.hear(blob))
     if isinstance(said, frames.Answer) and not _is_allowed(blob):
         return "FORBIDDEN"
-    if isinstance(said, frames.No) and said.fault:
+    if isinstance(said, frames.Refusal) and said.fault:
         return f"fault: {said.words[:80]}"
     return type(said).__name__
 

@@ -17,21 +17,21 @@ from pathlib import Path
 
 import numpy as np
 
-from laconic.core.columns import Column
-from laconic.core.log import WireLog
 from laconic.core.party import Party
 from laconic.core.peers import Peers
-from laconic.core.script import Script, step
-from laconic.core.table import Table
-from laconic.core.values import Array
-from laconic.online.desk import Desk, OpenRun
-from laconic.online.site import Site
-from laconic.plan.allowances import Allowances, Gatekeeper
-from laconic.plan.spending import Spending
-from laconic.runtime.journal import Journal
-from laconic.runtime.line import Lines
-from laconic.runtime.memory import PartyFolder
-from laconic.runtime.serve import read_frame, write_frame
+from laconic.core.step import Script, step
+from laconic.core.traffic import WireLog
+from laconic.deploy.consortium import PartySite
+from laconic.deploy.epsilon_account import EpsilonAccount
+from laconic.deploy.journal import Journal
+from laconic.deploy.party_memory import PartyFolder
+from laconic.deploy.policy import Gatekeeper, Policy
+from laconic.deploy.responder import OnlineResponder, OpenRun
+from laconic.deploy.transports.party_process import read_frame, write_frame
+from laconic.deploy.transports.rpc_client import RpcClient
+from laconic.tables.columns import Column
+from laconic.tables.table import Table
+from laconic.values import Array
 
 
 class Bulk(Script, frozen=True):
@@ -60,14 +60,14 @@ class OneScript:
         return self.script
 
 
-def make_desk(folder: Path, script: Script) -> Desk:
+def make_desk(folder: Path, script: Script) -> OnlineResponder:
     """A desk with one run open, `run`, for one script."""
     table = Table(np.arange(4.0)[:, None], (Column(name="a", kind="numeric"),), party="shop")
     kept = PartyFolder(folder / "memory")
     kept.begin(Party("shop", table, 0))
-    allowed = Allowances(methods=(type(script).__name__,))
-    gate = Gatekeeper(allowed, Spending(folder / "spent"), "run", "bank", ("shop",))
-    desk = Desk(Site(folder))
+    allowed = Policy(methods=(type(script).__name__,))
+    gate = Gatekeeper(allowed, EpsilonAccount(folder / "spent"), "run", "bank", ("shop",))
+    desk = OnlineResponder(PartySite(folder))
     desk.runs["run"] = OpenRun(OneScript(script), "shop", folder, kept, gate)
     return desk
 
@@ -128,7 +128,7 @@ def _measure(step_name: str, size: int) -> None:
             _serve(folder / "line", folder / "party")
         while not (folder / "line").exists():
             time.sleep(0.05)
-        lines = Lines(lambda *said: _call(folder / "line", said[1]), ("shop",), "run", folder / "spool")
+        lines = RpcClient(lambda *said: _call(folder / "line", said[1]), ("shop",), "run", folder / "spool")
         hub = Party("bank", Table.without_rows("bank"), 0)
         payload = {"megabytes": size} if step_name == "send" else {"numbers": np.ones(size * 250_000, np.float32)}
         before, started = held(), time.monotonic()

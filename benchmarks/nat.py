@@ -25,10 +25,9 @@ from threadpoolctl import threadpool_limits
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from laconic.core.values import Array, Settings, Weights
-from laconic.learn.assignment import AnyAssignment, Exact, Swaps
-from laconic.learn.nat import Nat, sphere
-from laconic.learn.nets import make, weights_of
+from laconic.learn.encoders.learnt import AnyAssignment, Exact, Nat, Swaps, sphere
+from laconic.learn.nets.nets import make, weights_of
+from laconic.values import Array, Settings, Weights
 
 PARTIES = 10
 

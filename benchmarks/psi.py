@@ -15,15 +15,14 @@ from time import perf_counter, process_time
 
 import numpy as np
 
-from laconic.align.group import hide_ids, multiply, new_secret
-from laconic.align.psi import PrivateMatch
-from laconic.core.columns import Column
-from laconic.core.log import WireLog
+from laconic.align.psi import PrivateMatch, hide_ids, multiply, new_secret
 from laconic.core.party import Party
 from laconic.core.peers import Peers
-from laconic.core.table import Table
-from laconic.learn.progress import listening
-from laconic.runtime.inprocess import InProcess
+from laconic.core.traffic import WireLog
+from laconic.deploy.transports.inprocess import InProcess
+from laconic.tables.columns import Column
+from laconic.tables.table import Table
+from laconic.values import listening
 
 
 def main() -> None:

@@ -12,24 +12,22 @@ import numpy as np
 import torch
 from threadpoolctl import threadpool_limits
 
-from laconic.core.columns import Column
 from laconic.core.method import Method
 from laconic.core.party import Party
-from laconic.core.script import answer
-from laconic.core.table import Table
-from laconic.core.task import Task
+from laconic.core.step import answer
 from laconic.core.wire import Question, encode
-from laconic.data.dataset import Dataset
-from laconic.data.deal import deal
-from laconic.data.vertical import Equal
-from laconic.learn.learners import LinearModel, NetModel
-from laconic.learn.nets import Mlp
-from laconic.learn.rap.matrices import Orthogonal
-from laconic.learn.sgd import Sgd
+from laconic.data.datasets.dataset import Dataset
+from laconic.data.partition.columns import Equal, deal
+from laconic.deploy.simulation import simulate
+from laconic.learn.encoders.rap import Orthogonal
+from laconic.learn.models.supervised import LinearModel, NetModel
+from laconic.learn.nets.nets import Mlp
+from laconic.learn.train.sgd import Sgd
 from laconic.methods.baselines.centralised import Centralised
-from laconic.methods.projecting import projected
-from laconic.methods.vertical.rap import Rap
-from laconic.simulation import simulate
+from laconic.methods.vertical.rap import Rap, projected
+from laconic.tables.columns import Column
+from laconic.tables.table import Table
+from laconic.tables.task import Task
 
 
 def main() -> None:

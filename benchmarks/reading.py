@@ -15,8 +15,8 @@ from time import perf_counter
 
 import numpy as np
 
-from laconic.data.own_data import OwnData
-from laconic.data.own_table import read_own
+from laconic.data.readers.source_table import read_own
+from laconic.data.schema import OwnData
 
 
 def main() -> None:

@@ -9,13 +9,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from laconic.core.columns import Column, fit_recipe
-from laconic.core.table import Table
-from laconic.core.task import Task
-from laconic.core.values import Array
-from laconic.model.absent import Refit
-from laconic.model.store import Answers, Store
-from laconic.simulation import on_threads
+from laconic.inference.absent import Answers, Refit, Store
+from laconic.tables.columns import Column, fit_recipe
+from laconic.tables.table import Table
+from laconic.tables.task import Task
+from laconic.threads import limit_threads
+from laconic.values import Array
 
 
 def main() -> None:
@@ -39,7 +38,7 @@ def main() -> None:
 
 def _clock(task: Task, store: Store) -> tuple[float, float]:
     times = []
-    with on_threads(1):
+    with limit_threads(1):
         for seed in range(3):
             wall, processor = time.perf_counter(), time.process_time()
             Refit(seed=seed).fit(task, store, ("shop", "insurer"), _nobody)

@@ -11,19 +11,18 @@ from pathlib import Path
 import numpy as np
 
 from laconic.align.agreed import AgreedIds
-from laconic.core.columns import Column
 from laconic.core.party import Party
-from laconic.core.script import answer
-from laconic.core.table import Table
-from laconic.envelope.keyring import KeyRing
-from laconic.envelope.keys import make_key
-from laconic.learn.projection import RandomProjection
-from laconic.mail.agreement import agree_on
-from laconic.mail.place import Place
-from laconic.mail.sending import seal_plan
+from laconic.core.step import answer
+from laconic.deploy.party_config import PartyFile
+from laconic.deploy.party_context import PartyContext
+from laconic.deploy.sealed_answers import seal_plan
+from laconic.deploy.session import agree_on
+from laconic.deploy.transports.envelopes.keys import KeyRing, make_key
+from laconic.learn.encoders.encoder import RandomProjection
 from laconic.methods.vertical.fedonce import FedOnce
-from laconic.plan.party_file import PartyFile
-from laconic.plan.shape import DataPlan, Plan
+from laconic.plan.plan import DataPlan, Plan
+from laconic.tables.columns import Column
+from laconic.tables.table import Table
 
 
 def main() -> None:
@@ -39,7 +38,9 @@ def _compare(rows: int, dim: int) -> None:
     """All of `laconic seal` but reading the rows, beside the same answers given in this process."""
     with tempfile.TemporaryDirectory() as folder:
         place = _place(Path(folder), rows, dim)
-        asked = place.agreement.rehearsal(place.party.data).questions("shop")
+        begun = time.process_time(), time.perf_counter()
+        asked = place.agreement.schedule.opening()
+        found = time.process_time(), time.perf_counter()
         party = Party("shop", place.party.data, place.party.seed)
         started = time.process_time(), time.perf_counter()
         for one in asked:
@@ -51,12 +52,16 @@ def _compare(rows: int, dim: int) -> None:
         size = out.stat().st_size
     print(f"| {rows:,} rows x {dim} float16 | processor seconds | seconds |")
     print("|---|---|---|")
-    for what, first, second in (("fit and answer in process", started, fitted), ("`laconic seal`", fitted, ended)):
+    for what, first, second in (
+        ("find the questions", begun, found),
+        ("fit and answer in process", started, fitted),
+        ("`laconic seal`", fitted, ended),
+    ):
         print(f"| {what} | {second[0] - first[0]:.2f} | {second[1] - first[1]:.2f} |")
     print(f"payload {sealed.cover.bytes:,} bytes, envelope {size:,} bytes ({size / sealed.cover.bytes - 1:+.1%})")
 
 
-def _place(home: Path, rows: int, dim: int) -> Place:
+def _place(home: Path, rows: int, dim: int) -> PartyContext:
     rng = np.random.default_rng(0)
     columns = [Column(f"c{number}") for number in range(dim)]
     table = Table(rng.normal(size=(rows, dim)), columns, ids=np.arange(rows), party="shop")
@@ -65,7 +70,7 @@ def _place(home: Path, rows: int, dim: int) -> Place:
     keys = {name: make_key(name) for name in ("shop", "bank")}
     ring = KeyRing(keys["shop"], {name: key.public for name, key in keys.items()})
     file = PartyFile(name="shop", allow={"methods": ["FedOnce", "AgreedIds"]})
-    return Place(agree_on(plan, table), file, Party("shop", table, plan.seed), ring, home)
+    return PartyContext(agree_on(plan, table), file, Party("shop", table, plan.seed), ring, home)
 
 
 if __name__ == "__main__":

@@ -22,15 +22,14 @@ from threading import Thread
 import numpy as np
 
 from benchmarks.certificates import write_certificates
-from laconic.core.columns import Column
-from laconic.core.task import Task
-from laconic.data.dataset import Dataset
-from laconic.data.deal import deal
-from laconic.data.vertical import Equal
-from laconic.learn.sgd import Sgd
+from laconic.data.datasets.dataset import Dataset
+from laconic.data.partition.columns import Equal, deal
+from laconic.deploy.simulation import train
+from laconic.inference.save import save_model
+from laconic.learn.train.sgd import Sgd
 from laconic.methods.vertical.fedonce import FedOnce
-from laconic.model.saving import save_model
-from laconic.trained import train
+from laconic.tables.columns import Column
+from laconic.tables.task import Task
 
 _TOKEN = "for this benchmark and nothing else"  # noqa: S105 (never used elsewhere)
 

@@ -2,8 +2,8 @@
 
     python -m benchmarks.trees [--rows 30000] [--columns 24] [--trees 50] [--encrypted-trees 1]
 
-XGBoost's own federated mode is timed too where it is at hand (see `laconic.learn.xgboost_mode`), as is encryption, for
-fewer trees, where TenSEAL is.
+XGBoost's own federated mode is timed too where it is at hand (see `laconic.learn.trees.xgboost_mode`), as is
+encryption, for fewer trees, where TenSEAL is.
 """
 
 import argparse
@@ -12,21 +12,19 @@ from importlib.util import find_spec
 
 import numpy as np
 
-from laconic.core.columns import Column
 from laconic.core.result import Result
-from laconic.core.task import Task
-from laconic.core.values import Array
-from laconic.data.dataset import Dataset
-from laconic.data.deal import deal
+from laconic.data.datasets.dataset import Dataset
 from laconic.data.federation import Federation
-from laconic.data.vertical import Equal
-from laconic.learn.trees import Boosted
-from laconic.learn.xgboost_mode import has_mode
+from laconic.data.partition.columns import Equal, deal
+from laconic.deploy.simulation import Runtime, simulate, train
+from laconic.deploy.transports.processes import Processes
+from laconic.learn.trees.dense_trees import Boosted
+from laconic.learn.trees.xgboost_mode import has_mode
 from laconic.methods.vertical.vertical_xgboost import Socket, VerticalXgboost
-from laconic.privacy.encrypted import Encrypted
-from laconic.runtime.processes import Processes
-from laconic.simulation import Runtime, simulate
-from laconic.trained import train
+from laconic.privacy.encryption import Encrypted
+from laconic.tables.columns import Column
+from laconic.tables.task import Task
+from laconic.values import Array
 
 PARTIES = 3
 

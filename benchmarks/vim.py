@@ -18,22 +18,21 @@ from scipy.optimize import minimize
 from scipy.special import logsumexp, softmax
 from torch import nn
 
-from laconic.core.log import WireLog
 from laconic.core.party import Party
 from laconic.core.peers import Peers
-from laconic.core.task import Task
-from laconic.core.values import Array
-from laconic.data.deal import deal
+from laconic.core.traffic import WireLog
+from laconic.data.datasets import load
 from laconic.data.federation import Federation
-from laconic.data.sources import load
-from laconic.data.vertical import Rows
-from laconic.learn.admm import nearest_logits, targets_of
-from laconic.learn.compiled_layers import compiled_products
-from laconic.learn.nets import Mlp
+from laconic.data.partition.columns import Rows, deal
+from laconic.deploy.transports.forked import Forked
+from laconic.deploy.transports.inprocess import InProcess
+from laconic.learn.kernels import compiled_products
+from laconic.learn.nets.nets import Mlp
+from laconic.learn.train.admm import nearest_logits, targets_of
 from laconic.methods.vertical.vimadmm import VimAdmm
-from laconic.runtime.forked import Forked
-from laconic.runtime.inprocess import InProcess
-from laconic.simulation import on_threads
+from laconic.tables.task import Task
+from laconic.threads import limit_threads
+from laconic.values import Array
 
 METHOD = VimAdmm(epochs=1, batch=1024, lr=0.1, weight_decay=3e-4, net=Mlp(hidden=(128,), final="relu"))
 
@@ -89,7 +88,7 @@ def ours(federation: Federation, runtime: InProcess | Forked) -> Spent:
     """What fitting takes; the one prediction at the end is not in it."""
     parties = {name: Party(name, table, 0) for name, table in federation.tables.items()}
     hub = parties.pop(federation.hub)
-    with on_threads(1):
+    with limit_threads(1):
         with runtime.open(tuple(parties.values())) as carrier:
             peers = Peers(METHOD, hub, carrier, WireLog(), carrier.names)
             _prepare(federation)
@@ -114,7 +113,7 @@ def _prepare(federation: Federation) -> None:
 
 def plain_loop(federation: Federation, threads: int) -> Spent:
     """The same work written as one would: a loop over parties, modules, torch's optimiser."""
-    with on_threads(threads):
+    with limit_threads(threads):
         hub = federation.tables[federation.hub]
         at, y = hub.cut("train"), federation.labels("train")
         x = [torch.tensor(federation.tables[name].x[at]).flatten(1) for name in federation.peers]
@@ -165,7 +164,7 @@ def z_updates() -> tuple[float, float]:
     task, rho = Task(kind="multiclass", classes=tuple("0123456789")), 2.0
     sums, duals, y = rng.normal(0, 3, (1024, 10)), rng.normal(0, 0.3, (1024, 10)), rng.integers(0, 10, 1024)
     targets = targets_of(task, y)
-    with on_threads(1):
+    with limit_threads(1):
         newton = min(_timed(lambda: nearest_logits(task, sums, duals, targets, rho)) for _ in range(10))
         row_by_row = min(_timed(lambda: _by_rows(sums, duals, targets, rho)) for _ in range(3))
     return newton, row_by_row

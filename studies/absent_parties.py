@@ -17,24 +17,21 @@ from typing import Any
 import numpy as np
 
 from laconic.core.method import Method
-from laconic.core.score import headline, metrics
-from laconic.core.values import Array
-from laconic.data.dataset import Dataset
-from laconic.data.deal import deal
+from laconic.data.datasets import load
+from laconic.data.datasets.dataset import Dataset
 from laconic.data.federation import Federation
-from laconic.data.sources import load
-from laconic.data.vertical import Equal
-from laconic.learn.sgd import Sgd
+from laconic.data.partition.columns import Equal, deal
+from laconic.deploy.simulation import simulate, train
+from laconic.inference.absent import Abstain, AnyAbsent, Refit, SoloModel, Store, Zeros
+from laconic.inference.local_transport import parts_of, reach_parts
+from laconic.inference.predict import Model, collect, load_model
+from laconic.inference.save import save_model
+from laconic.learn.train.sgd import Sgd
 from laconic.methods.baselines.solo import Solo
 from laconic.methods.vertical.fedonce import FedOnce
-from laconic.model.absent import Abstain, AnyAbsent, Refit, SoloModel, Zeros
-from laconic.model.asking import collect
-from laconic.model.model import Model, load_model
-from laconic.model.reaching import parts_of, reach_parts
-from laconic.model.saving import save_model
-from laconic.model.store import Store
-from laconic.simulation import on_threads, simulate
-from laconic.trained import train
+from laconic.tables.task import headline, metrics
+from laconic.threads import limit_threads
+from laconic.values import Array
 from studies.harness import Job, Record, arguments, markdown, mean_spread, only_on, run_jobs, write_whole
 
 _DATA = ("phishing", "credit_default")
@@ -88,7 +85,7 @@ def _test_rows(model: Model, federation: Federation, folder: Path) -> Store:
     """Everybody's answers about the test rows, asked for once."""
     tables = {name: table.as_new("test") for name, table in federation.tables.items()}
     own = tables[federation.hub]
-    with on_threads(1), reach_parts(model.part, parts_of(folder), tables) as carrier:
+    with limit_threads(1), reach_parts(model.part, parts_of(folder), tables) as carrier:
         hub = model.part.party(own)
         answers = collect(model.method, model.part.about.steps or (), hub, carrier, own.keys.tolist())
     return Store(own, np.empty(0), answers)

@@ -2,7 +2,7 @@
 
 A figure in a document has its source in a comment right behind it, which no reader sees:
 
-    FedOnce scores 0.9705<!-- phishing > FedOnce, Suited --> there.
+    FedOnce scores 0.9705<!-- phishing > FedOnce, BestEncoder --> there.
 
 `<!-- figures from fedonce_oneshot/table.md -->` above it says which file; `studies.figures` says how cells are named,
 and `<!-- short C = a long heading -->` lets `C > ...` stand for a section with a long name.
@@ -12,7 +12,7 @@ The number is written anew with as many decimals as it has. `N<!-- paper: Table 
     <!-- table
     | | Solo | FedOnce |
     |---|---|---|
-    | phishing | {phishing > Solo} | {phishing > FedOnce, Suited as 0.00} |
+    | phishing | {phishing > Solo} | {phishing > FedOnce, BestEncoder as 0.00} |
     -->
     ...
     <!-- end of table -->

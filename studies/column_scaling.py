@@ -1,8 +1,8 @@
 """Does our scaling of columns help? Validation rows answer; test rows are not looked at.
 
 Columns most of whose cells share one value (signals seldom heard, rare flags) become huge when divided by their
-standard deviation. `laconic.core.columns` divides them by more. This compares the two on pooled columns with one small
-net.
+standard deviation. `laconic.tables.columns` divides them by more. This compares the two on pooled columns with one
+small net.
 """
 
 from functools import partial
@@ -10,15 +10,15 @@ from functools import partial
 import msgspec
 import numpy as np
 
-from laconic.core.columns import Recipe, Scaled, apply_recipe, fit_recipe
-from laconic.core.score import headline, metrics
-from laconic.core.values import Array
-from laconic.data.dataset import Dataset
-from laconic.data.sources import load
-from laconic.data.splits import split
-from laconic.learn.nets import Mlp
-from laconic.learn.sgd import Sgd
-from laconic.learn.supervised import fit_supervised, predict_supervised
+from laconic.data.datasets import load
+from laconic.data.datasets.dataset import Dataset
+from laconic.data.partition.columns import split
+from laconic.learn.models.supervised import fit_supervised, predict_supervised
+from laconic.learn.nets.nets import Mlp
+from laconic.learn.train.sgd import Sgd
+from laconic.tables.columns import Recipe, Scaled, apply_recipe, fit_recipe
+from laconic.tables.task import headline, metrics
+from laconic.values import Array
 from studies.harness import Job, Record, arguments, markdown, mean_spread, run_jobs, write_whole
 
 SEEDS = (101, 102, 103)

@@ -9,8 +9,8 @@ from time import process_time
 
 import numpy as np
 
-from laconic.core.errors import MissingExtra
-from laconic.core.values import Array
+from laconic.errors import MissingExtra
+from laconic.values import Array
 
 _SLOTS = 4096
 """Numbers in one ciphertext, with polynomials of degree 8192."""

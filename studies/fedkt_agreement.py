@@ -13,12 +13,12 @@ import numpy as np
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier
 
-from laconic.core.values import Array, Rng
 from laconic.data.federation import Federation
-from laconic.learn.classifier import Shard, classes_of, fit_models
-from laconic.learn.trees import Forest
-from laconic.learn.voting import count_consistent, count_votes, winners
-from laconic.privacy.votes import LaplaceVotes
+from laconic.learn.models.classifier import Shard, classes_of, fit_models
+from laconic.learn.train.semisupervised import count_consistent, count_votes, winners
+from laconic.learn.trees.dense_trees import Forest
+from laconic.privacy.mechanisms.votes import LaplaceVotes
+from laconic.values import Array, Rng
 from studies.fedkt_settings import FOREST, SETTINGS, TREE
 from studies.harness import Job, Record, arguments, markdown, read_records, run_jobs, write_whole
 

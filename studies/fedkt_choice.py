@@ -1,9 +1,9 @@
 """How the trees and nets of the FedKT study are set: chosen on validation rows, never on the rows of its tables.
 
-A tenth of the parties' rows is kept by the server with its labels (`deal_rows(..., reserve=Apart(valid=0.1))`), and
-every candidate is scored on it; test rows are not looked at. FedKT's own model is chosen by FedKT's score. What
-averaging methods do locally is chosen by each method's own score, so that none of them is held back. To keep it
-short, teachers are chosen with ten parties instead of fifty, and nets on a part of the rows.
+A tenth of the parties' rows is kept by the server with its labels (`deal_rows(..., reserve=RandomHoldout(valid=0.1))`),
+and every candidate is scored on it; test rows are not looked at. FedKT's own model is chosen by FedKT's score. What
+averaging methods do locally is chosen by each method's own score, so that none of them is held back. To keep it short,
+teachers are chosen with ten parties instead of fifty, and nets on a part of the rows.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,18 +12,17 @@ from dataclasses import replace
 from msgspec.structs import replace as replace_settings
 
 from laconic.core.method import Method
-from laconic.learn.classifiers import AnyClassifier, Network
-from laconic.learn.nets import Mlp
-from laconic.learn.sgd import Sgd
-from laconic.learn.trees import Boosted, Forest
+from laconic.deploy.simulation import simulate
+from laconic.learn.models.classifiers import AnyClassifier, Network
+from laconic.learn.nets.nets import Mlp
+from laconic.learn.train.sgd import Sgd
+from laconic.learn.trees.dense_trees import Boosted, Forest
 from laconic.methods.horizontal.fedavg import FedAvg
 from laconic.methods.horizontal.feddf import FedDf
 from laconic.methods.horizontal.fedkt import FedKt
 from laconic.methods.horizontal.pfnm import Pfnm
 from laconic.methods.horizontal.scaffold import Scaffold
-from laconic.privacy.levels import L1, L2
-from laconic.privacy.votes import LaplaceVotes
-from laconic.simulation import simulate
+from laconic.privacy.mechanisms.votes import L1, L2, LaplaceVotes
 from studies.fedkt_runs import Remembering
 from studies.fedkt_settings import CNN, SETTINGS, TREE, Setting
 from studies.harness import Job, Record, arguments, markdown, mean_spread, only_on, read_records, run_jobs, write_whole

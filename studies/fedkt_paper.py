@@ -16,7 +16,7 @@ class Private(NamedTuple):
 
     Attributes:
         share: of the held-out quarter, public and test rows together: so the published experiments count it, and only
-            so do the paper's epsilons at L2 come out (`tests/privacy/test_votes.py`).
+            so do the paper's epsilons at L2 come out (`tests/privacy/mechanisms/test_votes.py`).
         epsilon, accuracy: what the paper says.
         shards: partitions and teachers to try. The paper's L2 prices are those of one partition, and its accuracy
             without noise differs from that of L0, so it was not two times five there; it does not say what it was.

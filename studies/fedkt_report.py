@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from laconic.privacy.votes import WARNING
+from laconic.privacy.mechanisms.votes import WARNING
 from studies.fedkt_paper import CURVE, NOISES, PAPER_1, PAPER_3, PORTIONS, Private
 from studies.fedkt_settings import SETTINGS
 from studies.harness import Record, markdown, mean_spread

@@ -9,20 +9,20 @@ import numpy as np
 from msgspec.structs import replace as replace_settings
 
 from laconic.core.ledger import Ledger
-from laconic.core.log import WireLog
 from laconic.core.method import Method
 from laconic.core.party import Party
 from laconic.core.peers import Carrier, Peers
 from laconic.core.run import run
-from laconic.core.script import Script
+from laconic.core.step import Script
+from laconic.core.traffic import WireLog
 from laconic.core.wire import Blob
-from laconic.learn.classifier import classes_of, fit_models
-from laconic.learn.classifiers import Network
+from laconic.deploy.simulation import simulate
+from laconic.deploy.transports.forked import Forked
+from laconic.learn.models.classifier import classes_of, fit_models
+from laconic.learn.models.classifiers import Network
 from laconic.methods.horizontal.fedkt import FedKt, Prox
-from laconic.privacy.levels import L1, L2, Level
-from laconic.privacy.votes import GaussianVotes, LaplaceVotes
-from laconic.runtime.forked import Forked
-from laconic.simulation import on_threads, simulate
+from laconic.privacy.mechanisms.votes import L1, L2, GaussianVotes, LaplaceVotes, Level
+from laconic.threads import limit_threads
 from studies.fedkt_paper import CURVE, NOISES
 from studies.fedkt_settings import LOCAL, Setting, averaged
 from studies.harness import Job, Record
@@ -146,7 +146,7 @@ def _priced(setting: Setting, method: FedKt, seed: int) -> Callable[[], Record]:
         federation = setting.deal(seed)
         parties = {name: Party(name, table, seed) for name, table in federation.tables.items()}
         hub = parties.pop(federation.hub)
-        with on_threads(1), Remembering((setting, seed, 1.0)).open(tuple(parties.values())) as carrier:
+        with limit_threads(1), Remembering((setting, seed, 1.0)).open(tuple(parties.values())) as carrier:
             result = run(method, hub, Peers(method, hub, carrier, WireLog(), carrier.names))
         prices = [party.memory["price"] for party in (hub, *parties.values()) if "price" in party.memory]
         worst = {kind: max(price[kind] for price in prices) for kind in ("independent", "dependent")}

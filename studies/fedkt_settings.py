@@ -12,14 +12,14 @@ import numpy as np
 from msgspec.structs import replace as replace_settings
 
 from laconic.core.method import Method
-from laconic.data.dataset import Dataset
+from laconic.data.datasets import load
+from laconic.data.datasets.dataset import Dataset
 from laconic.data.federation import Federation
-from laconic.data.horizontal import Apart, Dirichlet, HalfTest, Reserve, deal_rows
-from laconic.data.sources import load
-from laconic.learn.classifiers import AnyClassifier, Network
-from laconic.learn.nets import Cnn, Mlp, Net
-from laconic.learn.sgd import Sgd
-from laconic.learn.trees import Boosted, Forest
+from laconic.data.partition.rows import Dirichlet, HalfTest, RandomHoldout, Reserve, deal_rows
+from laconic.learn.models.classifiers import AnyClassifier, Network
+from laconic.learn.nets.nets import Cnn, Mlp, Net
+from laconic.learn.train.sgd import Sgd
+from laconic.learn.trees.dense_trees import Boosted, Forest
 from laconic.methods.horizontal.fedavg import FedAvg
 from laconic.methods.horizontal.feddf import FedDf
 from laconic.methods.horizontal.fedkt import FedKt, Prox
@@ -29,7 +29,7 @@ from laconic.methods.horizontal.pfnm import Pfnm
 from laconic.methods.horizontal.pooled_rows import PooledRows
 from laconic.methods.horizontal.scaffold import Scaffold
 from laconic.methods.horizontal.solo_rows import SoloRows
-from laconic.privacy.levels import L0, Level
+from laconic.privacy.mechanisms.votes import L0, Level
 
 TREE = Forest(trees=1, rows=1.0, columns=1.0)
 FOREST = Forest(columns=0.6)
@@ -98,8 +98,8 @@ def averaged(net: Net | None, exchanges: int) -> list[Method]:
 
 
 SETTINGS = {
-    "Adult": Setting("a9a", 50, FOREST, TREE, Apart()),
-    "cod-rna": Setting("codrna", 50, BOOSTED, TREE, Apart()),
+    "Adult": Setting("a9a", 50, FOREST, TREE, RandomHoldout()),
+    "cod-rna": Setting("codrna", 50, BOOSTED, TREE, RandomHoldout()),
     "MNIST": Setting("mnist", 10, MLP, None, HalfTest()),
     "Fashion-MNIST": Setting("fashion_mnist", 10, CNN, None, HalfTest(), every=6),
 }

@@ -3,25 +3,21 @@
 The label holder stops its training early by the same validation rows, for every encoder alike.
 
 No encoder came out best everywhere: on phishing and credit_default all are within each other's spread, `Nat` led on
-superconduct, `Autoencoder` on california_housing and on a few thousand images. `Suited` takes `Pca` all the same: it is
-never far behind, and costs next to nothing where the others must be trained.
+superconduct, `Autoencoder` on california_housing and on a few thousand images. `BestEncoder` takes `Pca` all the same:
+it is never far behind, and costs next to nothing where the others must be trained.
 """
 
 from collections.abc import Callable
 from dataclasses import replace
 
-from laconic.data.dataset import Dataset
-from laconic.data.deal import deal
-from laconic.data.sources import load
-from laconic.data.vertical import Equal, Quadrants
-from laconic.learn.autoencoder import Autoencoder
-from laconic.learn.encoders import AnyEncoder
-from laconic.learn.nat import Nat
-from laconic.learn.pca import Pca, WhitenedPca
-from laconic.learn.projection import RandomProjection
-from laconic.learn.sgd import Sgd
+from laconic.data.datasets import load
+from laconic.data.datasets.dataset import Dataset
+from laconic.data.partition.columns import Equal, Quadrants, deal
+from laconic.deploy.simulation import simulate
+from laconic.learn.encoders.encoder import Pca, RandomProjection, WhitenedPca
+from laconic.learn.encoders.learnt import AnyEncoder, Autoencoder, Nat
+from laconic.learn.train.sgd import Sgd
 from laconic.methods.vertical.fedonce import FedOnce
-from laconic.simulation import simulate
 from studies.harness import Job, Record, arguments, markdown, mean_spread, only_on, read_records, run_jobs, write_whole
 
 SEEDS = (10, 11, 12)

@@ -9,22 +9,18 @@ from collections.abc import Callable, Iterator
 
 from laconic.core.method import Method
 from laconic.core.result import Result
-from laconic.data.deal import deal
+from laconic.data.datasets import load
 from laconic.data.federation import Federation
-from laconic.data.sources import load
-from laconic.data.vertical import Equal, Quadrants
-from laconic.learn.autoencoder import Autoencoder
-from laconic.learn.encoders import AnyEncoder, Suited
-from laconic.learn.nat import Nat
-from laconic.learn.pca import Pca, WhitenedPca
-from laconic.learn.projection import RandomProjection
-from laconic.learn.sgd import Sgd
+from laconic.data.partition.columns import Equal, Quadrants, deal
+from laconic.deploy.simulation import simulate
+from laconic.learn.encoders.encoder import Pca, RandomProjection, WhitenedPca
+from laconic.learn.encoders.learnt import AnyEncoder, Autoencoder, BestEncoder, Nat
+from laconic.learn.train.sgd import Sgd
 from laconic.methods.baselines.centralised import Centralised
 from laconic.methods.baselines.linear import Linear
 from laconic.methods.baselines.solo import Solo
 from laconic.methods.vertical.fedonce import FedOnce
 from laconic.methods.vertical.splitnn import SplitNN
-from laconic.simulation import simulate
 from studies.harness import Job, Record, arguments, markdown, mean_spread, only_on, read_records, run_jobs, write_whole
 
 PARTIES = 4
@@ -61,7 +57,7 @@ def _jobs() -> Iterator[Job]:
 def _quick_jobs() -> Iterator[Job]:
     encoders: dict[str, AnyEncoder] = {"Nat": Nat(dim=4, epochs=2), "WhitenedPca": WhitenedPca(dim=4)}
     yield from _jobs_on("breast_cancer", 0, 0, encoders=encoders, epochs=3)
-    yield from _jobs_on("phishing", 0, 0, encoders={"Suited": Suited(dim=8)}, epochs=2)
+    yield from _jobs_on("phishing", 0, 0, encoders={"BestEncoder": BestEncoder(dim=8)}, epochs=2)
 
 
 def _encoders(dim: int) -> dict[str, AnyEncoder]:
@@ -86,8 +82,8 @@ def _jobs_on(name: str, hub: int, seed: int, *, encoders: dict[str, AnyEncoder],
     alone = Sgd(epochs=8 if name == "mnist" else 100, patience=3 if name == "mnist" else 10)
     methods: dict[str, Method] = {"Solo": Solo(trainer=alone), "Linear": Linear()}
     methods |= {"Centralised": Centralised(trainer=alone), "SplitNN": SplitNN(trainer=together)}
-    methods |= {"FedOnce, Suited": FedOnce(trainer=alone)}
-    methods |= {"FedOnce, Suited, float16": FedOnce(trainer=alone, precision="float16")}
+    methods |= {"FedOnce, BestEncoder": FedOnce(trainer=alone)}
+    methods |= {"FedOnce, BestEncoder, float16": FedOnce(trainer=alone, precision="float16")}
     methods |= {"FedOnce, then many rounds": FedOnce(trainer=alone, more=more)}
     methods |= {f"FedOnce, {label}": FedOnce(encoder=encoder, trainer=alone) for label, encoder in encoders.items()}
     for label, method in methods.items():

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import numpy as np
 
-from laconic.audit.membership import threshold_attack
-from laconic.auditing import attack_columns, fitted
-from laconic.core.score import metrics
-from laconic.privacy.accountants import AnyAccountant, Event, Moments, Pld, Rdp, SimpleDivision
+from laconic.audit.attacks import threshold_attack
+from laconic.audit.audit_run import attack_columns, fitted
+from laconic.privacy.accounting import AnyAccountant, Event, Moments, Pld, Rdp, SimpleDivision
+from laconic.tables.task import metrics
 from studies.fedonce_privacy_arms import (
     ACCOUNTED,
     DELTA,

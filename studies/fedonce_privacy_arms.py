@@ -7,22 +7,17 @@ from math import inf
 import msgspec
 import numpy as np
 
-from laconic.core.task import Task
-from laconic.data.dataset import Dataset
-from laconic.data.deal import deal
+from laconic.data.datasets import load
+from laconic.data.datasets.dataset import Dataset
 from laconic.data.federation import Federation
-from laconic.data.sources import load
-from laconic.data.vertical import usual_cut
-from laconic.learn.nets import Joint, Mlp
+from laconic.data.partition.columns import deal, usual_cut
+from laconic.learn.nets.nets import Joint, Mlp
 from laconic.methods.vertical.fedonce import FedOnce
-from laconic.privacy.accountants import AnyAccountant, Moments, Pld, SimpleDivision
+from laconic.privacy.accounting import AnyAccountant, Moments, Pld, SimpleDivision
 from laconic.privacy.budget import Budget
-from laconic.privacy.codebook import Codebook
-from laconic.privacy.dpnat import DpNat
-from laconic.privacy.dppca import DpPca
-from laconic.privacy.dpsgd import DpSgd
-from laconic.privacy.encoders import PrivateEncoder
-from laconic.privacy.projection import PublicProjection
+from laconic.privacy.encoders import Codebook, DpNat, DpPca, PrivateEncoder, PublicProjection
+from laconic.privacy.private_sgd import DpSgd
+from laconic.tables.task import Task
 
 PARTIES = 4
 DELTA = 1e-5

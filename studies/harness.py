@@ -6,8 +6,8 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-import laconic.jobs
-from laconic.jobs import Job, Record, name_of, read_records
+import laconic.deploy.compare
+from laconic.deploy.compare import Job, Record, name_of, read_records
 
 __all__ = [
     "Job",
@@ -41,7 +41,7 @@ def run_jobs(jobs: Iterable[Job], results: Path) -> list[Record]:
         numbers = {key: value for key, value in record.items() if isinstance(value, int | float)}
         print(name_of(job.key), numbers, file=sys.stderr)
 
-    return laconic.jobs.run_jobs(jobs, results, tell)
+    return laconic.deploy.compare.run_jobs(jobs, results, tell)
 
 
 def only_on(jobs: Iterable[Job], name: str | None) -> list[Job]:

@@ -15,18 +15,16 @@ from collections.abc import Iterator
 import msgspec
 
 from laconic.core.method import Method
-from laconic.data.deal import deal
 from laconic.data.federation import Federation
-from laconic.data.vertical import Groups, Rows
-from laconic.learn.class_heads import Added
-from laconic.learn.fixmatch import FixMatch
-from laconic.learn.local_learners import AnyLocal
-from laconic.learn.nets import Joint, Mlp
-from laconic.learn.patches import PatchNet
-from laconic.learn.sgd import Sgd
-from laconic.learn.thresholds import Fixed
+from laconic.data.partition.columns import Groups, Rows, deal
+from laconic.deploy.simulation import simulate
+from laconic.learn.nets.ensembles import SummedHeads
+from laconic.learn.nets.layers import PatchNet
+from laconic.learn.nets.nets import Joint, Mlp
+from laconic.learn.train.fixmatch import AnyLocal, FixMatch
+from laconic.learn.train.semisupervised import Fixed
+from laconic.learn.train.sgd import Sgd
 from laconic.methods.vertical.splitnn import SplitNN
-from laconic.simulation import simulate
 from studies import oneshot_vfl_runs as runs
 from studies.harness import Job, Record, arguments, markdown, mean_spread, only_on, read_records, run_jobs, write_whole
 
@@ -108,7 +106,7 @@ def _candidates(name: str, *, quick: bool) -> dict[str, Method]:
     if name != "credit_default":
         found["patches"] = change(one, net=PatchNet(final="relu"))
         found["the net of split learning"] = change(one, net=net)
-    found["class heads added up"] = change(one, head=Added())
+    found["class heads added up"] = change(one, head=SummedHeads())
     trained = change(one, head=Mlp(hidden=()))
     if name != "credit_default":
         found["head decay 1e-3"] = change(trained, trainer=change(one.trainer, weight_decay=1e-3))

@@ -3,9 +3,9 @@
 from hashlib import blake2b
 from typing import Any
 
-from laconic.core.values import Array, Rng, Weights
-from laconic.learn.fixmatch import FixMatch
-from laconic.learn.several import AnyExtractor
+from laconic.learn.nets.ensembles import AnyExtractor
+from laconic.learn.train.fixmatch import FixMatch
+from laconic.values import Array, Rng, Weights
 
 _MOST = 16
 _learnt: dict[bytes, tuple[Weights, Any]] = {}

@@ -7,38 +7,34 @@ from functools import lru_cache
 import msgspec
 import numpy as np
 
-from laconic.audit.gradients import commonest, gradients_sent, labels_read_off
-from laconic.core.log import WireLog
+from laconic.audit.attacks import commonest, gradients_sent, labels_read_off
 from laconic.core.method import Method
 from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.result import Result
-from laconic.core.score import headline, metrics
-from laconic.core.values import Array
-from laconic.data.dataset import Dataset
-from laconic.data.deal import LABEL_HOLDER, deal
+from laconic.core.traffic import WireLog
+from laconic.data.datasets import load
+from laconic.data.datasets.dataset import Dataset
 from laconic.data.federation import Federation
-from laconic.data.sources import load
-from laconic.data.vertical import Equal, Groups, Rows
-from laconic.learn.class_heads import Added
-from laconic.learn.fixmatch_tab import FixMatchTab
-from laconic.learn.local_learners import AnyLocal
-from laconic.learn.nets import Cnn, Joint, Mlp, Net
-from laconic.learn.patches import PatchNet
-from laconic.learn.resnet import ResNet
-from laconic.learn.several import Several
-from laconic.learn.sgd import Sgd
-from laconic.learn.thresholds import Adaptive, Soft
+from laconic.data.partition.columns import LABEL_HOLDER, Equal, Groups, Rows, deal
+from laconic.deploy.simulation import simulate
+from laconic.deploy.transports.inprocess import InProcess
+from laconic.learn.nets.ensembles import Ensemble, SummedHeads
+from laconic.learn.nets.layers import PatchNet, ResNet
+from laconic.learn.nets.nets import Cnn, Joint, Mlp, Net
+from laconic.learn.train.fixmatch import AnyLocal, FixMatchTab
+from laconic.learn.train.semisupervised import Adaptive, Soft
+from laconic.learn.train.sgd import Sgd
 from laconic.methods.baselines.centralised import Centralised
-from laconic.methods.guides import SendLabels
+from laconic.methods.families.guided import SendLabels
 from laconic.methods.vertical.fedbcd import FedBCD
 from laconic.methods.vertical.fedcvt import FedCVT
 from laconic.methods.vertical.fewshot import FewShot
 from laconic.methods.vertical.oneshot import OneShot
 from laconic.methods.vertical.splitnn import SplitNN
-from laconic.privacy.labels import RandomisedResponse
-from laconic.runtime.inprocess import InProcess
-from laconic.simulation import simulate
+from laconic.privacy.mechanisms.rows import RandomisedResponse
+from laconic.tables.task import headline, metrics
+from laconic.values import Array
 from studies.harness import Record
 from studies.oneshot_vfl_learning import KeptFixMatch
 
@@ -131,8 +127,8 @@ def one_shot(name: str, parties: int = 2, *, quick: bool = False) -> OneShot:
     """
     local = local_learning(name, parties, quick=quick)
     if name == "mnist" and parties == 2:
-        several = Several(net=Cnn(channels=(16, 32), hidden=()))
-        return OneShot(net=several, width=FEW, local=local, head=Added())
+        several = Ensemble(net=Cnn(channels=(16, 32), hidden=()))
+        return OneShot(net=several, width=FEW, local=local, head=SummedHeads())
     return OneShot(net=extractor(name), width=WIDTH, local=local, head=Mlp(hidden=()), trainer=head_trainer(name))
 
 
@@ -141,7 +137,7 @@ def one_net(*, soft: bool) -> OneShot:
     local = local_learning("mnist", 2, quick=False)
     if not soft:
         local = msgspec.structs.replace(local, threshold=Adaptive(), weight=1.0)
-    return OneShot(net=extractor("mnist"), width=WIDTH, local=local, head=Added(), trainer=head_trainer("mnist"))
+    return OneShot(net=extractor("mnist"), width=WIDTH, local=local, head=SummedHeads(), trainer=head_trainer("mnist"))
 
 
 def few_shot(name: str, parties: int = 2, *, quick: bool = False) -> FewShot:

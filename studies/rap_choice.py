@@ -6,9 +6,9 @@ between the two, would flatter RAP; so what suits Centralised best on validation
 
 from collections.abc import Callable
 
-from laconic.learn.sgd import Sgd
+from laconic.deploy.simulation import simulate
+from laconic.learn.train.sgd import Sgd
 from laconic.methods.baselines.centralised import Centralised
-from laconic.simulation import simulate
 from studies.harness import Job, Record, arguments, markdown, mean_spread, only_on, read_records, run_jobs, write_whole
 from studies.rap_jobs import NETS
 from studies.rap_parties import federation

@@ -5,20 +5,20 @@ from time import process_time
 import numpy as np
 
 from laconic.core.method import Method
-from laconic.core.score import metrics
 from laconic.data.federation import Federation
-from laconic.learn.learners import LinearModel, NetModel, TreeModel
-from laconic.learn.nets import Joint, Mlp
-from laconic.learn.rap.matrices import Gaussian
-from laconic.learn.sgd import Sgd
-from laconic.learn.trees import Boosted
+from laconic.deploy.simulation import simulate
+from laconic.learn.encoders.rap import Gaussian
+from laconic.learn.models.supervised import LinearModel, NetModel, TreeModel
+from laconic.learn.nets.nets import Joint, Mlp
+from laconic.learn.train.sgd import Sgd
+from laconic.learn.trees.dense_trees import Boosted
 from laconic.methods.baselines.centralised import Centralised
 from laconic.methods.baselines.local_dp import LocalDp
 from laconic.methods.baselines.solo import Solo
 from laconic.methods.vertical.rap import Rap
 from laconic.methods.vertical.splitnn import SplitNN
-from laconic.privacy.local import LocalGaussian
-from laconic.simulation import simulate
+from laconic.privacy.mechanisms.gaussian import LocalGaussian
+from laconic.tables.task import metrics
 from studies.harness import Job, Record
 from studies.rap_parties import alone, federation, pooled
 

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from laconic.audit.leverage import match_by_leverage
-from laconic.audit.rap import (
+from laconic.audit.rap_attacks import (
     best_correlations,
+    match_by_leverage,
     pair_codes,
     recover_from_known_rows,
     share_recovered,
@@ -13,12 +13,12 @@ from laconic.audit.rap import (
 )
 from laconic.core.ledger import unwrap
 from laconic.core.party import Party
-from laconic.core.values import Array
 from laconic.data.federation import Federation
-from laconic.learn.learners import LinearModel
-from laconic.learn.rap.matrices import Gaussian
+from laconic.learn.encoders.rap import Gaussian
+from laconic.learn.models.supervised import LinearModel
 from laconic.methods.vertical.rap import Rap
-from laconic.privacy.local import LocalGaussian
+from laconic.privacy.mechanisms.gaussian import LocalGaussian
+from laconic.values import Array
 from studies.harness import Job, Record
 from studies.rap_parties import HOLDER, federation
 

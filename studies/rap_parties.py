@@ -4,13 +4,12 @@ from functools import lru_cache
 
 import numpy as np
 
-from laconic.core.table import Table
-from laconic.core.values import Array
-from laconic.data.dataset import Dataset
-from laconic.data.deal import deal
+from laconic.data.datasets import load
+from laconic.data.datasets.dataset import Dataset
 from laconic.data.federation import Federation
-from laconic.data.sources import load
-from laconic.data.vertical import Groups, party_names
+from laconic.data.partition.columns import Groups, deal, party_names
+from laconic.tables.table import Table
+from laconic.values import Array
 
 HOLDER = "label_owner"
 

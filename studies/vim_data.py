@@ -5,13 +5,11 @@ from functools import lru_cache
 
 import numpy as np
 
-from laconic.core.values import Array
-from laconic.data.dataset import Dataset
-from laconic.data.deal import deal
-from laconic.data.disturb import disturb
+from laconic.data.datasets import load
+from laconic.data.datasets.dataset import Dataset
 from laconic.data.federation import Federation
-from laconic.data.sources import load
-from laconic.data.vertical import Equal, Groups, Patches, Rows
+from laconic.data.partition.columns import Equal, Groups, Patches, Rows, deal, disturb
+from laconic.values import Array
 
 _VALID = 0.1
 

@@ -5,19 +5,19 @@ from functools import partial
 
 import numpy as np
 
-from laconic.audit.gradients import commonest, labels_read_off
-from laconic.check import Recorder
+from laconic.audit.attacks import commonest, labels_read_off
 from laconic.core.method import Method
-from laconic.core.values import Array
 from laconic.core.wire import decode_question
 from laconic.data.federation import Federation
-from laconic.methods.rows import batch_rows
+from laconic.deploy.simulation import simulate
+from laconic.deploy.transports.inprocess import Recorder
+from laconic.methods.families.rows import batch_rows
 from laconic.methods.vertical.fdml import Fdml
 from laconic.methods.vertical.vafl import Vafl
 from laconic.methods.vertical.vimadmm import VimAdmm
 from laconic.methods.vertical.vimadmm_joint import VimAdmmJoint
 from laconic.methods.vertical.vimsgd import VimSgd
-from laconic.simulation import simulate
+from laconic.values import Array
 from studies.harness import Job, Record
 from studies.vim_choice import BATCH, NET
 from studies.vim_data import bands

@@ -8,16 +8,15 @@ from msgspec.structs import replace
 
 from laconic.core.method import task_of
 from laconic.core.party import Party
-from laconic.core.values import Array
 from laconic.core.wire import encode
 from laconic.data.federation import Federation
-from laconic.methods.admm import Admm
-from laconic.methods.summing import Summing
+from laconic.deploy.simulation import simulate
+from laconic.methods.families.summed import Admm, Summing
 from laconic.methods.vertical.vafl import Vafl
 from laconic.methods.vertical.vimadmm import VimAdmm
 from laconic.methods.vertical.vimadmm_joint import VimAdmmJoint
 from laconic.methods.vertical.vimsgd import VimSgd
-from laconic.simulation import simulate
+from laconic.values import Array
 from studies.harness import Job, Record
 from studies.vim_curves import methods
 from studies.vim_data import bands

@@ -10,13 +10,13 @@ import numpy as np
 from msgspec.structs import replace
 
 from laconic.core.method import Method
-from laconic.data.disturb import disturb
 from laconic.data.federation import Federation
-from laconic.learn.pca import Pca
+from laconic.data.partition.columns import disturb
+from laconic.deploy.party_importance import Importance, denoise, importance, summarise
+from laconic.deploy.simulation import FittedRun, train
+from laconic.learn.encoders.encoder import Pca
 from laconic.methods.vertical.fedonce import FedOnce
 from laconic.methods.vertical.vimadmm import VimAdmm
-from laconic.party_importance import Importance, denoise, importance, summarise
-from laconic.trained import Trained, train
 from studies.harness import Job, Record
 from studies.vim_curves import methods, patch_methods
 from studies.vim_data import bands, patches, tables
@@ -97,7 +97,7 @@ def _ranks(found: Importance) -> Record:
     return {f"spearman_{one}_{other}": round(found.spearman(one, other), 3) for one, other in pairs}  # type: ignore[arg-type]
 
 
-def _denoised(trained: Trained, out: Path, quick: bool) -> Record:
+def _denoised(trained: FittedRun, out: Path, quick: bool) -> Record:
     party = trained.federation.peers[6]
     found = denoise(trained, party)
     panels = {"all clean": found.heads, f"noise at {party}": found.heads_noisy}
@@ -119,7 +119,7 @@ def _denoised(trained: Trained, out: Path, quick: bool) -> Record:
     }
 
 
-def _tsne(trained: Trained, party: str, picture: Path, rows: int) -> float:
+def _tsne(trained: FittedRun, party: str, picture: Path, rows: int) -> float:
     """Draw a party's outputs for some training rows; how often the nearest neighbour there has the same label."""
     from sklearn.manifold import TSNE
     from sklearn.neighbors import NearestNeighbors
@@ -133,7 +133,7 @@ def _tsne(trained: Trained, party: str, picture: Path, rows: int) -> float:
     return float(np.mean(labels[nearest] == labels))
 
 
-def _halves(trained: Trained, out: Path) -> Record:
+def _halves(trained: FittedRun, out: Path) -> Record:
     found = {"all": trained.headline()}
     for share in (0.5, 0.2):
         for keep in _KEPT:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 
-from laconic.core.values import Array
+from laconic.values import Array
 from studies.harness import write_whole
 
 _COLOURS = (

@@ -16,23 +16,20 @@ from msgspec.structs import replace
 
 from laconic.core.method import Method
 from laconic.core.result import Result
-from laconic.learn.nets import Mlp
-from laconic.learn.sgd import Sgd
+from laconic.deploy.simulation import simulate
+from laconic.learn.nets.nets import Mlp
+from laconic.learn.train.sgd import Sgd
 from laconic.methods.baselines.late_fusion import LateFusion
-from laconic.methods.summing import Summing
+from laconic.methods.families.summed import Summing
 from laconic.methods.vertical.fdml import Fdml
 from laconic.methods.vertical.vafl import Vafl
 from laconic.methods.vertical.vimadmm import VimAdmm
 from laconic.methods.vertical.vimadmm_joint import VimAdmmJoint
 from laconic.methods.vertical.vimsgd import VimSgd
-from laconic.privacy.accountants import Rdp
-from laconic.privacy.dppca import DpPca
-from laconic.privacy.gaussian import mu_of
-from laconic.privacy.outputs import AsPublished, BatchClip, PureNoise, RowsOnce
-from laconic.privacy.price import ledgers_of, price
-from laconic.privacy.projection import PublicProjection
-from laconic.privacy.steps import PrivateSteps
-from laconic.simulation import simulate
+from laconic.privacy.accounting import Rdp, ledgers_of, price
+from laconic.privacy.encoders import DpPca, PublicProjection
+from laconic.privacy.mechanisms.gaussian import mu_of
+from laconic.privacy.mechanisms.outputs import AsPublished, BatchClip, PrivateSteps, PureNoise, RowsOnce
 from studies.harness import Job, Record
 from studies.vim_choice import BATCH, NET, unless_diverged
 from studies.vim_data import bands

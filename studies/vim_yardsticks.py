@@ -6,16 +6,15 @@ from functools import partial
 import numpy as np
 
 from laconic.core.method import task_of
-from laconic.core.score import headline, metrics
-from laconic.core.values import Array
 from laconic.data.federation import Federation
-from laconic.learn.nets import Mlp
-from laconic.learn.sgd import Sgd
-from laconic.learn.trees import Boosted
+from laconic.deploy.simulation import FittedRun, simulate, train
+from laconic.learn.nets.nets import Mlp
+from laconic.learn.train.sgd import Sgd
+from laconic.learn.trees.dense_trees import Boosted
 from laconic.methods.baselines.centralised import Centralised
 from laconic.methods.baselines.late_fusion import LateFusion
-from laconic.simulation import simulate
-from laconic.trained import Trained, train
+from laconic.tables.task import headline, metrics
+from laconic.values import Array
 from studies.harness import Job, Record
 from studies.vim_data import bands, noisy_bands, patches, tables
 
@@ -55,7 +54,7 @@ def _measure(deal: Callable[[int], Federation], rows: int, epochs: int) -> Recor
     return found if federation.tables[federation.peers[0]].x.ndim == 4 else found | {"pooled_trees": _trees(alone)}
 
 
-def _commonest(alone: Trained) -> float:
+def _commonest(alone: FittedRun) -> float:
     """Always the share of classes among training rows, or the mean."""
     task, labels = task_of(alone.hub), alone.federation.labels("train")
     count = len(alone.federation.labels("test"))
@@ -65,7 +64,7 @@ def _commonest(alone: Trained) -> float:
     return _score(alone, "test", np.tile(shares, (count, 1)))
 
 
-def _best_party(alone: Trained) -> float:
+def _best_party(alone: FittedRun) -> float:
     """The party that predicts validation rows best by itself, on test rows."""
     sign = -1.0 if task_of(alone.hub).kind == "regression" else 1.0
     members = [party for party in (alone.hub, *alone.others) if party.data.columns]
@@ -76,7 +75,7 @@ def _best_party(alone: Trained) -> float:
     return _score(alone, "test", method.give_predictions(best, "test"))
 
 
-def _trees(alone: Trained) -> float:
+def _trees(alone: FittedRun) -> float:
     """Boosted trees on all columns side by side."""
     task, learner, members = task_of(alone.hub), Boosted(trees=200, lr=0.1), (alone.hub, *alone.others)
     train_x, test_x = (
@@ -87,6 +86,6 @@ def _trees(alone: Trained) -> float:
     return _score(alone, "test", learner.predict(task, model, test_x))
 
 
-def _score(alone: Trained, rows: str, predictions: Array) -> float:
+def _score(alone: FittedRun, rows: str, predictions: Array) -> float:
     task = task_of(alone.hub)
     return headline(task, metrics(task, alone.federation.labels(rows), predictions)).value

@@ -4,13 +4,18 @@ import importlib
 import re
 from pathlib import Path
 
-from laconic.check import check_method
+from laconic.testing.check_method import check_method
 
 TEXT = (Path(__file__).parent.parent / "CONTRIBUTING.md").read_text()
 
 
+def example():
+    """The code of the method shown."""
+    return re.search(r"```python\n(.*?)```", TEXT, re.DOTALL).group(1)
+
+
 def test_the_method_shown_keeps_the_contract(tmp_path, monkeypatch):
-    code = re.search(r"```python\n(.*?)```", TEXT, re.DOTALL).group(1)
+    code = example()
     assert len(code.splitlines()) < 60
     (tmp_path / "shown_method.py").write_text(code)
     monkeypatch.syspath_prepend(str(tmp_path))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from laconic.methods import METHODS
+from laconic.methods.registry import methods
 from studies.cards import documents, refresh, unsourced
 
 ROOT = documents()[0].parent
@@ -23,7 +23,7 @@ def test_every_figure_of_a_page_says_its_source(page):
 
 def test_every_method_has_a_card_that_says_what_crosses_what_leaks_and_what_prints_its_figures():
     cards = [path.read_text(encoding="utf-8") for path in sorted((ROOT / "docs" / "methods").glob("*.md"))]
-    for method in METHODS:
+    for method in methods().values():
         name = method.__name__.casefold()
         mine = [
             card for card in cards if name in card.partition("\n")[0].casefold() or f"**{name}**" in card.casefold()

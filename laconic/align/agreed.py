@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from laconic.align.keeping import keep_shared, keys_of
+from laconic.align.exact import keep_shared, keys_of
 from laconic.core.align import Align
-from laconic.core.errors import DataError
 from laconic.core.party import Party
 from laconic.core.peers import Peers
-from laconic.core.script import step
+from laconic.core.step import Ask, Opening, step
+from laconic.errors import DataError
+from laconic.values import Rng
 
 _MEMORY = "agreed"
 
@@ -39,6 +40,10 @@ class AgreedIds(Align, frozen=True):
             shown = ", ".join(f"{name} {count:,}" for name, count in counts.items())
             raise DataError(f"the parties did not agree on the same ids: {shown}; give everyone the same list of ids")
         return {"shared": next(iter(counts.values()), 0), "rows": counts}
+
+    def match_opening(self, rng: Rng, *, server: bool) -> Opening:
+        """One question: how rows are cut comes from the run's seed."""
+        return Opening((Ask.known(self.keep_agreed, seed=int(rng.integers(2**31))),), then="ends")
 
     @step(takes=None, gives="how many ids were agreed upon")
     def keep_agreed(self, party: Party, seed: int) -> int:

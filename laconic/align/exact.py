@@ -2,17 +2,84 @@
 
 from collections import Counter
 from collections.abc import Callable
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
 
-from laconic.align.keeping import keep_shared, keys_of
-from laconic.core.align import Align
-from laconic.core.errors import DataError
+from laconic.core.align import Align, is_aligned, note_alignment
 from laconic.core.party import Party
 from laconic.core.peers import Peers
-from laconic.core.script import step
-from laconic.core.values import Array
+from laconic.core.step import Ask, Opening, step
+from laconic.data.partition.columns import sides_with_classes, split
+from laconic.errors import DataError
+from laconic.values import Array, Rng
+
+_TRIES = 200
+
+
+def keys_of(party: Party) -> Array:
+    """The ids of a party's rows as text, in the order of the rows."""
+    if party.data.ids is None:
+        raise DataError(f"{party.name} has no id column, so its rows cannot be matched")
+    return party.data.keys
+
+
+def fitting_seed(party: Party, shared: Array, seed: int, *, test: float, valid: float) -> int:
+    """A seed that parts the shared rows so that there are two classes to learn from, and of two both to score on.
+
+    With few rows of a class, chance may leave all of them on one side. The seed given is kept wherever it will do, and
+    where none of many does, or the party has no classes.
+
+    Args:
+        party: whose labels decide.
+        shared: positions of the rows that every party has, in any order.
+        seed, test, valid: as for `keep_shared`.
+    """
+    table = party.data
+    if table.y is None or table.task is None or table.task.kind == "regression":
+        return seed
+    y = table.y[shared[np.argsort(keys_of(party)[shared], kind="stable")]]
+    for number in range(_TRIES):
+        tried = int(np.random.default_rng([seed, number]).integers(2**31)) if number else seed
+        cuts = split(len(y), np.random.default_rng(tried), test=test, valid=valid)
+        if all(len(np.unique(y[cuts[side]])) > 1 for side in sides_with_classes(y)):
+            return tried
+    return seed
+
+
+def keep_shared(
+    party: Party, shared: Array, seed: int, *, test: float, valid: float, some: Array | None = None
+) -> None:
+    """Put the shared rows first, in the order of their ids as text, and cut all rows.
+
+    "shared" are the rows that all parties have, parted into "train", "valid" and "test". "own" are all others; where it
+    is known, "some" are those of them that some other party has too, and "alone" those that nobody else has.
+
+    Args:
+        party: whose table is replaced.
+        shared: positions of the rows that every party has, in any order.
+        seed: for parting the shared rows; the same at every party.
+        test: share of the shared rows held out.
+        valid: share of the rest for stopping early.
+        some: positions of the rows that some other party has, but not every one; None if that is not known.
+    """
+    asked = blake2b(f"{seed} {test} {valid} {some is None}".encode() + shared.tobytes(), digest_size=16).hexdigest()
+    if is_aligned(party, asked):
+        return  # Told again, after a crash: the rows are in place, and positions of before would be wrong now.
+    keys = keys_of(party)
+    first = shared[np.argsort(keys[shared], kind="stable")]
+    others = np.ones(party.data.rows, dtype=bool)
+    others[first] = False
+    rest = np.flatnonzero(others)
+    cuts = split(len(first), np.random.default_rng(seed), test=test, valid=valid)
+    cuts |= {"shared": np.arange(len(first)), "own": len(first) + np.arange(len(rest))}
+    if some is not None:
+        known = np.isin(rest, some)
+        cuts |= {"some": cuts["own"][known], "alone": cuts["own"][~known]}
+    party.data = party.data.take(np.concatenate([first, rest]), cuts)
+    note_alignment(party, asked)
+
 
 _BETWEEN = "\0"
 
@@ -37,8 +104,9 @@ class ExactMatch(Align, frozen=True):
         if not shared:
             seen = "; ".join(f"{name} has ids like {keys[0]!r}" for name, keys in ids.items())
             raise DataError(f"no id is at every party: {seen}. {_remedy(list(ids.values()))}")
-        seed = int(hub.rng.integers(2**31))
-        questions = {name: _places(keys, holders, len(ids)) | {"seed": seed} for name, keys in ids.items()}
+        places = {name: _places(keys, holders, len(ids)) for name, keys in ids.items()}
+        seed = self._seed(hub, peers, {name: one["shared"] for name, one in places.items()})
+        questions = {name: one | {"seed": seed} for name, one in places.items()}
         peers.ask_each(self.keep_rows, {name: questions[name] for name in peers.names})
         if hub.data.rows:
             self.keep_rows(hub, **questions[hub.name])
@@ -47,6 +115,27 @@ class ExactMatch(Align, frozen=True):
             "rows": {name: len(keys) for name, keys in ids.items()},
             "some": {name: len(question["some"]) for name, question in questions.items()},
         }
+
+    def _seed(self, hub: Party, peers: Peers, shared: dict[str, Array]) -> int:
+        """The seed of the split: one that leaves all classes where they are needed, as the label holder sees it."""
+        seed = int(hub.rng.integers(2**31))
+        if hub.data.rows:
+            return fitting_seed(hub, shared[hub.name], seed, test=self.test, valid=self.valid)
+        found = peers.ask_each(self.find_seed, {name: {"shared": shared[name], "seed": seed} for name in peers.names})
+        return next((one for one in found.values() if one != seed), seed)
+
+    def match_opening(self, rng: Rng, *, server: bool) -> Opening:
+        """Ids first; which rows to keep depends on everybody's."""
+        later = (self.find_seed, self.keep_rows) if server else (self.keep_rows,)
+        return Opening((Ask.known(self.show_ids), *(Ask.later(one) for one in later)), then="ends")
+
+    @step(
+        takes="which of its rows every other party has too",
+        gives="from the label holder, a number by which rows are parted so that both sides have every class",
+    )
+    def find_seed(self, party: Party, shared: Array, seed: int) -> int:
+        """The seed given, or another that splits the classes better; asked by a server, which has no labels."""
+        return fitting_seed(party, shared, seed, test=self.test, valid=self.valid)
 
     @step(takes=None, gives="the ids of all its rows, in the clear")
     def show_ids(self, party: Party) -> str:

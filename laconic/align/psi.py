@@ -7,22 +7,142 @@ back through the shuffles to their owners: shared, or not. Safe against parties 
 a party that makes up ids learns whether the others have them.
 """
 
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import cache
+from hashlib import blake2b
 from math import ceil
+from pathlib import Path
+from types import ModuleType
 from typing import Any, Literal
 
 import numpy as np
 
-from laconic.align.group import POINT, check_points, hide_ids, multiply, new_secret, shared_points, shuffled
-from laconic.align.keeping import keep_shared, keys_of
+from laconic.align.exact import fitting_seed, keep_shared, keys_of
 from laconic.core.align import Align
-from laconic.core.errors import DataError, PlanError, WireError
 from laconic.core.party import Party
 from laconic.core.peers import Peers
-from laconic.core.script import Step, step
-from laconic.core.values import Array
+from laconic.core.step import Ask, Opening, Step, step
 from laconic.core.wire import describe
-from laconic.learn.progress import track
+from laconic.errors import DataError, MissingExtra, PlanError, WireError
+from laconic.values import Array, Rng, track
+
+POINT = 32
+"""Bytes of a point."""
+
+_SLICE = 1024  # points between two looks at the clock: small enough to share among threads evenly
+
+
+def new_secret(chance: bytes | None = None) -> bytes:
+    """A number that only this party knows, from 64 secret bytes: a run's seed must not give it away.
+
+    Without any, they come from the operating system.
+    """
+    secret: bytes = _library().crypto_core_ristretto255_scalar_reduce(os.urandom(64) if chance is None else chance)
+    return secret
+
+
+def shuffled(chance: bytes) -> Array:
+    """A random order of as many things as there are eight secret bytes."""
+    return np.argsort(np.frombuffer(chance, dtype=np.uint64), kind="stable").astype(np.uint32)
+
+
+def hide_ids(ids: Sequence[str], secret: bytes, threads: int = 0) -> Array:
+    """Hash each id to a point and multiply it by the secret.
+
+    Args:
+        ids: as text, normalised.
+        secret: from `new_secret`.
+        threads: how many work at a time; 0 for one a processor.
+    """
+    library = _library()
+
+    def hide(some: slice) -> bytes:
+        hashes = (blake2b(one.encode(), person=b"laconic psi v1").digest() for one in ids[some])
+        points = (library.crypto_core_ristretto255_from_hash(one) for one in hashes)
+        return b"".join([library.crypto_scalarmult_ristretto255(secret, point) for point in points])
+
+    return _in_slices(hide, len(ids), threads)
+
+
+def multiply(points: Array, secret: bytes, threads: int = 0) -> Array:
+    """Each point times the secret.
+
+    Raises:
+        WireError: these are not points of the group.
+    """
+    check_points(points)
+    library, blob = _library(), points.tobytes()
+
+    def times(some: slice) -> bytes:
+        starts = range(some.start * POINT, some.stop * POINT, POINT)
+        return b"".join([library.crypto_scalarmult_ristretto255(secret, blob[at : at + POINT]) for at in starts])
+
+    try:
+        return _in_slices(times, len(points), threads)
+    except RuntimeError as problem:
+        raise WireError("some of the bytes received are not points of the group; start the match anew") from problem
+
+
+def check_points(points: object) -> None:
+    """Refuse what does not even have the form of points."""
+    if not (isinstance(points, np.ndarray) and points.dtype == np.uint8 and points.shape[1:] == (POINT,)):
+        raise WireError(f"points are rows of {POINT} bytes, not {getattr(points, 'shape', type(points).__name__)}")
+
+
+def are_points(points: Array) -> bool:
+    """Whether each row is the one way in which some point of the group is written."""
+    valid = _library().crypto_core_ristretto255_is_valid_point
+    return all(valid(point.tobytes()) for point in points)
+
+
+def shared_points(lists: Sequence[Array]) -> list[Array]:
+    """For each list of points, which of its points are in all lists: true or false for each.
+
+    Raises:
+        WireError: a list names a point twice, which honest lists of different ids never do.
+    """
+    texts = [np.ascontiguousarray(points).view(f"S{POINT}").reshape(-1) for points in lists]
+    common = np.sort(texts[0])
+    for text in texts:
+        ordered = np.sort(text)
+        if (ordered[1:] == ordered[:-1]).any():
+            raise WireError("a party sent the same point twice; its ids must all differ")
+        common = common[_among(common, ordered)]
+    return [_among(text, common) for text in texts]
+
+
+def _among(wanted: Array, ordered: Array) -> Array:
+    """Which of the wanted are in an ordered list; `numpy.isin` would take a sorted copy of both together."""
+    if len(ordered) == 0:
+        return np.zeros(len(wanted), dtype=bool)
+    places = np.minimum(np.searchsorted(ordered, wanted), len(ordered) - 1)
+    return np.asarray(ordered[places] == wanted)
+
+
+def _in_slices(work: Callable[[slice], bytes], count: int, threads: int) -> Array:
+    """Points made slice by slice, several at a time: the library lets go of Python's lock while it multiplies."""
+    slices = [slice(start, min(start + _SLICE, count)) for start in range(0, count, _SLICE)]
+    with ThreadPoolExecutor(threads or os.cpu_count()) as pool:
+        blob = b"".join(pool.map(work, slices))
+    return np.frombuffer(blob, dtype=np.uint8).reshape(count, POINT)
+
+
+@cache
+def _library() -> ModuleType:
+    try:
+        import rbcl
+        from rbcl import _sodium
+    except ImportError as problem:
+        raise MissingExtra("rbcl", "psi") from problem
+    # The binding unpacks libsodium to a file, loads it, and leaves the file behind; loaded, it is needed no more.
+    with suppress(OSError):  # Windows does not delete what is loaded.
+        Path(_sodium._name).unlink()
+    library: ModuleType = rbcl
+    return library
+
 
 _MEMORY = "psi"
 
@@ -67,7 +187,7 @@ class PrivateMatch(Align, frozen=True):
         seed = int(hub.rng.integers(2**31))
         for name in {"all": ring.names, "hub": (hub.name,), "nobody": ()}[self.learns]:
             if shared:
-                self._tell(ring, name, marks[name], seed)
+                seed = self._tell(ring, name, marks[name], seed)
         ring.all(self.forget)
         if not shared:
             counts = ", ".join(f"{name} {size:,}" for name, size in sizes.items())
@@ -77,18 +197,29 @@ class PrivateMatch(Align, frozen=True):
             )
         return {"shared": shared, "rows": sizes}
 
+    def match_opening(self, rng: Rng, *, server: bool) -> Opening:
+        """A party can hide its ids before it is asked; how many messages follow depends on everybody's rows."""
+        return Opening((Ask.known(self.begin), Ask.known(self.show_points, part=0)))
+
     def confirm(self, hub: Party, peers: Peers, /) -> str:
         """As for any match; but parties who may not learn which rows are shared cannot train on them."""
         if self.learns != "all":
             raise PlanError(f"training needs learns = 'all', not learns = {self.learns!r}, which is for counting first")
         return super().confirm(hub, peers)
 
-    def _tell(self, ring: "_Ring", owner: str, marks: Array, seed: int) -> None:
-        """Bring marks on a party's points back through everyone's shuffle, last first, to the party itself."""
+    def _tell(self, ring: "_Ring", owner: str, marks: Array, seed: int) -> int:
+        """Bring marks on a party's points back through everyone's shuffle, last first, to the party itself.
+
+        Returns:
+            The seed to part rows by: the hub, which is told first, has labels and may find a better one.
+        """
         bits = np.packbits(marks)
         for other in reversed(ring.others(owner)):
             bits = ring.one(other, self.unshuffle, owner=owner, marks=bits)
+        if owner == ring.hub.name:
+            seed = fitting_seed(ring.hub, _marked(ring.hub, bits), seed, test=self.test, valid=self.valid)
         ring.one(owner, self.keep_rows, marks=bits, seed=seed)
+        return seed
 
     @step(takes=None, gives="how many ids it has")
     def begin(self, party: Party) -> int:
@@ -144,9 +275,7 @@ class PrivateMatch(Align, frozen=True):
     @step(takes="for each of its points whether every party has it, one bit each", gives=None)
     def keep_rows(self, party: Party, marks: Array, seed: int) -> None:
         """Put the shared rows first, cut the same way at every party."""
-        order = _begun(party)["order"]
-        shared = np.sort(order[_bits(marks, len(order))]).astype(np.int64)
-        keep_shared(party, shared, seed, test=self.test, valid=self.valid)
+        keep_shared(party, _marked(party, marks), seed, test=self.test, valid=self.valid)
 
     @step(takes=None, gives=None)
     def forget(self, party: Party) -> None:
@@ -157,12 +286,19 @@ class PrivateMatch(Align, frozen=True):
         return slice(number * self.chunk, (number + 1) * self.chunk)
 
 
+def _marked(party: Party, marks: Array) -> Array:
+    """The positions of the rows whose points are marked."""
+    order = _begun(party)["order"]
+    return np.sort(order[_bits(marks, len(order))]).astype(np.int64)
+
+
 class _Ring:
     """The parties with rows, in a ring; the hub among them is asked without the wire, and everything goes by chunks."""
 
     def __init__(self, script: PrivateMatch, hub: Party, peers: Peers) -> None:
         self.names = ((hub.name,) if hub.data.rows else ()) + peers.names
-        self._script, self._hub, self._peers = script, hub, peers
+        self.hub = hub
+        self._script, self._peers = script, peers
         if len(self.names) < 2:
             raise DataError(f"rows are matched between two parties or more; only {', '.join(self.names)} has rows")
 
@@ -181,10 +317,10 @@ class _Ring:
 
     def each(self, question: Step, payloads: dict[str, dict[str, Any]]) -> dict[str, Any]:
         """Ask several parties at once, in one round."""
-        asked = {name: payload for name, payload in payloads.items() if name != self._hub.name}
+        asked = {name: payload for name, payload in payloads.items() if name != self.hub.name}
         answers = self._peers.ask_each(question, asked) if asked else {}
-        if self._hub.name in payloads:
-            answers[self._hub.name] = question(self._hub, **payloads[self._hub.name])
+        if self.hub.name in payloads:
+            answers[self.hub.name] = question(self.hub, **payloads[self.hub.name])
         return {name: answers[name] for name in payloads}
 
     def collect(self, question: Step, sizes: dict[str, int], what: str) -> dict[str, Array]:

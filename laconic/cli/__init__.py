@@ -2,24 +2,16 @@
 
 import click
 
-from laconic.cli.add import add
-from laconic.cli.audit import audit
 from laconic.cli.compare import compare
-from laconic.cli.demo import demo
-from laconic.cli.disclose import disclose
 from laconic.cli.doctor import doctor
-from laconic.cli.forget import forget
-from laconic.cli.group import Commands, debug_option
-from laconic.cli.host import host
-from laconic.cli.keys import keys
-from laconic.cli.lists import data, methods
-from laconic.cli.mail import answer, open_envelopes, seal
-from laconic.cli.online import join, provision, status, stop
-from laconic.cli.plan import plan
-from laconic.cli.predict import predict
-from laconic.cli.privacy import privacy
-from laconic.cli.report import report
-from laconic.cli.run import run
+from laconic.cli.envelopes import answer, keys, open_envelopes, seal
+from laconic.cli.lists import data, demo, methods
+from laconic.cli.models import add, forget, predict
+from laconic.cli.online import host, join, provision, status, stop
+from laconic.cli.options import Commands, debug_option
+from laconic.cli.privacy import audit, privacy
+from laconic.cli.report import disclose, report
+from laconic.cli.run import plan, run
 from laconic.cli.serve import serve
 
 

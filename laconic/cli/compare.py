@@ -5,16 +5,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from laconic.cli.group import debug_option
-from laconic.cli.options import Change, ManyFiles, changes_of, plan_options, plan_with
-from laconic.cli.progress import showing_progress
-from laconic.core.errors import PlanError
+from laconic.cli.options import Change, ManyFiles, changes_of, debug_option, plan_options, plan_with, showing_progress
+from laconic.errors import PlanError
 
 if TYPE_CHECKING:
-    from laconic.comparing import Told
     from laconic.core.result import Result
-    from laconic.core.values import Listener
-    from laconic.plan import Plan
+    from laconic.deploy.compare import Told
+    from laconic.plan.plan import Plan
+    from laconic.values import Listener
 
 
 @click.command(cls=ManyFiles, short_help="Run several methods on the same splits, side by side.")
@@ -55,8 +53,8 @@ def compare(
     """  # noqa: D301 (click keeps the lines below a backspace as they are)
     from rich.console import Console
 
-    from laconic.comparing import compare as run_all
-    from laconic.core.writing import refuse_unwritable
+    from laconic.atomic_files import refuse_unwritable
+    from laconic.deploy.compare import compare as run_all
     from laconic.report.tables import show_arms
 
     plans = _plans(sources, changes_of(context), yardsticks=yardsticks)
@@ -78,8 +76,8 @@ def _plans(sources: tuple[str, ...], changes: list[Change], *, yardsticks: bool)
     """The plans to compare: each source with the changes for all, and with those for its method alone."""
     import msgspec
 
-    from laconic.comparing import YARDSTICKS, refuse_unlike
-    from laconic.plan import Budget
+    from laconic.deploy.compare import YARDSTICKS, refuse_unlike
+    from laconic.plan.plan import Budget
 
     own = {key: key.partition(".")[0].casefold() for key, _ in changes if _is_method(key.partition(".")[0])}
     shared = [(key, value) for key, value in changes if key not in own]
@@ -101,7 +99,7 @@ def _plans(sources: tuple[str, ...], changes: list[Change], *, yardsticks: bool)
 
 def _with_own(plan: "Plan", changes: list[Change]) -> "Plan":
     """The plan with what `Name.setting` says of its method."""
-    from laconic.plan import change_plan, to_plain
+    from laconic.plan.text import change_plan, to_plain
 
     name = _method_of(plan).casefold()
     mine = [(key.partition("."), value) for key, value in changes]
@@ -111,9 +109,9 @@ def _with_own(plan: "Plan", changes: list[Change]) -> "Plan":
 
 
 def _is_method(word: str) -> bool:
-    from laconic.methods import METHODS
+    from laconic.methods.registry import methods
 
-    return word.casefold() in {method.__name__.casefold() for method in METHODS}
+    return word.casefold() in {name.casefold() for name in methods()}
 
 
 def _method_of(plan: "Plan") -> str:

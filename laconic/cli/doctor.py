@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from laconic.cli.group import debug_option
+from laconic.cli.options import debug_option
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from laconic.doctor.diagnosis import Diagnosis
-    from laconic.doctor.together import Together
+    from laconic.doctor.checks import Together
+    from laconic.doctor.columns import Diagnosis
 
 _STYLES = {"fine": "green", "note": "yellow", "wrong": "bold red"}
 
@@ -38,10 +38,9 @@ def doctor(context: click.Context, files: tuple[Path, ...], write: bool, as_json
     import msgspec
     from rich.console import Console
 
-    from laconic.doctor.checks import examine
+    from laconic.deploy.party_config import read_party
+    from laconic.doctor.checks import examine, match_parties
     from laconic.doctor.columns import write_columns
-    from laconic.doctor.together import match_parties
-    from laconic.plan.party_file import read_party
 
     parties = [read_party(path / "party.toml" if path.is_dir() else path) for path in files]
     found = {party.name: list(examine(party)) for party in parties}

@@ -1,10 +1,11 @@
 """`laconic methods` and `laconic data`: what there is to choose from."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from laconic.cli.group import debug_option
+from laconic.cli.options import debug_option, showing_progress
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -19,10 +20,14 @@ def methods() -> None:
     """List the methods: what each does, how often it talks, and what leaves each party."""
     from rich.console import Console
 
-    from laconic.methods import METHODS
+    from laconic.core.capabilities import CAPABILITIES
+    from laconic.methods import registry
 
     headings = ("method", "rounds", "what it is, and what may leave each party, in its steps' words")
-    Console().print(_table(headings, [_method(one) for one in METHODS]))
+    Console().print(_table(headings, [_method(one) for one in registry.methods().values()]))
+    Console().print(
+        _table(("offers", "what that means"), [(one.__name__.lower(), _first_line(one)) for one in CAPABILITIES])
+    )
 
 
 @click.command(short_help="List the public data sets.")
@@ -34,8 +39,8 @@ def data() -> None:
     from rich.console import Console
     from rich.text import Text
 
-    from laconic.data.sources import names
-    from laconic.data.sources.reading import VARIABLE
+    from laconic.data.datasets import names
+    from laconic.data.datasets.dataset import VARIABLE
 
     folder = os.environ.get(VARIABLE)
     from_files = f"files in {folder}" if folder else f"needs files: set {VARIABLE}"
@@ -46,7 +51,8 @@ def data() -> None:
 def _method(kind: "type[Method]") -> "tuple[RenderableType, ...]":
     from rich.text import Text
 
-    from laconic.core.script import steps_of
+    from laconic.core.capabilities import capabilities_of
+    from laconic.core.step import steps_of
 
     rounds = kind().rounds
     steps = steps_of(kind).values()
@@ -54,10 +60,15 @@ def _method(kind: "type[Method]") -> "tuple[RenderableType, ...]":
     leaving |= {f"\nfrom the hub: {step.takes}": None for step in steps if step.takes}
     rows = "\nlearns from rows that all parties share" if kind.kind == "vertical" else ""
     rows += ", and from each party's other rows" if "own" in kind.uses else ""
-    words = Text.assemble(
-        ((kind.__doc__ or "").partition("\n")[0], "bold"), *leaving or ("\nnothing leaves any party",), (rows, "italic")
-    )
+    offered = ", ".join(one.__name__.lower() for one in capabilities_of(kind))
+    offers = f"\noffers: {offered}" if offered else ""
+    leaves = leaving or ("\nnothing leaves any party",)
+    words = Text.assemble((_first_line(kind), "bold"), *leaves, (rows + offers, "italic"))
     return kind.__name__, "as needed" if rounds is None else str(rounds), words
+
+
+def _first_line(kind: type) -> str:
+    return (kind.__doc__ or "").partition("\n")[0]
 
 
 def _table(headings: tuple[str, ...], rows: "list[tuple[RenderableType, ...]]") -> "Table":
@@ -70,3 +81,35 @@ def _table(headings: tuple[str, ...], rows: "list[tuple[RenderableType, ...]]") 
     for row in rows:
         table.add_row(*row)
     return table
+
+
+@click.command(short_help="See a federation at work, in under a minute.")
+@click.option(
+    "--folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("laconic-demo"),
+    show_default=True,
+    help="Where to put two small CSV files to go on with.",
+)
+@debug_option
+def demo(folder: Path) -> None:
+    """Three organisations learn together: alone, in one exchange, in many, and pooled, side by side.
+
+    Needs no network and no files.
+    """
+    from rich.console import Console
+    from rich.markup import escape
+
+    from laconic.cli.demo_runs import INTRODUCTION, READING_HELP, run_demo, write_files
+    from laconic.report.tables import show_comparison
+
+    console = Console()
+    console.print(escape(INTRODUCTION), "\n")
+    with showing_progress() as listener:
+        results = run_demo(listener)
+    console.print(show_comparison(results))
+    console.print(escape(READING_HELP))
+    command = write_files(folder)
+    console.print("\nNext, files of your own, one a party. Two to begin with are there already:\n")
+    # Printed as it is: a command that was wrapped could not be copied.
+    click.echo(f"  {command}")

@@ -1,16 +1,23 @@
 """Options that say what to run. Each is a short way to set one key of the plan, and `--set` reaches all of them."""
 
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from errno import EPIPE
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import click
 
-from laconic.core.errors import PlanError
+from laconic.atomic_files import noting_written
+from laconic.errors import DataError, LaconicError, PackageNotUsed, PlanError
+from laconic.moved import RenamedWarning
 
 if TYPE_CHECKING:
-    from laconic.core.method import Method
-    from laconic.plan import Plan
+    from laconic.core.result import Result
+    from laconic.plan.plan import Plan
+    from laconic.values import Listener
+
 
 Command = TypeVar("Command", bound=Callable[..., object])
 Change: TypeAlias = tuple[str, object]
@@ -58,7 +65,8 @@ def changes_of(context: click.Context) -> list[Change]:
 
 def plan_with(source: str, changes: list[Change]) -> "Plan":
     """A method by name or a plan file, with these changes."""
-    from laconic.plan import change_plan, draft, read_plan, to_plain
+    from laconic.methods.registry import find_method
+    from laconic.plan.text import change_plan, draft, read_plan_file, to_plain
 
     path = Path(source)
     if path.suffix == ".toml":
@@ -66,23 +74,23 @@ def plan_with(source: str, changes: list[Change]) -> "Plan":
             raise PlanError(
                 f"there is no plan file {source}; write one with: laconic plan FedOnce --data breast_cancer"
             )
-        plain = to_plain(read_plan(path.read_text(encoding="utf-8")))
+        plain = to_plain(read_plan_file(path))
     else:
+        _refuse_path(path)
         plain = draft(find_method(source))
     _refuse_contradictions(plain["data"], changes, source)
     return change_plan(plain, changes)
 
 
-def find_method(name: str) -> "type[Method]":
-    """The method of that name, in whatever case."""
-    from laconic.methods import METHODS
-    from laconic.plan.keys import closest
-
-    known = {method.__name__.casefold(): method for method in METHODS}
-    if name.casefold() not in known:
-        names = [method.__name__ for method in METHODS]
-        raise PlanError(f"there is no method {name!r}; {closest(name, names, 'The methods are')}")
-    return known[name.casefold()]
+def _refuse_path(path: Path) -> None:
+    """Refuse a file or folder where a method or plan is to be named, and say where it belongs."""
+    if path.is_dir() and any(path.rglob("model.json")):
+        raise PlanError(f"{path} is a saved model, not a method or plan; use it with: laconic predict {path}")
+    if path.is_file() and path.suffix:
+        raise PlanError(
+            f"{path} is not a plan file (NAME.toml); name a method first, and your own files after --files, such as: "
+            f"laconic run FedOnce --files {path} ... --id COLUMN --label COLUMN"
+        )
 
 
 def _refuse_contradictions(data: dict[str, Any], changes: list[Change], source: str) -> None:
@@ -165,7 +173,7 @@ def _runtime(name: str) -> list[Change]:
 
 
 def _settings(spelt: tuple[str, ...]) -> list[Change]:
-    from laconic.plan import read_value
+    from laconic.plan.text import read_value
 
     changes: list[Change] = []
     for words in spelt:
@@ -174,3 +182,127 @@ def _settings(spelt: tuple[str, ...]) -> list[Change]:
             raise PlanError(f"--set needs KEY=VALUE, such as method.encoder.dim=8, not {words!r}")
         changes.append((key.strip(), read_value(value.strip())))
     return changes
+
+
+_DEBUG = "laconic.debug"
+_BAD_INPUT, _FAILED, _STOPPED = 2, 1, 130
+_NOTED = ("run", "compare", "report", "disclose", "predict", "add", "forget")
+"""Commands of which all that they save is noted; others may have kept more when they are stopped."""
+
+
+def _remember(context: click.Context, _: click.Parameter, value: bool) -> None:
+    if value:
+        context.meta[_DEBUG] = True
+
+
+debug_option = click.option(
+    "--debug",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_remember,
+    help="Show where an error came from.",
+)
+
+
+def _note(usual: Callable[..., None]) -> Callable[..., None]:
+    """Show what is wrong with another package, or called otherwise now, once as one line; other warnings as usual."""
+    shown: set[str] = set()
+
+    def show(message: Warning | str, category: type[Warning], *where: Any) -> None:
+        if issubclass(category, PackageNotUsed | RenamedWarning):
+            if str(message) not in shown:
+                click.echo(f"Note: {message}", err=True)
+            shown.add(str(message))
+        else:
+            usual(message, category, *where)
+
+    return show
+
+
+class Commands(click.Group):
+    """A group that prints what a user can mend without a stack trace; `--debug` shows the trace."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the chosen command."""
+        written: list[Path] = []
+        try:
+            with noting_written() as written, warnings.catch_warnings():
+                warnings.showwarning = _note(warnings.showwarning)
+                return super().invoke(ctx)
+        except KeyboardInterrupt:
+            click.echo(f"\n{_stopped(ctx.invoked_subcommand, written)}", err=True)
+            ctx.exit(_STOPPED)
+        except OSError as problem:
+            # What no command foresaw of a file: a disk that is full, a folder that went away.
+            if ctx.meta.get(_DEBUG) or problem.errno in (None, EPIPE):
+                raise
+            where = "" if problem.filename is None else f"{problem.filename}: "
+            click.echo(f"Error: {where}{(problem.strerror or str(problem)).lower()}", err=True)
+            ctx.exit(_FAILED)
+        except (LaconicError, ValueError) as problem:
+            if ctx.meta.get(_DEBUG):
+                raise
+            click.echo(f"Error: {problem}", err=True)
+            # A ValueError is a setting that does not suit the data: the user's to mend, like a plan.
+            ctx.exit(_BAD_INPUT if isinstance(problem, PlanError | DataError | ValueError) else _FAILED)
+
+
+def _stopped(command: str | None, written: list[Path]) -> str:
+    """What to say of a command that was stopped by Ctrl-C: what it had saved by then, as far as that is known."""
+    if written:
+        return f"Stopped. Saved before that: {', '.join(map(str, written))}."
+    return "Stopped before the result was saved." if command in _NOTED else "Stopped."
+
+
+@contextmanager
+def showing_progress() -> "Iterator[Listener | None]":
+    """Show what is going on within this block; gives None, and shows nothing, when nobody watches a terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    from laconic.values import listening
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield None
+        return
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=console, transient=True) as progress:
+        bars = {"": progress.add_task("getting ready", total=None)}
+
+        def show(what: str, done: int, of: int | None) -> None:
+            if "" in bars:
+                progress.remove_task(bars.pop(""))
+            if what not in bars:
+                bars[what] = progress.add_task(what, total=of)
+            progress.update(bars[what], completed=done, total=of)
+
+        with listening(show):
+            yield show
+
+
+def show_notes(notes: list[str]) -> None:
+    """Say what was decided when reading files, beside what a command prints."""
+    for note in notes:
+        click.echo(f"Read: {note}", err=True)
+
+
+def hand_over(result: "Result", as_json: bool, save: Path | None) -> None:
+    """Save the result if asked, and show it."""
+    if save is not None:
+        result.save(save)
+    if as_json:
+        click.echo(result.to_json())
+        return
+    from rich.console import Console
+
+    from laconic.report.tables import show_result
+
+    Console().print(show_result(result))

@@ -1,17 +1,17 @@
 """`laconic privacy`: what noise costs, and what a budget needs, before anything runs."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from laconic.cli.group import debug_option
-from laconic.cli.options import ManyFiles, plan_from, plan_options
+from laconic.cli.options import ManyFiles, debug_option, plan_from, plan_options
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from laconic.plan import Plan
-    from laconic.privacy.accountants import AnyAccountant
+    from laconic.plan.plan import Plan
+    from laconic.privacy.accounting import AnyAccountant
     from laconic.privacy.budget import Demand
 
 
@@ -48,14 +48,14 @@ def privacy(
     """  # noqa: D301 (click keeps the lines below a backspace as they are)
     from rich.console import Console
 
-    from laconic.core.errors import PlanError
+    from laconic.errors import PlanError
 
     if source is not None:
         Console().print(_of_plan(plan_from(source, context)))
         return
     if (sigma is None) == (epsilon is None):
         raise PlanError("give --sigma to learn epsilon, or --epsilon to learn sigma, one of the two")
-    from laconic.privacy.dpsgd import DpSgd
+    from laconic.privacy.private_sgd import DpSgd
 
     demand = DpSgd(batch=batch, epochs=epochs).demand(rows)
     parties = dict(context.meta.get("laconic.changes", [])).get("data.parties", 1)
@@ -88,8 +88,8 @@ def _needed(demand: "Demand", parties: int, epsilon: float, delta: float) -> "Ta
 
 
 def _growth(rows: int, batch: int, epochs: int, parties: int, sigma: float, delta: float) -> "Table":
-    from laconic.privacy.accountants import Pld
-    from laconic.privacy.dpsgd import DpSgd
+    from laconic.privacy.accounting import Pld
+    from laconic.privacy.private_sgd import DpSgd
 
     table = _table("How epsilon grows (Pld)", "what", "", "1/4", "1/2", "1", "x 2", "x 4")
     for what, value in {"parties": parties, "epochs": epochs, "batch": batch}.items():
@@ -104,14 +104,15 @@ def _growth(rows: int, batch: int, epochs: int, parties: int, sigma: float, delt
 
 
 def _of_plan(plan: "Plan") -> "Table":
-    from laconic.core.errors import PlanError
-    from laconic.plan.execute import parties_of
-    from laconic.plan.promises import Keeper, keep_budget, least_rows
-    from laconic.privacy.accountants import events_of
+    from laconic.core.capabilities import Budgeted
+    from laconic.deploy.execute import parties_of
+    from laconic.errors import PlanError
+    from laconic.plan.plan import keep_budget, least_rows
+    from laconic.privacy.accounting import events_of
 
     federation = parties_of(plan)
     method = keep_budget(plan, federation)
-    if not isinstance(method, Keeper):
+    if not isinstance(method, Budgeted):
         raise PlanError(f"{type(plan.method).__name__} puts no priced noise on anything; FedOnce can")
     rows = least_rows(plan, federation)
     found = method.foresee(rows, federation.hub, federation.peers)
@@ -131,7 +132,7 @@ def _of_plan(plan: "Plan") -> "Table":
 
 
 def _accountants() -> "tuple[AnyAccountant, ...]":
-    from laconic.privacy.accountants import Moments, Pld, Rdp, SimpleDivision
+    from laconic.privacy.accounting import Moments, Pld, Rdp, SimpleDivision
 
     return Pld(), Rdp(), Moments(), SimpleDivision()
 
@@ -144,3 +145,57 @@ def _table(title: str, *headings: str) -> "Table":
     for number, heading in enumerate(headings):
         table.add_column(heading, justify="left" if number == 0 else "right")
     return table
+
+
+@click.command(short_help="Attack a saved run: what could a curious party find out?")
+@click.argument("result", type=click.Path(path_type=Path, dir_okay=False, exists=True), metavar="RESULT.json")
+@click.option("--known", default=100, show_default=True, help="Rows of another party that an attacker knows in full.")
+@click.option(
+    "--shadows",
+    default=0,
+    show_default=True,
+    help="Models an attacker trains to tell who took part; as many more runs.",
+)
+@debug_option
+def audit(result: Path, known: int, shadows: int) -> None:
+    """Run a saved result again from its record and attack it: who took part, what were columns, who has which label.
+
+    \b
+    Examples:
+      laconic run FedOnce --data breast_cancer --save run.json
+      laconic audit run.json --known 50
+    """  # noqa: D301 (click keeps the lines below a backspace as they are)
+    import msgspec
+    from rich.console import Console
+
+    from laconic.align.exact import ExactMatch
+    from laconic.audit.audit_run import audit as attack
+    from laconic.deploy.compare import read_results
+    from laconic.deploy.execute import federation_of
+    from laconic.errors import PlanError
+    from laconic.methods.registry import read_method
+    from laconic.plan.plan import DataPlan
+    from laconic.report.tables import show_findings, show_price
+
+    record, *more = read_results(result)
+    if more:
+        raise PlanError(
+            f"{result} holds {1 + len(more)} runs; save the one to attack with: laconic run ... --save FILE"
+        )
+    if "plan" not in record.data:
+        raise PlanError(f"{result} does not say where its rows came from; save it with: laconic run ... --save FILE")
+    data = msgspec.convert(record.data["plan"], DataPlan)
+    method = read_method(record.method)
+    if method.kind != "vertical":
+        raise PlanError(f"{type(method).__name__} is a horizontal method; this audit attacks vertical runs")
+    findings = attack(
+        method,
+        federation_of(data, record.seed),
+        seed=record.seed,
+        known=known,
+        shadows=shadows,
+        align=ExactMatch(test=data.test, valid=data.valid),
+    )
+    Console().print(show_findings(findings))
+    if record.privacy is not None:
+        Console().print(show_price(record.privacy))

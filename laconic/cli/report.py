@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from laconic.cli.group import debug_option
+from laconic.cli.options import debug_option
+from laconic.errors import PlanError
 
 if TYPE_CHECKING:
     from laconic.core.result import Result
@@ -37,8 +38,8 @@ def report(results: tuple[Path, ...], out: Path, title: str | None, store: str |
       laconic report one.json other.json -o both.html --title "Two ways"
       laconic report one.json --mlflow http://localhost:5000
     """  # noqa: D301 (click keeps the lines below a backspace as they are)
-    from laconic.core.writing import refuse_unwritable
-    from laconic.saved import read_results
+    from laconic.atomic_files import refuse_unwritable
+    from laconic.deploy.compare import read_results
 
     refuse_unwritable(out)
     read = [result for path in results for result in read_results(path)]
@@ -51,16 +52,57 @@ def report(results: tuple[Path, ...], out: Path, title: str | None, store: str |
 
 def write_report(results: "Sequence[Result]", out: Path, title: str | None = None) -> None:
     """Write the page, whole or not at all, and say where it is."""
-    from laconic.again import commands_for
     from laconic.report.page import render_page
+    from laconic.report.reproduce import commands_for
 
     write_page(render_page(results, commands_for(results), title), out)
 
 
 def write_page(text: str, out: Path) -> None:
     """Write a page, whole or not at all, and say where it is."""
-    from laconic.core.writing import write_whole
+    from laconic.atomic_files import write_whole
 
     write_whole(out, text.encode())
     how = " Open it in a browser; it needs no network." if out.suffix == ".html" else ""
     click.echo(f"Wrote {out} ({len(text.encode()) / 1e6:.2f} MB).{how}")
+
+
+@click.command(short_help="List everything that left one party.")
+@click.argument("result", type=click.Path(path_type=Path), metavar="RESULT")
+@click.option("--party", required=True, metavar="NAME", help="Whose record.")
+@click.option(
+    "-o",
+    "--out",
+    "outs",
+    multiple=True,
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Where to write it: a page (.html) or JSON (.json); may be repeated. [JSON, printed]",
+)
+@debug_option
+def disclose(result: Path, party: str, outs: tuple[Path, ...]) -> None:
+    """List everything that left one party: in which step, what it is, shape, type, bytes, epsilon, and a digest.
+
+    \b
+    Examples:
+      laconic run FedOnce --data breast_cancer --save run.json
+      laconic disclose run.json --party shop
+      laconic disclose run.json --party shop -o shop.html -o shop.json
+    """  # noqa: D301 (click keeps the lines below a backspace as they are)
+    import msgspec
+
+    from laconic.atomic_files import refuse_unwritable
+    from laconic.deploy.compare import read_results
+    from laconic.report.disclosure import disclose as record_of
+    from laconic.report.disclosure import render_disclosure
+
+    odd = [out for out in outs if out.suffix not in (".html", ".json")]
+    if odd:
+        raise PlanError(f"cannot tell what to write to {odd[0]}; call it .html for a page or .json")
+    refuse_unwritable(*outs)
+    records = [record_of(one, party) for one in read_results(result)]
+    plain = msgspec.json.format(msgspec.json.encode(records[0] if len(records) == 1 else records), indent=2).decode()
+    for out in outs:
+        write_page(render_disclosure(records) if out.suffix == ".html" else plain + "\n", out)
+    if not outs:
+        click.echo(plain)

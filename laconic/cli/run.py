@@ -5,14 +5,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from laconic.cli.group import debug_option
-from laconic.cli.options import ManyFiles, plan_from, plan_options
-from laconic.cli.progress import showing_progress
-from laconic.cli.showing import hand_over
-from laconic.core.errors import PlanError
+from laconic.cli.options import ManyFiles, debug_option, hand_over, plan_from, plan_options, showing_progress
+from laconic.errors import PlanError
 
 if TYPE_CHECKING:
-    from laconic.plan import Plan
+    from laconic.data.schema import OwnData
+    from laconic.plan.plan import Plan
 
 
 @click.command(cls=ManyFiles, short_help="Run a method or a plan, and show the result.")
@@ -47,13 +45,13 @@ def run(
       laconic run FedKt --files north.csv south.csv west.csv --label diagnosis --public open.csv
       laconic run my-plan.toml --seed 1
     """  # noqa: D301 (click keeps the lines below a backspace as they are)
-    from laconic.core.writing import refuse_unwritable, refuse_unwritable_folder
-    from laconic.plan import execute, execute_and_keep
+    from laconic.atomic_files import refuse_unwritable, refuse_unwritable_folder
+    from laconic.deploy.execute import execute, execute_and_keep
 
     plan = plan_from(source, context)
     refuse_unwritable(save)
     if model is not None:
-        from laconic.model.folder import refuse_full
+        from laconic.inference.bundle_files import refuse_full
 
         refuse_unwritable_folder(model)
         refuse_full(model, replace_old=replace)
@@ -64,22 +62,51 @@ def run(
         if model is None:
             result = execute(plan, listener=listener)
         else:
-            from laconic.model.saving import save_model
-            from laconic.plan import write_plan
-            from laconic.plan.execute import priced
+            from laconic.deploy.execute import priced
+            from laconic.inference.save import save_model
+            from laconic.plan.text import write_plan
 
             trained = execute_and_keep(plan, listener=listener)
-            card = save_model(trained, model, id=_id_of(plan), plan=write_plan(plan), replace_old=replace)
+            text, data = write_plan(plan), _data_of(plan)
+            card = save_model(trained, model, id=_id_of(plan), plan=text, replace_old=replace, data=data)
             result = priced(trained.to_date(), plan)
     hand_over(result, as_json, save)
     if card is not None and not as_json:
         from rich.console import Console
 
-        from laconic.model.show import show_card
+        from laconic.report.tables import show_card
 
         Console().print(show_card(card), f"\nSaved in {model}, a folder for each party.")
+
+
+def _data_of(plan: "Plan") -> "dict[str, OwnData] | None":
+    """What the parties' files say of their data; None if the plan names no party files."""
+    from laconic.deploy.party_config import read_party
+
+    if not plan.data.of_parties:
+        return None
+    paths = plan.data.files.values() if isinstance(plan.data.files, dict) else plan.data.files
+    return {party.name: party.own_data for party in map(read_party, paths) if party.data is not None}
 
 
 def _id_of(plan: "Plan") -> str:
     """The id column of rows to predict later; empty if there is none, as with parties that have other rows."""
     return plan.data.id or ("" if plan.data.files and plan.method.kind == "horizontal" else "id")
+
+
+@click.command(cls=ManyFiles, short_help="Write the plan of a run as TOML.")
+@click.argument("source", metavar="METHOD|PLAN.toml")
+@plan_options
+@debug_option
+@click.pass_context
+def plan(context: click.Context, source: str) -> None:
+    """Write the whole plan of a run, with its defaults, as commented TOML.
+
+    \b
+    Examples:
+      laconic plan FedOnce --data breast_cancer > my-plan.toml
+      laconic run my-plan.toml
+    """  # noqa: D301 (click keeps the lines below a backspace as they are)
+    from laconic.plan.text import write_plan
+
+    click.echo(write_plan(plan_from(source, context)), nl=False)

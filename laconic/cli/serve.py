@@ -6,19 +6,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from laconic.cli.group import debug_option
-from laconic.cli.options import ManyFiles
-from laconic.cli.predict import WAYS, files_by_party, way_called
+from laconic.cli.models import WAYS, files_by_party, way_called
+from laconic.cli.options import ManyFiles, debug_option, show_notes
 
 if TYPE_CHECKING:
     from laconic.core.peers import Carrier
-    from laconic.core.table import Table
-    from laconic.model.model import Model
-    from laconic.model.part import Part
-    from laconic.serving.answering import Live
-    from laconic.serving.guard import Access
-    from laconic.serving.limits import Limits
-    from laconic.serving.server import Address
+    from laconic.inference.bundle import Part
+    from laconic.inference.predict import Model
+    from laconic.inference.server.answering import Live
+    from laconic.inference.server.guard import Access, Address, Limits
+    from laconic.tables.table import Table
 
 _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 
@@ -74,11 +71,10 @@ def serve(
       laconic serve churn/shop --files shop.csv --port 9443 --certificate cert.pem --key key.pem --tokens tokens.txt
       laconic serve churn/bank --files bank.csv --ask shop=https://shop.example:9443 --ask-token token.txt
     """  # noqa: D301 (click keeps the lines below a backspace as they are)
-    from laconic.model.folder import HEAD
-    from laconic.model.model import hub_folder
-    from laconic.model.part import load_part
-    from laconic.serving.limits import Limits
-    from laconic.serving.server import Address
+    from laconic.inference.bundle import load_part
+    from laconic.inference.bundle_files import HEAD
+    from laconic.inference.predict import hub_folder
+    from laconic.inference.server.guard import Address, Limits
 
     limits = Limits(bytes=most_bytes, ids=most_ids, requests=requests_a_second, ids_a_second=ids_a_second)
     access = _access(tokens, client_authority)
@@ -93,10 +89,10 @@ def serve(
     if part.about.party != part.about.hub:
         _serve_party(part, files, access, limits, where)
         return
-    from laconic.model.model import load_model
-    from laconic.serving.answering import Answering
-    from laconic.serving.app import make_app
-    from laconic.serving.server import serve as run
+    from laconic.inference.predict import load_model
+    from laconic.inference.server.answering import Answering
+    from laconic.inference.server.app import make_app
+    from laconic.inference.server.guard import serve as run
 
     model = load_model(folder)
     live, close = _live(model, folder, files, ask, ask_token, ask_authority, deadline)
@@ -109,7 +105,7 @@ def serve(
 
 
 def _access(tokens: Path | None, authority: Path | None) -> "Access":
-    from laconic.serving.guard import Access, read_tokens
+    from laconic.inference.server.guard import Access, read_tokens
 
     digests = () if tokens is None else read_tokens(tokens.read_text(encoding="utf-8"))
     return Access(tokens=digests, certificates=authority is not None)
@@ -121,15 +117,17 @@ def _announce(where: "Address", what: str) -> None:
 
 
 def _serve_party(part: "Part", files: tuple[str, ...], access: "Access", limits: "Limits", where: "Address") -> None:
-    from laconic.core.errors import DataError
-    from laconic.model.rows import read_files
-    from laconic.serving.party import Answerer, make_party_app
-    from laconic.serving.server import serve as run
+    from laconic.errors import DataError
+    from laconic.inference.local_transport import read_files
+    from laconic.inference.server.guard import serve as run
+    from laconic.inference.server.party import Answerer, make_party_app
 
     name = part.about.party
     if len(files) != 1:
         raise DataError(f"{name} answers from its own rows: give --files with one file, not {len(files)}")
-    rows = read_files({name: part.about}, {name: Path(files[0])})[name]
+    notes: list[str] = []
+    rows = read_files({name: part.about}, {name: Path(files[0])}, notes)[name]
+    show_notes(notes)
     answerer = Answerer(part, rows)
     _announce(where, f"{name} answers {part.about.hub} about {rows.rows:,} people")
     run(make_party_app(answerer, access=access, limits=limits), where)
@@ -146,10 +144,9 @@ def _live(
 ) -> "tuple[Live | None, Callable[[], None]]":
     from contextlib import ExitStack
 
-    from laconic.core.errors import PlanError
-    from laconic.model.reaching import parts_of, reach_parts
-    from laconic.model.rows import read_files
-    from laconic.serving.answering import Live
+    from laconic.errors import PlanError
+    from laconic.inference.local_transport import parts_of, reach_parts, read_files
+    from laconic.inference.server.answering import Live
 
     stack = ExitStack()
     if not files:
@@ -157,7 +154,9 @@ def _live(
             raise PlanError(f"--ask needs --files with the rows of {model.part.about.party} itself")
         return None, stack.close
     parts = parts_of(folder)
-    tables = read_files({one: part.about for one, part in parts.items()}, files_by_party(files, list(parts)))
+    notes: list[str] = []
+    tables = read_files({one: part.about for one, part in parts.items()}, files_by_party(files, list(parts)), notes)
+    show_notes(notes)
     own = _own(model, tables)
     if ask:
         model.part.note_use()
@@ -167,7 +166,7 @@ def _live(
 
 
 def _own(model: "Model", tables: "dict[str, Table]") -> "Table":
-    from laconic.core.errors import DataError
+    from laconic.errors import DataError
 
     name = model.part.about.party
     if name not in tables:
@@ -178,8 +177,8 @@ def _own(model: "Model", tables: "dict[str, Table]") -> "Table":
 def _addresses(ask: tuple[str, ...], token: Path | None, authority: Path | None) -> "Carrier":
     import ssl
 
-    from laconic.core.errors import PlanError
-    from laconic.serving.asking import Addresses
+    from laconic.errors import PlanError
+    from laconic.inference.server.party import Addresses
 
     urls = {}
     for spelt in ask:

@@ -2,19 +2,14 @@
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from hashlib import blake2b
 from typing import Any
 
-import numpy as np
-
-from laconic.core.errors import DataError
 from laconic.core.party import Party
 from laconic.core.peers import Peers
-from laconic.core.script import Script, step
-from laconic.core.table import Table
-
-TOGETHER = ("train", "shared", "valid", "test")
-"""Cuts in which row i is the same person at every party."""
+from laconic.core.step import Ask, Opening, Script, step
+from laconic.errors import DataError
+from laconic.tables.table import digest, fingerprint
+from laconic.values import Rng
 
 _MEMORY = "alignment"
 
@@ -38,6 +33,19 @@ class Align(Script, frozen=True):
         found: dict[str, str] = own | peers.tolerant.ask(self.show_fingerprint)
         _refuse_differences(found)
         return next(iter(found.values()), "")
+
+    def match_opening(self, rng: Rng, *, server: bool) -> Opening:
+        """What `match` asks that follows from the plan alone; saying nothing is always right.
+
+        Args:
+            rng: the randomness that the hub has when it begins to match.
+            server: whether the hub is a server without rows.
+        """
+        return Opening()
+
+    def confirm_opening(self) -> Opening:
+        """The same of `confirm`; a class that asks otherwise in its own `confirm` has to say so here."""
+        return Opening((Ask.known(self.show_fingerprint),), then="ends")
 
     @step(takes=None, gives="a digest of the ids of the shared rows, in order, which all who hold these rows know")
     def show_fingerprint(self, party: Party) -> str:
@@ -76,29 +84,6 @@ def is_aligned(party: Party, asked: str) -> bool:
     """Whether the party already did what it is told, and its data is still as that left it."""
     noted = party.memory.get(_MEMORY) or {}
     return noted.get("asked") == asked and noted["data"] == digest(party.data)
-
-
-def fingerprint(table: Table) -> str:
-    """A digest of which rows are in the shared cuts, and in which order: equal at all parties that are aligned."""
-    whole = blake2b(digest_size=16, person=b"laconic rows")
-    for name in TOGETHER:
-        if name in table.cuts:
-            ids = table.keys[table.cuts[name]].tolist()
-            whole.update(f"{name} {len(ids)}\0".encode())
-            # One update for all: ids may be millions. A length before each, so that no two lists look alike.
-            whole.update("".join(f"{len(one)}:{one}" for one in ids).encode())
-    return whole.hexdigest()
-
-
-def digest(table: Table) -> str:
-    """A digest of everything a table holds; never leaves the party."""
-    whole = blake2b(digest_size=16, person=b"laconic table")
-    names = "\0".join(f"{column.name}\0{column.kind}\0{column.levels}" for column in table.columns)
-    whole.update(f"{table.raw.shape} {names} {fingerprint(table)}".encode())
-    for cells in (table.raw, table.y, *(table.cuts[name] for name in sorted(table.cuts))):
-        if cells is not None:
-            whole.update(np.ascontiguousarray(cells).reshape(-1).view(np.uint8).data)
-    return whole.hexdigest()
 
 
 def _refuse_differences(found: Mapping[str, str]) -> None:

@@ -1,21 +1,24 @@
 """A method: settings, a script that fits, and a script that predicts."""
 
 from abc import abstractmethod
-from collections.abc import Iterator
-from typing import ClassVar, Literal
+from collections.abc import Callable, Iterator
+from functools import wraps
+from typing import Any, ClassVar, Literal
 
 from laconic.core.party import Party
 from laconic.core.peers import Peers
-from laconic.core.script import Script
-from laconic.core.task import Task
-from laconic.core.values import Array
+from laconic.core.step import Opening, Script
+from laconic.tables.task import Task
+from laconic.threads import limit_threads
+from laconic.values import Array
 
 
 class Method(Script, frozen=True):
     """One way to learn together.
 
     `fit` and `predict` are run by the hub. They may read the settings, the hub and answers, and write to
-    `hub.memory`; they reach other parties only by asking `peers` a step.
+    `hub.memory`; they reach other parties only by asking `peers` a step. Whoever calls them, they run under
+    `limit_threads`, so that the number of processors changes no bit.
     """
 
     tasks: ClassVar[tuple[str, ...]] = ("binary", "multiclass", "regression")
@@ -31,6 +34,14 @@ class Method(Script, frozen=True):
     server: ClassVar[bool] = False
     """Whether the hub is a server that holds no rows, so that the label holder is one of its peers."""
 
+    def __init_subclass__(cls) -> None:
+        """Limit the threads of the `fit` and `predict` that a class brings."""
+        super().__init_subclass__()
+        if "fit" in vars(cls):
+            setattr(cls, "fit", _limited_fit(vars(cls)["fit"]))  # noqa: B010 (a method cannot be assigned to)
+        if "predict" in vars(cls):
+            setattr(cls, "predict", limit_threads()(vars(cls)["predict"]))  # noqa: B010
+
     @property
     def rounds(self) -> int | None:
         """How often the hub waits while fitting: a promise that `check_method` holds it to; None promises nothing."""
@@ -43,6 +54,32 @@ class Method(Script, frozen=True):
     @abstractmethod
     def predict(self, hub: Party, peers: Peers, rows: str, /) -> Array:
         """Predict the rows of the cut named `rows`, in the shape of `Task.shape`."""
+
+    def fit_opening(self) -> Opening:
+        """What `fit` asks that follows from the settings alone, which parties may then answer before they are asked.
+
+        As in `Opening((Ask.known(self.send),), then="ends")`. Saying nothing is always right: parties wait.
+        """
+        return Opening()
+
+    def predict_opening(self, rows: str) -> Opening:
+        """The same of `predict`, for the cut named `rows`."""
+        return Opening()
+
+
+def _limited_fit(fit: Callable[..., Iterator[None]]) -> Callable[..., Iterator[None]]:
+    """The same `fit`, which limits threads while it works and not while its caller does."""
+
+    @wraps(fit)
+    def limited(*arguments: Any) -> Iterator[None]:
+        turns = enumerate(fit(*arguments))
+        while True:
+            with limit_threads():
+                if next(turns, None) is None:
+                    return
+            yield
+
+    return limited
 
 
 def task_of(party: Party) -> Task:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from laconic.core.ledger import Ledger
-from laconic.core.table import Table
+from laconic.tables.table import Table
 
 
 class PartyRng(np.random.Generator):

@@ -3,12 +3,12 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, Protocol
 
-from laconic.core.errors import PartyAbsent, StepError
 from laconic.core.ledger import Entry, Ledger, Noise, digest_of, unwrap
-from laconic.core.log import Crossing, WireLog
 from laconic.core.party import Party
-from laconic.core.script import Declared, Script, Step, check_payload, declared
+from laconic.core.step import Declared, Script, Step, check_payload, declared
+from laconic.core.traffic import Crossing, WireLog
 from laconic.core.wire import Blob, Question, decode, describe, encode
+from laconic.errors import PartyAbsent, StepError
 
 
 class Carrier(Protocol):

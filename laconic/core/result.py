@@ -5,11 +5,10 @@ from typing import Any
 
 import msgspec
 
+from laconic.atomic_files import write_whole
 from laconic.core.ledger import Noise
-from laconic.core.log import Traffic
-from laconic.core.score import Score
-from laconic.core.task import Task
-from laconic.core.writing import write_whole
+from laconic.core.traffic import Traffic
+from laconic.tables.task import Score, Task
 
 
 class Look(msgspec.Struct, frozen=True, kw_only=True):
@@ -126,7 +125,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     privacy: Price | None = None
     """What it cost in privacy; None if nothing that left bore noise with a price."""
     importance: dict[str, dict[str, float]] | None = None
-    """How much each party matters, by how that was found out (see `laconic.party_importance`); None if not known."""
+    """How much each party matters, by how that was found out (see `laconic.deploy.party_importance`); None if not
+    known."""
 
     def to_json(self) -> bytes:
         """One JSON object."""

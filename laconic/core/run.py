@@ -9,17 +9,19 @@ import msgspec
 import numpy as np
 
 from laconic.core.align import Align
-from laconic.core.errors import BudgetSpent, DataError
 from laconic.core.ledger import Ledger
-from laconic.core.log import WireLog
 from laconic.core.method import Method, task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.result import Absence, Look, PartyTraffic, Release, Result
-from laconic.core.score import headline, metrics
-from laconic.core.values import Array, Listener
+from laconic.core.traffic import WireLog
+from laconic.errors import BudgetSpent, DataError
+from laconic.tables.task import headline, metrics
+from laconic.threads import limit_threads
+from laconic.values import Array, Listener
 
 
+@limit_threads()
 def run(
     method: Method,
     hub: Party,
@@ -49,7 +51,7 @@ def run(
     facts = dict(data or {}) | {"uses": list(method.uses)}
     if align is not None:
         facts |= _match(align, hub, peers, judge)
-    _refuse_one_class(judge, rows)
+    _refuse_no_rows(judge, rows)
     curve: list[Look] = []
     stopped = "finished"
     log.phase = "fit"
@@ -152,18 +154,16 @@ def _score(judge: Party, rows: str, predictions: Array) -> dict[str, float]:
     return metrics(task, y, predictions, _spread(judge))
 
 
-def _refuse_one_class(judge: Party, rows: str) -> None:
-    """Refuse, before fitting, rows to score on that could not tell a good model from a bad one."""
+def _refuse_no_rows(judge: Party, rows: str) -> None:
+    """Refuse, before fitting, to score on no rows."""
     table = judge.data
-    if table.y is None or rows not in table.cuts:
+    if table.y is None or rows not in table.cuts or len(table.cuts[rows]):
         return
-    y, all_cut = table.y[table.cuts[rows]], sum(len(table.cuts.get(name, ())) for name in ("train", "valid", "test"))
-    what = "no rows" if len(y) == 0 else "rows of one class only" if len(np.unique(y)) == 1 else ""
-    if what and (len(y) == 0 or task_of(judge).kind == "binary"):
-        raise DataError(
-            f"party {judge.name!r}: of {all_cut} rows, {len(y)} are to be scored on (cut {rows!r}): {what}, of which "
-            "no score can be told; share more rows, raise data.test, or take another seed"
-        )
+    all_cut = sum(len(table.cuts.get(name, ())) for name in ("train", "valid", "test"))
+    raise DataError(
+        f"party {judge.name!r}: of {all_cut} rows, 0 are to be scored on (cut {rows!r}), so that there is no score; "
+        "share more rows, or raise data.test"
+    )
 
 
 def _spread(judge: Party) -> float:

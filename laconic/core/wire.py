@@ -12,8 +12,8 @@ from typing import Any, TypeAlias
 import msgspec
 import numpy as np
 
-from laconic.core.errors import WireError
-from laconic.core.values import Array
+from laconic.errors import WireError
+from laconic.values import Array
 
 _ARRAY = 1
 _TYPES = {letter.encode(): np.dtype(letter).newbyteorder("<") for letter in "?bBhHiIqQefd"}

@@ -3,11 +3,10 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
-from laconic.core.align import TOGETHER
-from laconic.core.errors import DataError
-from laconic.core.table import Table
-from laconic.core.task import Task
-from laconic.core.values import Array
+from laconic.errors import DataError
+from laconic.tables.table import TOGETHER, Table
+from laconic.tables.task import Task
+from laconic.values import Array
 
 
 @dataclass(frozen=True, kw_only=True)

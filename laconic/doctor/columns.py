@@ -1,19 +1,43 @@
 """What a party's columns are, told from the cells and written out for approval, and which of them deserve a look."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Literal, TypeAlias
 
+import msgspec
 import numpy as np
 
-from laconic.core.columns import MOST_LEVELS, Column
-from laconic.core.errors import DataError, PlanError
-from laconic.core.values import Array
-from laconic.data.batches import column_names
-from laconic.data.own_data import ColumnKind
-from laconic.data.own_table import own_columns, read_own
-from laconic.doctor.diagnosis import Diagnosis
-from laconic.plan.party_file import PartyFile, read_party
+from laconic.data.readers.batches import column_names
+from laconic.data.readers.source_table import own_columns, read_own
+from laconic.data.schema import ColumnKind
+from laconic.deploy.party_config import PartyFile, read_party
+from laconic.errors import DataError, PlanError
+from laconic.tables.columns import MOST_LEVELS, Column
+from laconic.values import Array
+
+Level: TypeAlias = Literal["fine", "note", "wrong"]
+
+
+class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
+    """One finding about one thing.
+
+    Attributes:
+        level: `fine` needs nothing; `note` works, but should be known; `wrong` would end or spoil a run.
+        about: what it is about: a column, a file, a port.
+        words: what was found.
+        remedy: what to do; empty if nothing.
+    """
+
+    level: Level
+    about: str
+    words: str
+    remedy: str = ""
+
+
+Check: TypeAlias = Callable[[PartyFile], Iterable[Diagnosis]]
+"""Looks at one party and says what it found; it reads, and changes nothing."""
+
 
 _MOSTLY_MISSING = 0.5
 
@@ -44,6 +68,8 @@ def check_columns(party: PartyFile) -> Iterable[Diagnosis]:
         yield Diagnosis(level="fine", about="other columns", words=words)
     for at, column in enumerate(table.columns):
         yield from _of_column(column, table.raw[:, at], kinds[column.name], labelled=table.y is not None)
+    for note in own.notes:
+        yield Diagnosis(level="note", about="reading", words=note, remedy="correct the source, or leave it so")
     if table.task is not None:
         words = f"{table.task.kind}" + (f": {', '.join(table.task.classes[:6])}" if table.task.classes else "")
         yield Diagnosis(level="fine", about=table.task.label, words=f"label, {words}")

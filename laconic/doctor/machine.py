@@ -8,9 +8,9 @@ from email.utils import parsedate_to_datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from laconic.doctor.diagnosis import Diagnosis, Level
-from laconic.online.site import Site, open_site
-from laconic.plan.party_file import PartyFile
+from laconic.deploy.consortium import PartySite, open_site
+from laconic.deploy.party_config import PartyFile
+from laconic.doctor.columns import Diagnosis, Level
 
 _ENGINE = "2.9."
 _SOON = 14
@@ -46,7 +46,7 @@ def _versions() -> Iterator[Diagnosis]:
     )
 
 
-def _certificates(site: Site) -> Iterator[Diagnosis]:
+def _certificates(site: PartySite) -> Iterator[Diagnosis]:
     from cryptography import x509
     from cryptography.exceptions import InvalidSignature
 
@@ -77,7 +77,7 @@ def _certificates(site: Site) -> Iterator[Diagnosis]:
         yield Diagnosis(level="note", about="certificates", words=f"others can read {key}", remedy=remedy)
 
 
-def _hub_port(site: Site) -> Iterator[Diagnosis]:
+def _hub_port(site: PartySite) -> Iterator[Diagnosis]:
     hub = site.circle.hub
     try:
         socket.getaddrinfo(hub.address, hub.port)
@@ -97,7 +97,7 @@ def _hub_port(site: Site) -> Iterator[Diagnosis]:
     yield Diagnosis(level="fine", about="port", words=f"port {hub.port} is free; the parties must be able to reach it")
 
 
-def _line_to_hub(site: Site) -> Iterator[Diagnosis]:
+def _line_to_hub(site: PartySite) -> Iterator[Diagnosis]:
     hub = site.circle.hub
     where = f"{hub.address}:{hub.port}"
     try:

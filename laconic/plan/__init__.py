@@ -1,9 +1,7 @@
-"""A run as data: plans, their text, and running them."""
+"""A run as data: plans and their text."""
 
-from laconic.plan.execute import execute, execute_and_keep, federation_of
-from laconic.plan.promises import open_releases, refuse_unkept
-from laconic.plan.shape import AnyRuntime, Budget, DataPlan, Plan
-from laconic.plan.text import change_plan, draft, read_plan, read_value, to_plain, write_plan
+from laconic.plan.plan import AnyRuntime, Budget, DataPlan, Plan, open_releases, refuse_unkept
+from laconic.plan.text import change_plan, draft, read_plan, read_plan_file, read_value, to_plain, write_plan
 
 __all__ = [
     "AnyRuntime",
@@ -12,11 +10,9 @@ __all__ = [
     "Plan",
     "change_plan",
     "draft",
-    "execute",
-    "execute_and_keep",
-    "federation_of",
     "open_releases",
     "read_plan",
+    "read_plan_file",
     "read_value",
     "refuse_unkept",
     "to_plain",

@@ -3,14 +3,14 @@
 import re
 from collections.abc import Mapping
 from copy import deepcopy
-from difflib import get_close_matches
 from itertools import pairwise
 from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import inspect as kinds
 
-from laconic.core.errors import PlanError
+from laconic.errors import PlanError, closest
+from laconic.moved import current_name
 
 Plain: TypeAlias = dict[str, Any]
 """Settings as a plan file holds them: tables, lists, texts and numbers."""
@@ -59,14 +59,6 @@ def set_key(plain: Plain, key: str, value: object, kind: type) -> Plain:
     return changed
 
 
-def closest(word: str, known: list[str], introduction: str = "Allowed", path: str = "") -> str:
-    """What to say after an unknown word: the nearest known ones, under their path, and all of them."""
-    folded = {name.casefold(): name for name in known}
-    near = [_join(path, folded[match]) for match in get_close_matches(word.casefold(), list(folded), n=2)]
-    hint = f"did you mean {' or '.join(near)}? " if near else ""
-    return f"{hint}{introduction}: {', '.join(known) or 'none'}"
-
-
 def _tidy(value: Any, info: kinds.Type, path: str) -> Any:
     """Refuse unknown keys and words, and turn the word for nothing into nothing, throughout."""
     options = _options(info)
@@ -82,7 +74,7 @@ def _tidy(value: Any, info: kinds.Type, path: str) -> Any:
         fields = _field_kinds(struct)
         _refuse_strangers(value, fields, struct, path)
         return {
-            key: inner if key == struct.tag_field else _tidy(inner, fields[key], _join(path, key))
+            key: struct.tag if key == struct.tag_field else _tidy(inner, fields[key], _join(path, key))
             for key, inner in value.items()
         }
     if value is not None and all(isinstance(one, kinds.StructType | kinds.NoneType) for one in options):
@@ -109,8 +101,8 @@ def _struct(info: kinds.Type, table: Mapping[str, Any], path: str = "") -> kinds
     if not options or (len(options) == 1 and "type" not in table):
         return options[0] if options else None
     tag = table.get("type")
-    if isinstance(tag, str) and tag in tags:
-        return tags[tag]
+    if isinstance(tag, str) and (name := tag if tag in tags else current_name(tag)) in tags:
+        return tags[name]
     if tag is None:
         raise PlanError(f'{path} needs a type, one of: {", ".join(tags)}; say {path}.type = "{next(iter(tags))}"')
     raise PlanError(f"{_join(path, 'type')} = {_show(tag)} is not known; {closest(str(tag), list(tags))}")

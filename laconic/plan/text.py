@@ -4,15 +4,17 @@ import json
 import re
 import tomllib
 from collections.abc import Iterable, Iterator
+from hashlib import blake2b
+from pathlib import Path
 from textwrap import shorten
 from typing import Any
 
 import msgspec
 
-from laconic.core.errors import PlanError
 from laconic.core.method import Method
+from laconic.errors import PlanError
 from laconic.plan.keys import NONE, Plain, set_key, to_settings
-from laconic.plan.shape import Plan
+from laconic.plan.plan import Plan
 
 _WIDTH = 120
 _LEAST_ROOM = 24
@@ -33,6 +35,18 @@ def read_plan(text: str) -> Plan:
     except tomllib.TOMLDecodeError as problem:
         raise PlanError(f"the plan is not TOML: {problem}") from problem
     return to_settings(plain, Plan)
+
+
+def read_plan_file(path: Path) -> Plan:
+    """The plan in a TOML file.
+
+    Raises:
+        PlanError: as `read_plan`, or the file cannot be read; names the file.
+    """
+    try:
+        return read_plan(path.read_text(encoding="utf-8"))
+    except (PlanError, UnicodeDecodeError, OSError) as problem:
+        raise PlanError(f"{path}: {problem}") from problem
 
 
 def draft(method: type[Method]) -> Plain:
@@ -141,3 +155,11 @@ def _attributes(docstring: str) -> dict[str, str]:
         else:
             words[name] += f" {line.strip()}"
     return words
+
+
+def plan_fingerprint(plan: Plan) -> str:
+    """Thirty-two letters that tell this plan from every other; where it runs is left out."""
+    plain = msgspec.to_builtins(plan)
+    for where in ("runtime", "device"):
+        plain.pop(where)
+    return blake2b(msgspec.json.encode(plain, order="sorted"), digest_size=16, person=b"laconic plan").hexdigest()

@@ -1,0 +1,5 @@
+"""Noise, what it costs, and who keeps count."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

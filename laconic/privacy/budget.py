@@ -4,10 +4,9 @@ from collections.abc import Callable, Mapping
 from math import inf, log1p, sqrt
 from typing import NamedTuple
 
-from laconic.core.values import Settings
-from laconic.privacy.accountants import AnyAccountant, Event, Events, Pld
-from laconic.privacy.local import gaussian_scale
-from laconic.privacy.price import People
+from laconic.privacy.accounting import AnyAccountant, Event, Events, People, Pld
+from laconic.privacy.mechanisms.gaussian import gaussian_scale
+from laconic.values import Settings
 
 _CLOSE = 1e-3
 """The search for the least noise ends this close, as a share, and on the side of more noise."""

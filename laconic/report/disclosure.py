@@ -6,10 +6,10 @@ from typing import Any
 
 import msgspec
 
-from laconic.core.errors import DataError
 from laconic.core.ledger import Ledger
 from laconic.core.result import Release, Result
-from laconic.privacy.price import ledgers_of, price
+from laconic.errors import DataError
+from laconic.privacy.accounting import ledgers_of, price
 
 _DELTA = 1e-5
 
@@ -119,7 +119,7 @@ def disclose(result: Result, party: str) -> Disclosure:
 
 def render_disclosure(disclosures: Sequence[Disclosure]) -> str:
     """A page for a data-protection officer: one party, one run or several."""
-    from laconic.report.page.render import fill
+    from laconic.report.page.view import fill
 
     runs = [_view(one) for one in disclosures]
     return fill(

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from laconic.core.errors import MissingExtra
 from laconic.core.result import Result
-from laconic.report.page.charts import charts_of
-from laconic.report.parts import parts_of
+from laconic.errors import MissingExtra
+from laconic.report.comparisons import comparisons_of
+from laconic.report.page.view import charts_of
 from laconic.report.words import in_bytes
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def plot_importance(results: Sequence[Result]) -> "Figure":
     Raises:
         ValueError: no result knows; `laconic compare` finds out for methods that keep what parties send.
     """
-    bars = [bar for part in parts_of(results) for bar in charts_of(part)["importance"]]
+    bars = [bar for part in comparisons_of(results) for bar in charts_of(part)["importance"]]
     if not bars:
         raise ValueError("no result says how much each party matters; get them from compare(), or execute(weigh=True)")
     measures = list(dict.fromkeys(bar["measure"] for bar in bars))
@@ -64,7 +64,7 @@ def plot_wire(result: Result) -> "Figure":
 
 
 def _panels(results: Sequence[Result], draw: Any) -> "Figure":
-    parts = parts_of(results)
+    parts = comparisons_of(results)
     if not parts:
         raise ValueError("there are no results to plot")
     figure, axes = _figure(len(parts))

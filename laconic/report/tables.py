@@ -7,12 +7,11 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from laconic.core.result import Release, Result
-from laconic.report.arms import Arm
-from laconic.report.parts import Part, parts_of
-from laconic.report.privacy import show_price
-from laconic.report.rows import show_rows
-from laconic.report.verdict import verdict
+from laconic.audit.finding import Finding
+from laconic.core.result import Price, Release, Result
+from laconic.inference.bundle import Card, Expected
+from laconic.report.comparisons import Comparison, comparisons_of, verdict
+from laconic.report.method_runs import MethodRuns
 from laconic.report.words import (
     NAMES,
     epsilon_in_words,
@@ -24,7 +23,42 @@ from laconic.report.words import (
     protection,
     rows_used,
     shared_metrics,
+    show_rows,
 )
+
+
+def show_price(price: Price) -> RenderableType:
+    """What one person's row may have lost, and all that the figure leaves out."""
+    figure = price.figure if price.epsilon is None else f"epsilon {price.figure}"
+    table = Table.grid(padding=(0, 2))
+    lines = [
+        (
+            "who",
+            "; ".join((f"people known to {'all parties' if price.people == 'shared' else 'one party'}", *price.units)),
+        ),
+        ("each party", ", ".join(f"{party} {loss:.3g}" for party, loss in price.by_party.items()) or "-"),
+        *(("noise", words) for words in price.caveats),
+        *(("NOT PROVEN", words) for words in price.unproven),
+        *(("OPEN", words) for words in price.open),
+    ]
+    if not price.secure:
+        lines.append(("SEEDED", "noise came from the run's seed, which undoes it: for studies only"))
+    for name, words in lines:
+        table.add_row(Text(name, "yellow" if name.isupper() else ""), words)
+    head = Text(f"Privacy: {figure}, delta {price.delta:g}, by {price.accountant}", "bold")
+    return Group(head, table, "")
+
+
+def show_findings(findings: Sequence[Finding]) -> Table:
+    """Attacks, what each attacker knows, how well it did, and how well knowing nothing does."""
+    table = Table(title="Attacks", title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+    for heading in ("attack", "the attacker knows", "measure"):
+        table.add_column(heading)
+    for heading in ("success", "chance"):
+        table.add_column(heading, justify="right")
+    for one in findings:
+        table.add_row(one.attack, one.knows, one.measure, f"{one.success:.3f}", f"{one.chance:.3f}")
+    return table
 
 
 def show_result(result: Result) -> RenderableType:
@@ -53,7 +87,7 @@ def show_comparison(results: Mapping[str, Result]) -> Table:
 def show_arms(results: Sequence[Result]) -> RenderableType:
     """Methods side by side, over their seeds: score with spread, what crossed, epsilon, and what was released."""
     shown: list[RenderableType] = []
-    for part in parts_of(results):
+    for part in comparisons_of(results):
         letters = _letters(part)
         table = _table(("method",), title=part.title)
         # Eight columns must fit a terminal of eighty letters.
@@ -69,12 +103,12 @@ def show_arms(results: Sequence[Result]) -> RenderableType:
     return Group(*shown)
 
 
-def _figures_of(arm: Arm) -> tuple[str, ...]:
+def _figures_of(arm: MethodRuns) -> tuple[str, ...]:
     crossed = (in_bytes(arm.bytes_up), in_bytes(arm.bytes_down), f"{arm.rounds:,}", in_seconds(arm.seconds))
     return (mean_spread(arm.score, arm.spread), *crossed, epsilon_in_words(arm.first))
 
 
-def _letters(part: Part) -> dict[tuple[str, str], str]:
+def _letters(part: Comparison) -> dict[tuple[str, str], str]:
     """A letter for each thing that was released, by its words and what protects it."""
     things = dict.fromkeys((same[0].words, protection(same[0])) for arm in part.arms for same in arm.given)
     return {thing: _letter(number) for number, thing in enumerate(things)}
@@ -84,7 +118,7 @@ def _letter(number: int) -> str:
     return (_letter(number // 26 - 1) if number >= 26 else "") + chr(ord("a") + number % 26)
 
 
-def _given(arm: Arm, letters: Mapping[tuple[str, str], str]) -> Text:
+def _given(arm: MethodRuns, letters: Mapping[tuple[str, str], str]) -> Text:
     """The letters of what left, open releases apart from those with noise."""
     found: dict[bool, dict[str, None]] = {True: {}, False: {}}
     for same in arm.given:
@@ -101,7 +135,7 @@ def _legend(letters: Mapping[tuple[str, str], str]) -> Table:
     return table
 
 
-def _seeds(part: Part) -> Text:
+def _seeds(part: Comparison) -> Text:
     seeds = sorted({result.seed for arm in part.arms for result in arm.results})
     spread = "; ± is the standard deviation over seeds" if len(seeds) > 1 else ""
     return Text(f"\nSeeds {', '.join(map(str, seeds))}{spread}. Bytes, rounds and seconds are of fitting.", "dim")
@@ -168,6 +202,7 @@ def _remarks(result: Result) -> list[RenderableType]:
     if several := result.data.get("at_several"):
         words = f"People at several parties: {several:,}, by their ids; what is said of one party's rows holds for each"
         remarks.append(Text(words, "yellow"))
+    remarks.extend(Text(f"Read: {note}", "yellow") for note in result.data.get("notes") or ())
     missed = {absence.party: 0 for absence in result.absences}
     for absence in result.absences:
         missed[absence.party] += 1
@@ -184,3 +219,53 @@ def _table(headings: Sequence[str], *, right: Sequence[str] = (), title: str | N
     for heading in headings:
         table.add_column(heading, justify="right" if heading in known else "left")
     return table
+
+
+def show_card(card: Card) -> RenderableType:
+    """Who must be there for which answer, what crosses, how many bytes a row, and how good it is expected to be."""
+    parts: list[RenderableType] = [Text(f"{card.hub} can predict {card.label} ({card.method})", "bold")]
+    parts.append(_asked(card) if card.asked else Text("Nobody is asked: it has all that it needs.", "green"))
+    if card.kept:
+        cost = "had from training" if card.bytes == 0 else f"asked for now, {in_bytes(card.bytes)}"
+        parts.append(
+            Text(f"It keeps answers about {card.rows:,} people ({cost}): these it predicts, and refits for, unasked.")
+        )
+    elif card.asked:
+        parts.append(Text("It keeps no answers: whoever must be there must be there for every prediction.", "yellow"))
+    if card.expected:
+        parts.append(show_expected(card))
+    return Group(*parts)
+
+
+def show_expected(card: Card) -> Table:
+    """The score on validation rows, for each pattern of presence and each way to make up for the absent."""
+    ways = list(dict.fromkeys(one.answer for one in card.expected))
+    first = card.expected[0]
+    title = f"Expected {metric_name(first.metric)}, on {first.rows:,} validation rows"
+    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+    table.add_column(f"who is there beside {card.hub}")
+    for way in ways:
+        table.add_column("everybody" if way == "all" else way, justify="right")
+    for present in dict.fromkeys(one.present for one in card.expected):
+        cells = {one.answer: _value(one) for one in card.expected if one.present == present}
+        table.add_row(Text(", ".join(present) or "nobody"), *(cells.get(way, "") for way in ways))
+    return table
+
+
+def _asked(card: Card) -> Table:
+    table = Table(
+        title="What it asks for each prediction", title_justify="left", title_style="bold", box=box.SIMPLE_HEAD
+    )
+    for heading in ("party", "must be there", "what crosses, in the step's words"):
+        table.add_column(heading)
+    for heading in ("bytes a row up", "down", "fixed"):
+        table.add_column(heading, justify="right")
+    for one in card.asked:
+        words = "; ".join(f"{way}: {said}" for way, said in (("up", one.gives), ("down", one.takes)) if said)
+        sizes = (f"{one.bytes_up:.1f}", f"{one.bytes_down:.1f}", f"{one.bytes_fixed:.0f}")
+        table.add_row(Text(one.party), "yes" if one.needed else "no", Text(words or "nothing made from rows"), *sizes)
+    return table
+
+
+def _value(one: Expected) -> str:
+    return "no answer" if one.value is None else figure(one.value)

@@ -5,9 +5,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from laconic.core.errors import MissingExtra
 from laconic.core.result import Result
-from laconic.report.arms import flatten
+from laconic.errors import MissingExtra
+from laconic.report.method_runs import flatten
 from laconic.report.page import render_page
 
 if TYPE_CHECKING:

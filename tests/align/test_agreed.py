@@ -2,14 +2,13 @@ import numpy as np
 import pytest
 
 from laconic.align.agreed import AgreedIds, agree
-from laconic.core.align import fingerprint
-from laconic.core.columns import Column
-from laconic.core.errors import DataError
-from laconic.core.log import WireLog
 from laconic.core.party import Party
 from laconic.core.peers import Peers
-from laconic.core.table import Table
-from laconic.runtime.inprocess import InProcess
+from laconic.core.traffic import WireLog
+from laconic.deploy.transports.inprocess import InProcess
+from laconic.errors import DataError
+from laconic.tables.columns import Column
+from laconic.tables.table import Table, fingerprint
 
 PEOPLE = [f"p{number:02d}" for number in range(30)]
 

@@ -2,17 +2,22 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from laconic.core.errors import DataError
-from laconic.data.frames import from_frames
-from laconic.learn.fixmatch_tab import FixMatchTab
-from laconic.learn.sgd import Sgd
+from laconic.align.exact import ExactMatch, fitting_seed
+from laconic.align.psi import PrivateMatch
+from laconic.core.party import Party
+from laconic.data.readers.frames import from_frames
+from laconic.deploy.simulation import simulate
+from laconic.deploy.transports.inprocess import InProcess
+from laconic.deploy.transports.processes import Processes
+from laconic.errors import DataError
+from laconic.learn.models.supervised import NetModel
+from laconic.learn.train.fixmatch import FixMatchTab
+from laconic.learn.train.sgd import Sgd
 from laconic.methods.baselines.linear import Linear
 from laconic.methods.vertical.fedonce import FedOnce
 from laconic.methods.vertical.fewshot import FewShot
-from laconic.report.rows import rows_of
-from laconic.runtime.inprocess import InProcess
-from laconic.runtime.processes import Processes
-from laconic.simulation import simulate
+from laconic.methods.vertical.rap import Rap
+from laconic.report.words import rows_of
 
 
 def frames(shift: int = 0) -> dict[str, pd.DataFrame]:
@@ -95,3 +100,37 @@ def test_methods_that_use_own_rows_lose_none_of_them():
         assert rows_of(few, party) == (rows, 120, rows, {})
         source, shared, used, lost = rows_of(shared_only, party)
         assert (source, shared, used, sum(lost.values())) == (rows, 120, 120, 40)
+
+
+def rare(rows=60, positives=2):
+    """Two parties of whose rows hardly any is of the second class."""
+    rng = np.random.default_rng(1)
+    bank = pd.DataFrame({"id": np.arange(rows), "income": rng.normal(size=rows), "left": 0})
+    bank.loc[rng.permutation(rows)[:positives], "left"] = 1
+    return {"bank": bank, "shop": pd.DataFrame({"id": np.arange(rows), "spent": rng.normal(size=rows)})}
+
+
+@pytest.mark.parametrize(
+    ("method", "align"),
+    [
+        (Linear(), ExactMatch()),
+        (Linear(), PrivateMatch(threads=1)),
+        (Rap(learner=NetModel(trainer=Sgd(epochs=1))), ExactMatch()),
+    ],
+    ids=["hub", "private", "server"],
+)
+def test_a_class_of_two_rows_is_learnt_from_and_scored_on_whatever_the_seed(method, align):
+    federation = from_frames(rare(), id="id", label="left")
+    for seed in range(6):
+        assert simulate(method, federation, seed=seed, align=align).score.metric == "auc"
+
+
+def test_a_class_of_one_row_is_learnt_from_and_the_score_is_another():
+    federation = from_frames(rare(positives=1), id="id", label="left")
+    for seed in range(6):
+        assert simulate(Linear(), federation, seed=seed).score.metric == "accuracy"
+
+
+def test_rows_are_parted_by_the_first_seed_where_that_will_do():
+    party = Party("bank", from_frames(frames(), id="id", label="left").tables["bank"], seed=0)
+    assert fitting_seed(party, np.arange(300), 17, test=0.2, valid=0.1) == 17

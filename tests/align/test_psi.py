@@ -9,19 +9,18 @@ import pytest
 
 from benchmarks.psi import measure
 from laconic.align.exact import ExactMatch
-from laconic.align.group import are_points, hide_ids, multiply, new_secret, shared_points
-from laconic.align.psi import PrivateMatch
-from laconic.core.errors import DataError, PlanError, WireError
-from laconic.core.log import WireLog
+from laconic.align.psi import PrivateMatch, are_points, hide_ids, multiply, new_secret, shared_points
 from laconic.core.party import Party
 from laconic.core.peers import Peers
+from laconic.core.traffic import WireLog
 from laconic.core.wire import decode, decode_question
-from laconic.data.frames import from_frames
+from laconic.data.readers.frames import from_frames
+from laconic.deploy.simulation import simulate
+from laconic.deploy.transports.inprocess import InProcess
+from laconic.deploy.transports.processes import Processes
+from laconic.errors import DataError, PlanError, WireError
 from laconic.methods.baselines.linear import Linear
 from laconic.methods.vertical.rap import Rap
-from laconic.runtime.inprocess import InProcess
-from laconic.runtime.processes import Processes
-from laconic.simulation import simulate
 
 
 class Recorder:
@@ -194,7 +193,7 @@ def test_the_binding_leaves_no_library_file_behind(tmp_path, monkeypatch):
     import sys
 
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    code = "from laconic.align.group import new_secret; new_secret()"
+    code = "from laconic.align.psi import new_secret; new_secret()"
     subprocess.run([sys.executable, "-c", code], check=True)
     assert not list(tmp_path.iterdir())
 

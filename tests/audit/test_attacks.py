@@ -1,25 +1,31 @@
 import numpy as np
 import pytest
 
-from laconic.audit.labels import compare_labels, infer_labels
-from laconic.audit.membership import likelihood_ratio_attack, row_losses, threshold_attack
-from laconic.audit.reconstruction import LinearAttacker, MlpAttacker, reconstruct
-from laconic.auditing import audit
-from laconic.check import small_federation
-from laconic.core.task import Task
-from laconic.data.deal import deal
-from laconic.data.sources import load
-from laconic.data.vertical import Equal
-from laconic.learn.fixmatch_tab import FixMatchTab
-from laconic.learn.nets import Joint, Mlp
-from laconic.learn.pca import Pca
-from laconic.learn.sgd import Sgd
+from laconic.audit.attacks import (
+    LinearAttacker,
+    MlpAttacker,
+    compare_labels,
+    infer_labels,
+    likelihood_ratio_attack,
+    reconstruct,
+    row_losses,
+    threshold_attack,
+)
+from laconic.audit.audit_run import audit
+from laconic.data.datasets import load
+from laconic.data.partition.columns import Equal, deal
+from laconic.learn.encoders.encoder import Pca
+from laconic.learn.nets.nets import Joint, Mlp
+from laconic.learn.train.fixmatch import FixMatchTab
+from laconic.learn.train.sgd import Sgd
 from laconic.methods.baselines.late_fusion import LateFusion
-from laconic.methods.guides import SendLabels
+from laconic.methods.families.guided import SendLabels
 from laconic.methods.vertical.fedcvt import FedCVT
 from laconic.methods.vertical.fedonce import FedOnce
 from laconic.methods.vertical.oneshot import OneShot
 from laconic.methods.vertical.splitnn import SplitNN
+from laconic.tables.task import Task
+from laconic.testing.small_federations import small_federation
 
 
 def test_a_model_that_remembers_its_rows_is_found_out():
@@ -81,7 +87,6 @@ def test_losses_are_those_of_the_true_class():
     np.testing.assert_allclose(many, -np.log([0.7]))
 
 
-@pytest.mark.slow
 def test_an_audit_of_a_run_names_every_party_and_attack():
     method = FedOnce(encoder=Pca(dim=2), trainer=Sgd(epochs=3), head=Joint(head=Mlp(hidden=())))
     federation = small_federation("binary")
@@ -92,7 +97,6 @@ def test_an_audit_of_a_run_names_every_party_and_attack():
     assert all(0 <= one.success <= 1 for one in findings)
 
 
-@pytest.mark.slow
 def test_an_audit_of_split_learning_finds_the_labels():
     method = SplitNN(trainer=Sgd(epochs=1, batch=64))
     labels = [one for one in audit(method, small_federation("binary"), known=50) if "labels" in one.attack]
@@ -103,7 +107,6 @@ def test_an_audit_of_split_learning_finds_the_labels():
 QUICK = {"local": FixMatchTab(steps=5), "trainer": Sgd(epochs=2)}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "words"),
     [

@@ -9,9 +9,9 @@ import numpy as np
 from laconic.core.method import Method, task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
-from laconic.core.script import step
-from laconic.core.values import Array
-from laconic.learn.linear_model import fit_linear, predict_linear
+from laconic.core.step import Ask, Opening, step
+from laconic.learn.models.supervised import fit_linear, predict_linear
+from laconic.values import Array
 
 SMUGGLED: dict[str, Any] = {}
 
@@ -159,3 +159,64 @@ class NeedsOldRows(Sound, frozen=True):
     def mix(self, party: Party, rows: str) -> Array:
         spread = party.data.part("train")[0].std()
         return np.asarray(super().mix(party, rows) / spread, dtype=np.float32)
+
+
+class Declares(Sound, frozen=True):
+    """As sound, and says beforehand what it asks."""
+
+    def fit_opening(self) -> Opening:
+        return self.predict_opening("train")
+
+    def predict_opening(self, rows: str) -> Opening:
+        return Opening((Ask.known(self.mix, rows=rows),), then="ends")
+
+
+class OpensWithOtherRows(Declares, frozen=True):
+    """Declares a question about other rows than it asks for."""
+
+    def fit_opening(self) -> Opening:
+        return self.predict_opening("valid")
+
+
+class OpensTooMuch(Declares, frozen=True):
+    """Declares a question that never comes."""
+
+    def predict_opening(self, rows: str) -> Opening:
+        return Opening((Ask.known(self.mix, rows=rows), Ask.later(self.mix)), then="ends")
+
+
+class EndsTooSoon(Declares, frozen=True):
+    """Declares that one question is all, and asks another to predict."""
+
+    def predict(self, hub: Party, peers: Peers, rows: str, /) -> Array:
+        self.gather(hub, peers, rows)
+        return super().predict(hub, peers, rows)
+
+
+class YieldsAgain(Declares, frozen=True):
+    """Declares to end after its question, and can be looked at twice."""
+
+    def fit(self, hub: Party, peers: Peers, /) -> Iterator[None]:
+        yield from super().fit(hub, peers)
+        yield
+
+
+class OpensByLabels(Declares, frozen=True):
+    """Asks with the number of classes, and declares what that is where there are two."""
+
+    tasks: ClassVar[tuple[str, ...]] = ("binary", "multiclass")
+
+    def fit(self, hub: Party, peers: Peers, /) -> Iterator[None]:
+        peers.ask(self.note_classes, count=len(task_of(hub).classes))
+        yield from super().fit(hub, peers)
+
+    @property
+    def rounds(self) -> int | None:
+        return 2
+
+    def fit_opening(self) -> Opening:
+        return Opening((Ask.known(self.note_classes, count=2), *super().fit_opening().asks), then="ends")
+
+    @step(takes=None, gives=None)
+    def note_classes(self, party: Party, count: int) -> None:
+        party.memory["classes"] = count

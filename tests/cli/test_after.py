@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from laconic.cli import main
-from laconic.demo import write_files
+from laconic.cli.demo_runs import write_files
 
 
 def call(*words):
@@ -54,7 +54,7 @@ def test_scores_go_to_a_file_or_to_standard_output(place, tmp_path):
         (("predict", "{}", "--without", "shpo"), "did you mean shop?"),
         (("predict", "{}", "--out", "/nowhere/x.csv"), "there is no folder /nowhere"),
         (("predict", "{}/shop"), "only answers questions; load that of bank"),
-        (("predict", "{root}"), "holds 0 parts of models"),
+        (("predict", "{root}"), "holds no model; save one with"),
         (("forget", "bank", "{}"), "holds the label and the model"),
         (("forget", "nobody", "{}"), "is no party of this model; it has shop"),
         (("add", "{}"), "one of the two"),
@@ -127,3 +127,88 @@ def test_help_gives_examples(command):
     assert f"laconic {command} churn" in call(command, "--help").stdout or f"laconic {command} shop churn" in call(
         command, "--help"
     ).stdout  # fmt: skip
+
+
+@pytest.mark.parametrize("command", ["predict", "add"])
+@pytest.mark.parametrize("kept", [True, False])
+def test_rows_of_a_party_that_was_forgotten_are_refused_until_it_joins_again(place, tmp_path, command, kept):
+    folder, files = place
+    model = tmp_path / "model"
+    shutil.copytree(folder / "model", model)
+    assert call("forget", "shop", model).exit_code == 0
+    if not kept:
+        shutil.rmtree(model / "shop")
+    outcome = call(command, model, "--files", files["bank"], files["shop"])
+    assert outcome.exit_code == 2
+    assert "shop was forgotten by this model" in outcome.stderr
+    assert "laconic add MODEL --party shop=FILE" in outcome.stderr
+    assert call("add", model, "--party", f"shop={files['shop']}").exit_code == 0
+    assert call("predict", model, "--files", files["bank"], files["shop"]).exit_code == 0
+
+
+def party_files(folder, count=60):
+    """Two parties whose ids stand in columns of other names, and are alike only without leading zeros."""
+    for name, key, form, columns in (
+        ("bank", "customer", "{:05d}", "income,churned"),
+        ("shop", "Kunden-Nr", "{}", "spent"),
+    ):
+        rows = [f"{form.format(row)},{row % 7},{row % 2}" for row in range(80)]
+        rows = rows if name == "bank" else [row.rpartition(",")[0] for row in rows]
+        for end, some in (("", rows[:count]), ("-may", [*rows[60:], rows[60]])):
+            (folder / f"{name}{end}.csv").write_text("\n".join([f"{key},{columns}", *some]) + "\n")
+        label = 'label = "churned"\n' if name == "bank" else ""
+        data = f'[data]\nsource = "{name}.csv"\nkey = "{key}"\n{label}ids = {{ zeros = "drop" }}\n'
+        (folder / f"{name}.toml").write_text(f'name = "{name}"\n{data}')
+    return folder / "bank.toml", folder / "shop.toml"
+
+
+def test_a_model_of_party_files_reads_new_rows_as_these_say(tmp_path):
+    words = ("--files", *party_files(tmp_path), "--set", "method.trainer.epochs=2", "--model", tmp_path / "model")
+    assert call("run", "FedOnce", *words).exit_code == 0
+    new = ("--files", tmp_path / "bank-may.csv", tmp_path / "shop-may.csv")
+    scores = call("predict", tmp_path / "model", *new)
+    assert scores.exit_code == 0, scores.output
+    assert [line.split(",")[0] for line in scores.stdout.splitlines()[1:]] == [str(row) for row in range(60, 80)]
+    added = call("add", tmp_path / "model", *new)
+    assert "shop sent answers about 20 people" in added.stdout, added.output
+    kept = [path.read_bytes() for path in (tmp_path / "model").rglob("*") if path.is_file()]
+    assert not any(b"bank.csv" in one for one in kept)
+
+
+@pytest.mark.parametrize("end", ["csv", "toml"])
+def test_a_party_joins_a_model_of_party_files(tmp_path, end):
+    words = ("--files", *party_files(tmp_path), "--set", "method.trainer.epochs=2", "--model", tmp_path / "model")
+    call("run", "FedOnce", *words)
+    (tmp_path / "insurer.csv").write_text("customer,age\n" + "".join(f"{row},{row % 5}\n" for row in range(80)))
+    data = '[data]\nsource = "insurer.csv"\nkey = "customer"\nids = { zeros = "drop" }\n'
+    (tmp_path / "insurer.toml").write_text(f'name = "insurer"\n{data}')
+    joined = call("add", tmp_path / "model", "--party", f"insurer={tmp_path / 'insurer'}.{end}")
+    assert "insurer sent answers about" in joined.stdout, joined.output
+    new = [tmp_path / name for name in ("bank-may.csv", "shop-may.csv", "insurer.csv")]
+    assert call("predict", tmp_path / "model", "--files", *new).stdout.count(",all,shop+insurer\n") == 20
+
+
+def test_a_model_that_keeps_no_answers_says_that_rows_cannot_be_added(tmp_path):
+    words = ("--files", *party_files(tmp_path), "--set", "method.learner.trainer.epochs=1")
+    assert call("run", "Rap", *words, "--model", tmp_path / "model").exit_code == 0
+    refused = call("add", tmp_path / "model", "--files", tmp_path / "bank-may.csv", tmp_path / "shop-may.csv")
+    assert "the model of Rap keeps no answers, so rows cannot be added to it; train it again" in refused.stderr
+
+
+@pytest.mark.parametrize("method", ["Rap", "VerticalXgboost"])
+def test_a_method_that_needs_everybody_says_whose_rows_are_missing(tmp_path, method):
+    words = ("--files", *party_files(tmp_path), "--model", tmp_path / "model")
+    assert call("run", method, *words).exit_code == 0
+    refused = call("predict", tmp_path / "model", "--files", tmp_path / "bank-may.csv")
+    assert refused.stderr.splitlines()[-1].startswith(
+        f"Error: {method} predicts with all parties, and shop is not there; give the rows of everybody"
+    )
+
+
+def test_a_model_of_few_rows_is_saved_although_no_head_can_be_refitted(tmp_path):
+    words = ("--files", *party_files(tmp_path, count=12), "--model", tmp_path / "model")
+    saved = call("run", "Linear", *words)
+    assert saved.exit_code == 0, saved.output
+    assert call("predict", tmp_path / "model", "--files", tmp_path / "bank-may.csv", "--absent", "zeros").exit_code == 0
+    refused = call("predict", tmp_path / "model", "--files", tmp_path / "bank-may.csv", "--absent", "refit")
+    assert "only 9 training rows are known to bank together: too few to refit a head" in refused.stderr

@@ -5,7 +5,7 @@ from click.testing import CliRunner
 
 from laconic.cli import main
 from laconic.core.result import Result
-from laconic.methods import METHODS
+from laconic.methods.registry import methods
 
 QUICK = ("--set", "method.trainer.epochs=2")
 
@@ -47,6 +47,15 @@ def test_settings_reach_every_part_of_the_plan():
     assert {absence["party"] for absence in result["absences"]} == {"shop"}
 
 
+@pytest.mark.parametrize("encoder", ["Nat", "Pca", "Autoencoder", "DpNat", "Codebook"])
+def test_an_encoder_can_be_chosen_by_its_name_alone(encoder):
+    noise = ("--set", "method.encoder.trainer.sigma=1.0") if encoder in ("DpNat", "Codebook") else ()
+    words = ("--set", f"method.encoder.type={encoder}", *noise)
+    outcome = call("run", "FedOnce", "--data", "breast_cancer", "--json", *QUICK, *words)
+    assert outcome.exit_code == 0, outcome.output
+    assert json.loads(outcome.stdout)["method"]["encoder"]["type"] == encoder
+
+
 def test_run_without_json_shows_tables_and_open_releases():
     outcome = call("run", "FedOnce", "--data", "breast_cancer", *QUICK)
     assert outcome.exit_code == 0
@@ -84,7 +93,6 @@ def test_options_change_a_plan_file(tmp_path):
     assert (result["data"]["name"], result["seed"]) == ("digits", 9)
 
 
-@pytest.mark.slow
 def test_parties_in_processes_of_their_own_give_the_same_numbers():
     words = ("run", "FedOnce", "--data", "breast_cancer", "--json", *QUICK)
     together, apart = call(*words), call(*words, "--runtime", "processes")
@@ -98,7 +106,7 @@ def test_help_gives_examples_a_line_each():
 
 def test_methods_lists_every_method_and_what_leaves():
     outcome = call("methods")
-    assert all(method.__name__ in outcome.stdout for method in METHODS)
+    assert all(method.__name__ in outcome.stdout for method in methods().values())
     assert "nothing leaves any party" in outcome.stdout
     assert "raw columns" in outcome.stdout
 

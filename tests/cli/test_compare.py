@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from laconic.cli import main
-from laconic.saved import read_results
+from laconic.deploy.compare import read_results
 
 QUICK = ("--set", "FedOnce.trainer.epochs=2", "--set", "Solo.trainer.epochs=2", "--set", "Centralised.trainer.epochs=2")
 
@@ -96,7 +96,7 @@ def test_ctrl_c_keeps_what_is_done_and_the_same_command_goes_on(tmp_path):
     going.send_signal(signal.SIGINT)
     said = going.communicate(timeout=60)[1]
     assert going.returncode == 130
-    assert "What was saved before stays saved" in said
+    assert f"Stopped. Saved before that: {path}." in said
     done = len(read_results(path))
     assert 2 <= done < 90
     again = call(*words, "--seeds", "1")

@@ -16,7 +16,6 @@ def test_epsilon_for_noise_comes_from_every_accountant():
     assert all(figure in found.output for figure in ("3.703", "4.014", "9.4"))
 
 
-@pytest.mark.slow
 def test_noise_for_an_epsilon_is_worked_out():
     found = say("privacy", "--parties", "2", "--rows", "1000", "--batch", "100", "--epochs", "5", "--epsilon", "2")
     assert found.exit_code == 0
@@ -42,7 +41,6 @@ def test_a_method_without_noise_is_refused():
     assert "no priced noise" in found.output
 
 
-@pytest.mark.slow
 def test_a_saved_run_is_attacked(tmp_path):
     path = tmp_path / "run.json"
     say("run", "FedOnce", "--data", "breast_cancer", "--set", "method.trainer.epochs=2", "--save", str(path))

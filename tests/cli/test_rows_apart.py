@@ -2,13 +2,14 @@
 
 import json
 
+import numpy as np
 import pandas as pd
 import pytest
 from click.testing import CliRunner
 
-from laconic.again import commands_for
 from laconic.cli import main
-from laconic.saved import read_results
+from laconic.deploy.compare import read_results
+from laconic.report.reproduce import commands_for
 from tests.data.hospitals import hospitals, open_rows, write
 
 QUICK = ("--set", "method.trainer.epochs=3")
@@ -60,6 +61,33 @@ def test_methods_that_learn_from_public_rows_ask_for_them_and_take_them(files, f
     assert json.loads(outcome.stdout)["data"]["rows"]["public"] == 80
 
 
+def _odd(frames):
+    """The same hospitals with columns that are legal but unusual."""
+    rng = np.random.default_rng(0)
+    for frame in frames.values():
+        rows = len(frame)
+        frame["negative"] = -10 * rng.random(rows)
+        frame["huge"] = 1e13 * rng.random(rows)
+        frame["largest"] = 1e300 * rng.uniform(-1, 1, rows)
+        frame["tiny"] = 1e-300 * rng.random(rows)
+        frame["constant"] = 7.3
+        frame["sparse"] = np.where(rng.random(rows) < 0.97, np.nan, rng.random(rows))
+        frame["empty"] = np.nan
+    return frames
+
+
+@pytest.mark.parametrize("method", ["FedAvg", "Scaffold", "Pfnm", "PooledRows", "FedKt", "Pate"])
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_unusual_numbers_are_learnt_from(tmp_path, method):
+    frames = _odd({name: frame.drop(columns="patient") for name, frame in hospitals().items()})
+    files = write(tmp_path, frames)
+    frames["north"].drop(columns="diagnosis").to_csv(tmp_path / "open.csv", index=False)
+    public = ("--public", tmp_path / "open.csv") if method in ("FedKt", "Pate") else ()
+    outcome = call("run", method, "--files", *files, "--label", "diagnosis", *public, "--json")
+    assert outcome.exit_code == 0, outcome.output
+    assert json.loads(outcome.stdout)["score"]["value"] > 0.8
+
+
 def test_people_at_several_parties_are_reported(tmp_path):
     frames = hospitals()
     frames["south"].iloc[:7, 0] = frames["north"].iloc[:7, 0].to_numpy()
@@ -104,6 +132,13 @@ def test_a_saved_model_predicts_a_file_of_any_name(files, folder, tmp_path):
     found = pd.read_csv(tmp_path / "scores.csv")
     assert found["id"].tolist() == list(range(1, 81))
     assert set(found["diagnosis"]) <= {"benign", "malignant"}
+
+
+def test_models_that_stay_with_the_parties_are_asked_for_although_these_have_no_new_rows(files, folder, tmp_path):
+    assert call("run", "SoloRows", *files, "--model", tmp_path / "model").exit_code == 0
+    scores = call("predict", tmp_path / "model", "--files", folder / "open.csv")
+    assert scores.exit_code == 0, scores.output
+    assert len(scores.stdout.splitlines()) == 1 + len(open_rows())
 
 
 def test_a_model_of_files_with_ids_predicts_by_id(tmp_path):

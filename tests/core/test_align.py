@@ -9,17 +9,16 @@ import pytest
 
 from laconic.align.exact import ExactMatch
 from laconic.align.psi import PrivateMatch
-from laconic.core.align import fingerprint
-from laconic.core.columns import Column
-from laconic.core.errors import DataError
-from laconic.core.table import Table
-from laconic.core.task import Task
 from laconic.core.wire import decode_question
 from laconic.data.federation import Federation
-from laconic.data.frames import from_frames
+from laconic.data.readers.frames import from_frames
+from laconic.deploy.simulation import simulate
+from laconic.deploy.transports.inprocess import InProcess
+from laconic.errors import DataError
 from laconic.methods.baselines.linear import Linear
-from laconic.runtime.inprocess import InProcess
-from laconic.simulation import simulate
+from laconic.tables.columns import Column
+from laconic.tables.table import Table, fingerprint
+from laconic.tables.task import Task
 
 
 class Meddling:

@@ -3,15 +3,14 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from laconic.core.columns import Column
-from laconic.core.errors import PartyAbsent, StepError
-from laconic.core.log import WireLog
 from laconic.core.party import Party
 from laconic.core.peers import Peers
-from laconic.core.script import Script, step
-from laconic.core.table import Table
-from laconic.runtime.faults import Faults
-from laconic.runtime.inprocess import InProcess
+from laconic.core.step import Script, step
+from laconic.core.traffic import WireLog
+from laconic.deploy.transports.inprocess import Faults, InProcess
+from laconic.errors import PartyAbsent, StepError
+from laconic.tables.columns import Column
+from laconic.tables.table import Table
 
 
 class Roll(Script, frozen=True):

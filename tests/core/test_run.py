@@ -1,14 +1,13 @@
 import numpy as np
 import pytest
 
-from laconic.check import small_federation
 from laconic.core.result import Result
-from laconic.core.score import headline, metrics
-from laconic.core.task import Task
-from laconic.learn.sgd import Sgd
+from laconic.deploy.simulation import simulate
+from laconic.learn.train.sgd import Sgd
 from laconic.methods.baselines.linear import Linear
 from laconic.methods.vertical.splitnn import SplitNN
-from laconic.simulation import simulate
+from laconic.tables.task import Task, headline, metrics
+from laconic.testing.small_federations import small_federation
 
 
 def test_a_result_survives_json_and_disk(tmp_path):

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from laconic.core import wire
-from laconic.core.errors import WireError
 from laconic.core.wire import Limits, Question, decode, decode_question, describe, encode
+from laconic.errors import WireError
 
 plain = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False) | st.text() | st.binary(),

@@ -6,10 +6,9 @@ import sqlite3
 import pandas as pd
 import pytest
 
-from laconic.core.errors import DataError, PlanError
-from laconic.data.own_table import read_own
-from laconic.plan.own_federation import from_party_files
-from laconic.plan.party_file import read_party
+from laconic.data.readers.source_table import read_own
+from laconic.deploy.party_config import from_party_files, read_party
+from laconic.errors import DataError, PlanError
 
 SOUND = "customer,income,joined,churned\na,1,2013-01-31,yes\nb,2,2014-01-31,no\nc,3,,yes\n"
 FILE = "customers.csv"
@@ -37,7 +36,7 @@ def swapped(before, after):
 
 TYPED = '[data.columns]\nincome = "numeric"\njoined = "date"\n'
 KINDS = {
-    "no file": ({"content": None}, "there is no file", "check data.source"),
+    "no file": ({"content": None}, "there is no file", "data.source in a party file"),
     "empty file": ({"content": b""}, "is empty", "needs a line of column names"),
     "only names": ({"content": SOUND.splitlines()[0] + "\n"}, "no rows", "give it rows"),
     "not Parquet": ({"content": b"hello", "file": "customers.parquet"}, "read as Parquet", "export it again"),
@@ -53,9 +52,21 @@ KINDS = {
     "no label column": (swapped("churned", "left"), "no label column 'churned'", "rename the column"),
     "no such column": ({"after": '[data.columns]\nage = "numeric"\n'}, "column 'age'", "correct the party file"),
     "same name twice": (swapped("joined", "income"), "two columns of", "rename one"),
-    "id missing": (swapped("b,2", ",2"), "key 'customer': 1 of 3 rows have no id, the first is row 2", "data.on_empty"),
-    "id twice": (swapped("b,2", "a,2"), "key 'customer': 1 ids occur more than once, such as a", "data.on_duplicate"),
-    "text among numbers": (swapped("b,2", "b,two"), "column 'income': found 'two' in row 2", "correct the cell"),
+    "id missing": (
+        swapped("b,2", ",2") | {"settings": 'on_empty = "error"'},
+        "key 'customer': 1 of 3 rows have no id, the first is row 2",
+        "data.on_empty",
+    ),
+    "id twice": (
+        swapped("b,2", "a,2") | {"settings": 'on_duplicate = "error"'},
+        "key 'customer': 1 ids occur more than once, such as a",
+        "data.on_duplicate",
+    ),
+    "text among numbers": (
+        swapped("b,2", "b,two") | {"after": TYPED},
+        "column 'income': found 'two' in row 2",
+        "correct the cell",
+    ),
     "infinite": (swapped("b,2", "b,inf") | {"after": TYPED}, "column 'income': found inf in row 2", "replace infinity"),
     "no date": (swapped("2014-01-31", "soon") | {"after": TYPED}, "'joined': found 'soon' in row 2", "write dates as"),
     "label missing": (swapped("2014-01-31,no", "2014-01-31,"), "'churned': 1 of 3 labels are missing", "fill them in"),

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from laconic.core.columns import Column
-from laconic.core.errors import DataError
-from laconic.core.table import Table
-from laconic.core.task import Task
 from laconic.data.federation import Federation
+from laconic.errors import DataError
+from laconic.tables.columns import Column
+from laconic.tables.table import Table
+from laconic.tables.task import Task
 
 TASK = Task(kind="binary", classes=("no", "yes"))
 

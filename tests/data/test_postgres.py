@@ -10,14 +10,12 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from laconic.core.errors import DataError
-from laconic.data.own_data import OwnData
-from laconic.data.own_table import read_own
+from laconic.data.readers.source_table import read_own
+from laconic.data.schema import OwnData
+from laconic.errors import DataError
+from tests.needs import POSTGRES, postgres
 
-BINARIES = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: int(path.parent.name))[-1:]
-pytestmark = pytest.mark.skipif(
-    not BINARIES, reason="no PostgreSQL here; install it with: apt-get install postgresql (.ci/run does)"
-)
+pytestmark = postgres
 ROWS = pd.DataFrame(
     {
         "branch": ["north", "north", "south"] * 40,
@@ -49,7 +47,7 @@ def server():
     if os.geteuid() == 0:
         for path in (folder, folder / "password"):
             shutil.chown(path, "postgres")
-    data, tools = folder / "data", BINARIES[0]
+    data, tools = folder / "data", POSTGRES[0]
     settings = f"-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories={folder} -c fsync=off"
     try:
         secret = ("--auth=scram-sha-256", f"--pwfile={folder / 'password'}")

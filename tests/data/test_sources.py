@@ -1,6 +1,5 @@
 """Every public set loads as published; those that need files are skipped where there are none."""
 
-import os
 import re
 import subprocess
 import sys
@@ -9,12 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from laconic.core.errors import DataError
-from laconic.data.deal import deal
-from laconic.data.sources import load, names
-from laconic.data.vertical import Groups
-
-FILES = pytest.mark.skipif(not os.environ.get("LACONIC_DATA"), reason="set LACONIC_DATA to the folder of public data")
+from laconic.data.datasets import load, names
+from laconic.data.partition.columns import Groups, deal
+from laconic.errors import DataError
+from tests.needs import public_data
 
 AT_HAND = {
     "breast_cancer": ((569, 30), [212, 357]),
@@ -62,14 +59,13 @@ def test_a_set_at_hand_loads_as_published(name):
     check(name, *AT_HAND[name])
 
 
-@FILES
+@public_data
 @pytest.mark.parametrize("name", QUICK)
 def test_a_set_from_files_loads_as_published(name):
     check(name, *QUICK[name])
 
 
-@FILES
-@pytest.mark.slow
+@public_data
 @pytest.mark.parametrize("name", SLOW)
 def test_a_large_set_from_files_loads_as_published(name):
     check(name, *SLOW[name])
@@ -89,20 +85,20 @@ def test_natural_owners_hold_every_column_once(name):
     assert deal(data, Groups()).names == tuple(data.groups)
 
 
-@FILES
+@public_data
 @pytest.mark.parametrize("name", ["credit_default", "phishing", "phishing_cat30", "adult", "superconduct"])
 def test_natural_owners_in_files_hold_every_column_once(name):
     test_natural_owners_hold_every_column_once(name)
 
 
-@FILES
+@public_data
 def test_official_test_sets_are_kept():
     for name, first in (("adult", 32561), ("mnist", 60000)):
         data = load(name)
         assert data.test.tolist() == list(range(first, data.rows))
 
 
-@FILES
+@public_data
 def test_a_station_not_heard_is_weaker_than_any_heard():
     raw = load("ujiindoorloc").raw
     assert raw.min() == -105
@@ -128,7 +124,7 @@ def test_a_file_that_is_not_in_the_folder_is_named(monkeypatch, tmp_path):
 
 def test_listing_the_sets_loads_no_heavy_library():
     code = (
-        "import sys; from laconic.data.sources import names; names(); "
+        "import sys; from laconic.data.datasets import names; names(); "
         "print([name for name in ('pandas', 'pyarrow', 'sklearn', 'torch', 'scipy') if name in sys.modules])"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -139,6 +135,6 @@ def test_the_documentation_names_every_set_and_every_file_that_is_read():
     root = Path(__file__).parents[2]
     page = (root / "docs" / "data.md").read_text().partition("## Public data sets")[2]
     assert [name for name, _, _ in names() if f"`{name}`" not in page] == []
-    sources = "".join(path.read_text() for path in (root / "laconic" / "data" / "sources").glob("*.py"))
+    sources = "".join(path.read_text() for path in (root / "laconic" / "data" / "datasets").glob("*.py"))
     files = set(re.findall(r'"([a-z0-9_/]+\.(?:parquet|npz))"', sources))
     assert files == set(re.findall(r"`([a-z0-9_/]+\.(?:parquet|npz))`", page))

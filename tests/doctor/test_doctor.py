@@ -7,11 +7,10 @@ import pytest
 from click.testing import CliRunner
 
 from laconic.cli import main
-from laconic.doctor.checks import examine
+from laconic.deploy.party_config import read_party
+from laconic.doctor.checks import examine, match_parties
 from laconic.doctor.columns import write_columns
 from laconic.doctor.ids import check_ids
-from laconic.doctor.together import match_parties
-from laconic.plan.party_file import read_party
 
 
 def party(folder, ids, name="bank", settings="", columns=None, more=""):
@@ -87,10 +86,10 @@ def test_columns_are_described_and_odd_ones_noted(tmp_path):
     seen = list(examine(read_party(party(tmp_path, range(rows), columns=columns))))
     noted = {one.about: one.words for one in seen if one.level == "note"}
     assert "never varies" in noted["same"]
-    assert "as in an id" in noted["code"]
+    assert "column 'code': left out, as nearly every row has another text, like an id" in noted["reading"]
     assert "100 different values; the 64 most frequent" in noted["zip"]
     assert "99% missing" in noted["rare"]
-    assert "kinds of 5 columns were told from their cells" in noted["data.columns"]
+    assert "kinds of 4 columns were told from their cells" in noted["data.columns"]
     assert not words(seen, "wrong")
 
 

@@ -9,20 +9,20 @@ from email.utils import format_datetime
 
 import pytest
 
+from laconic.deploy.consortium import Consortium, HubAddress
+from laconic.deploy.party_config import read_party
+from laconic.deploy.transports.flare.operating import provision
 from laconic.doctor import machine
-from laconic.online.circle import Circle, HubPlace
-from laconic.online.provisioning import provision
-from laconic.plan.party_file import read_party
-from tests.online.places import free_port
-
-pytestmark = pytest.mark.slow
+from tests.deploy.places import free_port
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """Sites of a hub and a party, and the same of strangers who chose the same port."""
     made = tmp_path_factory.mktemp("sites")
-    circle = Circle(project="trial", hub=HubPlace(name="hub", address="localhost", port=free_port()), parties=("shop",))
+    circle = Consortium(
+        project="trial", hub=HubAddress(name="hub", address="localhost", port=free_port()), parties=("shop",)
+    )
     for place in ("ours", "strangers"):
         provision(circle, made / place)
         for name in ("hub", "shop"):

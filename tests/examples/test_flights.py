@@ -1,22 +1,19 @@
 """The commands of docs/flights.md run as written, with fewer flights."""
 
-import os
 import re
 import shlex
 from pathlib import Path
 
-import pytest
 from click.testing import CliRunner
 
 from examples.flights import write_flights
 from laconic.cli import main
 from laconic.core.result import Result
+from tests.needs import public_data
 
 NAMES = ("airline", "weather_office", "registry")
 PAGE = Path(__file__).parents[2] / "docs" / "flights.md"
-pytestmark = pytest.mark.skipif(
-    not os.environ.get("LACONIC_DATA"), reason="set LACONIC_DATA to the folder of public data"
-)
+pytestmark = public_data
 
 
 def commands():

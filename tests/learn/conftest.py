@@ -1,9 +1,13 @@
-"""Small nets are tested as they are run: on one thread."""
+"""Learners are tested as they are run: within a block that limits threads."""
+
+from collections.abc import Iterator
 
 import pytest
-import torch
+
+from laconic.threads import limit_threads
 
 
-@pytest.fixture(autouse=True, scope="session")
-def one_thread() -> None:
-    torch.set_num_threads(1)
+@pytest.fixture(autouse=True, scope="package")
+def one_thread() -> Iterator[None]:
+    with limit_threads():
+        yield

@@ -2,10 +2,9 @@
 
 import pytest
 
-from laconic.check import small_federation
-from laconic.data.deal import deal
-from laconic.data.sources import load
-from laconic.data.vertical import Equal
+from laconic.data.datasets import load
+from laconic.data.partition.columns import Equal, deal
+from laconic.testing.small_federations import small_federation
 
 
 @pytest.fixture(scope="module")

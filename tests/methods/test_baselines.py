@@ -1,15 +1,16 @@
 import numpy as np
 import pytest
 
-from laconic.check import check_method, small_federation
-from laconic.core.task import Task
-from laconic.learn.linear_model import fit_linear, predict_linear
-from laconic.learn.sgd import Sgd
+from laconic.deploy.simulation import simulate
+from laconic.learn.models.supervised import fit_linear, predict_linear
+from laconic.learn.train.sgd import Sgd
 from laconic.methods.baselines.centralised import Centralised
 from laconic.methods.baselines.linear import Linear
 from laconic.methods.baselines.solo import Solo
-from laconic.methods.rows import batch_rows, side_by_side
-from laconic.simulation import simulate
+from laconic.methods.families.rows import batch_rows, side_by_side
+from laconic.tables.task import Task
+from laconic.testing.check_method import check_method
+from laconic.testing.small_federations import small_federation
 
 QUICK = Sgd(epochs=20, lr=3e-3, patience=5)
 

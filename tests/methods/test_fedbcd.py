@@ -2,19 +2,20 @@ import numpy as np
 import pytest
 import torch
 
-from laconic.check import check_method, small_federation
-from laconic.core.log import WireLog
 from laconic.core.party import Party
 from laconic.core.peers import Peers
-from laconic.learn import heads
-from laconic.learn.nets import Joint, Mlp, initialise, weights_of
-from laconic.learn.sgd import Sgd
-from laconic.methods.rows import batch_rows
+from laconic.core.traffic import WireLog
+from laconic.deploy.simulation import seats, simulate
+from laconic.deploy.transports.inprocess import InProcess
+from laconic.learn.nets.nets import Joint, Mlp, initialise, weights_of
+from laconic.learn.train import losses as heads
+from laconic.learn.train.sgd import Sgd
+from laconic.methods.families.rows import batch_rows
 from laconic.methods.vertical.fedbcd import FedBCD
 from laconic.methods.vertical.fedcvt import FedCVT
 from laconic.methods.vertical.splitnn import SplitNN
-from laconic.runtime.inprocess import InProcess
-from laconic.simulation import seats, simulate
+from laconic.testing.check_method import check_method
+from laconic.testing.small_federations import small_federation
 
 TRAINER = Sgd(epochs=3, batch=128, lr=1e-2)
 SMALL = Sgd(epochs=5, batch=30, lr=1e-2)
@@ -26,7 +27,6 @@ def test_the_baselines_keep_the_contract(method):
     check_method(method)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("method", [FedBCD(trainer=SMALL), FedCVT(trainer=SMALL)], ids=["FedBCD", "FedCVT"])
 def test_the_baselines_keep_the_contract_where_parties_share_few_rows(method, overlap):
     check_method(method, overlap)

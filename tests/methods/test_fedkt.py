@@ -7,24 +7,23 @@ from hypothesis import strategies as st
 from sklearn.naive_bayes import GaussianNB
 from torch import nn
 
-from laconic.check import check_method, small_horizontal
-from laconic.core.errors import LaconicError, WireError
 from laconic.core.party import Party
-from laconic.core.values import Array, Rng, Settings, Weights
-from laconic.data.horizontal import Dirichlet, deal_rows
-from laconic.data.sources import load
-from laconic.learn.classifier import Classifier, check_model
-from laconic.learn.classifiers import Logistic, Network
-from laconic.learn.layers import Linear
-from laconic.learn.nets import Cnn, Mlp
-from laconic.learn.sgd import Sgd
-from laconic.learn.trees import Boosted, Forest
+from laconic.data.datasets import load
+from laconic.data.partition.rows import Dirichlet, deal_rows
+from laconic.deploy.simulation import simulate
+from laconic.deploy.transports.inprocess import Faults, InProcess
+from laconic.errors import LaconicError, WireError
+from laconic.learn.models.classifier import Classifier, check_model
+from laconic.learn.models.classifiers import Logistic, Network
+from laconic.learn.nets.layers import Linear
+from laconic.learn.nets.nets import Cnn, Mlp
+from laconic.learn.train.sgd import Sgd
+from laconic.learn.trees.dense_trees import Boosted, Forest
 from laconic.methods.horizontal.fedkt import FedKt, Prox
-from laconic.privacy.levels import L1, L2
-from laconic.privacy.votes import SEEDED, GaussianVotes, LaplaceVotes
-from laconic.runtime.faults import Faults
-from laconic.runtime.inprocess import InProcess
-from laconic.simulation import simulate
+from laconic.privacy.mechanisms.votes import L1, L2, SEEDED, GaussianVotes, LaplaceVotes
+from laconic.testing.check_method import check_method
+from laconic.testing.small_federations import small_horizontal
+from laconic.values import Array, Rng, Settings, Weights
 
 BINARY = small_horizontal("binary")
 DIGITS = small_horizontal("multiclass")
@@ -63,7 +62,7 @@ def test_convolutional_nets_can_be_students():
     raw = load("digits")
     from dataclasses import replace
 
-    from laconic.core.columns import Column
+    from laconic.tables.columns import Column
 
     images = (raw.raw.reshape(-1, 1, 8, 8) * 15).astype(np.uint8)
     federation = deal_rows(
@@ -194,7 +193,7 @@ def test_a_hostile_model_is_an_error_or_a_model(blob):
             model = check_model(classifier, task, blob, x.shape[1:], "party1")
         except LaconicError:
             continue
-        from laconic.learn.classifier import predict_model
+        from laconic.learn.models.classifier import predict_model
 
         assert predict_model(classifier, task, model, x).shape == (len(x),)
 

@@ -1,23 +1,20 @@
 import numpy as np
 import pytest
 
-from laconic.check import check_method, small_federation
-from laconic.core.table import Table
-from laconic.data.deal import deal
+from laconic.data.datasets import load
 from laconic.data.federation import Federation
-from laconic.data.sources import load
-from laconic.data.vertical import Equal
-from laconic.learn.autoencoder import Autoencoder
-from laconic.learn.nat import Nat
-from laconic.learn.pca import Pca, WhitenedPca
-from laconic.learn.projection import RandomProjection
-from laconic.learn.sgd import Sgd
+from laconic.data.partition.columns import Equal, deal
+from laconic.deploy.simulation import simulate
+from laconic.deploy.transports.inprocess import Faults, InProcess
+from laconic.learn.encoders.encoder import Pca, RandomProjection, WhitenedPca
+from laconic.learn.encoders.learnt import Autoencoder, Nat
+from laconic.learn.train.sgd import Sgd
 from laconic.methods.baselines.solo import Solo
 from laconic.methods.vertical.fedonce import FedOnce
-from laconic.privacy.noise import Perturb
-from laconic.runtime.faults import Faults
-from laconic.runtime.inprocess import InProcess
-from laconic.simulation import simulate
+from laconic.privacy.mechanisms.rows import Perturb
+from laconic.tables.table import Table
+from laconic.testing.check_method import check_method
+from laconic.testing.small_federations import small_federation
 
 QUICK = Sgd(epochs=30, lr=3e-3, patience=5)
 NAT = Nat(dim=4, epochs=3)

@@ -1,20 +1,19 @@
 import pytest
 
-from laconic.check import check_method, small_federation
-from laconic.core.errors import PlanError
-from laconic.learn.nets import Joint, Mlp
-from laconic.learn.pca import Pca
+from laconic.deploy.execute import execute
+from laconic.deploy.simulation import simulate
+from laconic.errors import PlanError
+from laconic.learn.encoders.encoder import Pca
+from laconic.learn.nets.nets import Joint, Mlp
 from laconic.methods.vertical.fedonce import FedOnce
-from laconic.plan import Budget, DataPlan, Plan, execute
-from laconic.privacy.accountants import Pld
+from laconic.plan.plan import Budget, DataPlan, Plan
+from laconic.privacy.accounting import Pld, ledgers_of, price
 from laconic.privacy.budget import Budget as PrivacyBudget
-from laconic.privacy.dpnat import DpNat
-from laconic.privacy.dppca import DpPca
-from laconic.privacy.dpsgd import DpSgd
-from laconic.privacy.noise import ClippedGaussian
-from laconic.privacy.price import ledgers_of, price
-from laconic.privacy.projection import PublicProjection
-from laconic.simulation import simulate
+from laconic.privacy.encoders import DpNat, DpPca, PublicProjection
+from laconic.privacy.mechanisms.rows import ClippedGaussian
+from laconic.privacy.private_sgd import DpSgd
+from laconic.testing.check_method import check_method
+from laconic.testing.small_federations import small_federation
 
 SEEDED = FedOnce(
     encoder=DpPca(dim=4, sigma=1.0, seeded=True),
@@ -24,7 +23,6 @@ SEEDED = FedOnce(
 BREAST = DataPlan(name="breast_cancer")
 
 
-@pytest.mark.slow
 def test_private_fedonce_keeps_the_contract():
     check_method(SEEDED, small_federation("binary"))
 
@@ -50,7 +48,6 @@ def test_a_private_head_on_open_encoders_is_not_proven():
     assert not noise.proven
 
 
-@pytest.mark.slow
 def test_a_plan_spends_nearly_its_budget_and_never_more():
     plan = Plan(method=FedOnce(), data=BREAST, budget=Budget(epsilon=2.0, accountant=Pld(interval=1e-3)))
     result = execute(plan)
@@ -60,7 +57,6 @@ def test_a_plan_spends_nearly_its_budget_and_never_more():
     assert result.metrics["accuracy"] > 0.85
 
 
-@pytest.mark.slow
 def test_noised_representations_leave_nothing_open():
     method = FedOnce(encoder=PublicProjection(dim=4), noise=ClippedGaussian(clip=2.0))
     plan = Plan(method=method, data=BREAST, budget=Budget(epsilon=8.0, accountant=Pld(interval=1e-3)))

@@ -4,17 +4,18 @@ import numpy as np
 import pytest
 
 from laconic.core.party import Party
-from laconic.core.table import Table
-from laconic.core.task import Task
-from laconic.learn.attention import Attention
-from laconic.learn.choosing import Confident
-from laconic.learn.fixmatch_tab import FixMatchTab
-from laconic.learn.nets import Mlp
-from laconic.learn.sgd import Sgd
-from laconic.learn.top_models import fit_top
+from laconic.learn.models.supervised import fit_top
+from laconic.learn.nets.attention import Attention
+from laconic.learn.nets.nets import Mlp
+from laconic.learn.train.fixmatch import FixMatchTab
+from laconic.learn.train.semisupervised import Confident
+from laconic.learn.train.sgd import Sgd
 from laconic.methods.vertical.fewshot import FewShot
 from laconic.methods.vertical.oneshot import OneShot
+from laconic.tables.table import Table
+from laconic.tables.task import Task
 
+pytestmark = pytest.mark.usefixtures("one_thread")
 CLASSES = Task(kind="multiclass", classes=("0", "1", "2"))
 
 

@@ -5,20 +5,20 @@ from itertools import count
 import numpy as np
 import pytest
 
-from laconic.check import Recorder
-from laconic.core.columns import Column
-from laconic.core.log import WireLog
 from laconic.core.party import Party
 from laconic.core.peers import Peers
-from laconic.core.table import Table
-from laconic.core.task import Task
-from laconic.learn.class_heads import Added
-from laconic.learn.fixmatch_tab import FixMatchTab
-from laconic.learn.sgd import Sgd
-from laconic.methods.guides import SendLabels
+from laconic.core.traffic import WireLog
+from laconic.deploy.transports.inprocess import Recorder
+from laconic.learn.nets.ensembles import SummedHeads
+from laconic.learn.train.fixmatch import FixMatchTab
+from laconic.learn.train.sgd import Sgd
+from laconic.methods.families.guided import SendLabels
 from laconic.methods.vertical.fewshot import FewShot
 from laconic.methods.vertical.oneshot import OneShot
-from laconic.privacy.labels import RandomisedResponse
+from laconic.privacy.mechanisms.rows import RandomisedResponse
+from laconic.tables.columns import Column
+from laconic.tables.table import Table
+from laconic.tables.task import Task
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(60, 4))
@@ -54,7 +54,7 @@ def sent_down(method, table, secret):
     ("method", "prepare"),
     [
         (FewShot(**SETTINGS), "usual"),
-        (FewShot(**SETTINGS, head=Added()), "bins"),
+        (FewShot(**SETTINGS, head=SummedHeads()), "bins"),
         (FewShot(**SETTINGS, guide=SendLabels()), "bins"),
         (OneShot(**SETTINGS), "woe"),
     ],

@@ -3,31 +3,31 @@ from contextlib import suppress
 import numpy as np
 import pytest
 
-from laconic.audit.gradients import labels_read_off
-from laconic.check import Recorder, check_method, small_federation
-from laconic.core.log import WireLog
+from laconic.audit.attacks import labels_read_off
 from laconic.core.party import Party
 from laconic.core.peers import Peers
-from laconic.core.table import Table
+from laconic.core.traffic import WireLog
 from laconic.core.wire import decode_question
-from laconic.data.deal import deal
-from laconic.data.sources import load
-from laconic.data.vertical import Equal
-from laconic.learn.choosing import Confident
-from laconic.learn.class_heads import Added
-from laconic.learn.fixmatch_tab import FixMatchTab
-from laconic.learn.nets import Mlp
-from laconic.learn.sgd import Sgd
-from laconic.learn.trees import Boosted
-from laconic.methods.guides import Gradients, SendLabels, in_bytes
-from laconic.methods.rows import labelled
+from laconic.data.datasets import load
+from laconic.data.partition.columns import Equal, deal
+from laconic.deploy.journal import Journal
+from laconic.deploy.simulation import seats, simulate
+from laconic.deploy.transports.inprocess import InProcess, Recorder
+from laconic.learn.nets.ensembles import SummedHeads
+from laconic.learn.nets.nets import Mlp
+from laconic.learn.train.fixmatch import FixMatchTab
+from laconic.learn.train.semisupervised import Confident
+from laconic.learn.train.sgd import Sgd
+from laconic.learn.trees.dense_trees import Boosted
+from laconic.methods.families.guided import Gradients, SendLabels, in_bytes
+from laconic.methods.families.rows import labelled
 from laconic.methods.vertical.fewshot import FewShot
 from laconic.methods.vertical.oneshot import OneShot
-from laconic.privacy.labels import RandomisedResponse
-from laconic.privacy.price import ledgers_of, price
-from laconic.runtime.inprocess import InProcess
-from laconic.runtime.journal import Journal
-from laconic.simulation import seats, simulate
+from laconic.privacy.accounting import ledgers_of, price
+from laconic.privacy.mechanisms.rows import RandomisedResponse
+from laconic.tables.table import Table
+from laconic.testing.check_method import check_method
+from laconic.testing.small_federations import small_federation
 
 LOCAL = FixMatchTab(steps=30, lr=1e-2)
 HEAD = Sgd(epochs=15, lr=1e-2)
@@ -50,8 +50,8 @@ def test_they_keep_the_contract_on_every_kind_of_task(method):
         FewShot(**QUICK, labels=LIES),
         OneShot(**QUICK, guide=SendLabels(), labels=LIES),
         OneShot(local=LOCAL, trainer=Sgd(epochs=15, lr=1e-2, patience=3)),
-        OneShot(local=LOCAL, head=Added()),
-        FewShot(local=LOCAL, head=Added(), labels=LIES),
+        OneShot(local=LOCAL, head=SummedHeads()),
+        FewShot(local=LOCAL, head=SummedHeads(), labels=LIES),
     ],
     ids=[
         "one-shot",
@@ -68,7 +68,7 @@ def test_they_keep_the_contract_where_parties_share_few_rows(method, overlap):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("head", [Mlp(hidden=()), Added()], ids=["trained", "added"])
+@pytest.mark.parametrize("head", [Mlp(hidden=()), SummedHeads()], ids=["trained", "added"])
 def test_fine_tuning_keeps_the_contract(overlap, head):
     check_method(FewShot(**QUICK, head=head, more=Sgd(epochs=2, batch=32)), overlap)
 
@@ -94,12 +94,12 @@ def test_sent_labels_cost_a_byte_a_row_and_one_exchange(overlap):
     assert result.score.value > 0.9
 
 
-@pytest.mark.parametrize("parties", [2, 4, 7])
+@pytest.mark.parametrize("parties", [2, *(pytest.param(count, marks=pytest.mark.slow) for count in (4, 7))])
 def test_heads_added_up_cost_one_row_more_for_each_class_and_predict_well(parties):
     federation = deal(load("digits"), Equal(parties=parties), hub=None, overlap=100, seed=1)
     local = FixMatchTab(steps=200)  # The quick one's 30 steps are too few for heads of parties' own.
     trained = simulate(OneShot(local=local, trainer=HEAD), federation)
-    added = simulate(OneShot(local=local, head=Added()), federation)
+    added = simulate(OneShot(local=local, head=SummedHeads()), federation)
     assert (added.fit.rounds, added.fit.uploads, added.fit.downloads) == (2, 2, 1)
     heads = 2 * (32 + 1) * 10 * parties
     assert heads <= added.fit.bytes - trained.fit.bytes <= heads + 60 * parties
@@ -108,18 +108,18 @@ def test_heads_added_up_cost_one_row_more_for_each_class_and_predict_well(partie
 
 def test_heads_added_up_need_local_learning_that_has_come_to_its_end():
     federation = deal(load("digits"), Equal(parties=2), hub=None, overlap=100, seed=1)
-    trained, added = (simulate(OneShot(**QUICK, head=head), federation) for head in (Mlp(hidden=()), Added()))
+    trained, added = (simulate(OneShot(**QUICK, head=head), federation) for head in (Mlp(hidden=()), SummedHeads()))
     assert added.score.value < trained.score.value - 0.1
 
 
 def test_a_label_holder_with_columns_adds_its_own_head(cancer):
-    result = simulate(OneShot(**QUICK, head=Added()), cancer)
+    result = simulate(OneShot(**QUICK, head=SummedHeads()), cancer)
     assert result.score.value > 0.9
 
 
 def test_heads_of_classes_are_not_added_up_to_numbers():
     with pytest.raises(ValueError, match="the label is a number"):
-        simulate(OneShot(**QUICK, head=Added()), small_federation("regression"))
+        simulate(OneShot(**QUICK, head=SummedHeads()), small_federation("regression"))
 
 
 def test_local_learning_from_own_rows_is_worth_more_than_what_the_overlap_alone_gives(overlap):
@@ -248,8 +248,8 @@ def few_digits():
     "method",
     [
         OneShot(local=FixMatchTab(steps=100), trainer=HEAD),
-        OneShot(local=FixMatchTab(steps=100), head=Added()),
-        OneShot(local=FixMatchTab(steps=100), head=Added(), labels=LIES),
+        OneShot(local=FixMatchTab(steps=100), head=SummedHeads()),
+        OneShot(local=FixMatchTab(steps=100), head=SummedHeads(), labels=LIES),
         FewShot(local=FixMatchTab(steps=100), trainer=HEAD, guide=SendLabels()),
         FewShot(**QUICK, head=Boosted()),
     ],

@@ -5,18 +5,17 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from laconic.core.log import WireLog
 from laconic.core.peers import Peers
+from laconic.core.traffic import WireLog
 from laconic.core.wire import decode_question
-from laconic.learn.fixmatch_tab import FixMatchTab
-from laconic.learn.nets import Mlp
-from laconic.learn.sgd import Sgd
-from laconic.learn.trees import Boosted
+from laconic.deploy.simulation import seats, simulate
+from laconic.deploy.transports.inprocess import Faults, InProcess
+from laconic.learn.nets.nets import Mlp
+from laconic.learn.train.fixmatch import FixMatchTab
+from laconic.learn.train.sgd import Sgd
+from laconic.learn.trees.dense_trees import Boosted
 from laconic.methods.vertical.fewshot import FewShot
 from laconic.methods.vertical.oneshot import OneShot
-from laconic.runtime.faults import Faults
-from laconic.runtime.inprocess import InProcess
-from laconic.simulation import seats, simulate
 
 QUICK = {"local": FixMatchTab(steps=30, lr=1e-2), "trainer": Sgd(epochs=15, lr=1e-2)}
 

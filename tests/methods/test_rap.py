@@ -2,20 +2,21 @@ import msgspec
 import numpy as np
 import pytest
 
-from laconic.check import check_method, small_federation
-from laconic.core.script import steps_of
-from laconic.core.table import Table
+from laconic.core.step import steps_of
 from laconic.data.federation import Federation
-from laconic.learn.learners import LinearModel, NetModel, TreeModel
-from laconic.learn.nets import Mlp
-from laconic.learn.rap.matrices import Gaussian
-from laconic.learn.sgd import Sgd
-from laconic.learn.trees import Boosted
+from laconic.deploy.simulation import simulate
+from laconic.learn.encoders.rap import Gaussian
+from laconic.learn.models.supervised import LinearModel, NetModel, TreeModel
+from laconic.learn.nets.nets import Mlp
+from laconic.learn.train.sgd import Sgd
+from laconic.learn.trees.dense_trees import Boosted
 from laconic.methods.baselines.linear import Linear
 from laconic.methods.baselines.local_dp import LocalDp
 from laconic.methods.vertical.rap import Rap
-from laconic.privacy.local import LocalGaussian
-from laconic.simulation import simulate
+from laconic.privacy.mechanisms.gaussian import LocalGaussian
+from laconic.tables.table import Table
+from laconic.testing.check_method import check_method
+from laconic.testing.small_federations import small_federation
 
 SMALL = NetModel(net=Mlp(hidden=(32,)), trainer=Sgd(epochs=15, lr=5e-3, batch=64))
 

@@ -2,14 +2,13 @@
 
 import pytest
 
-from laconic.core.table import Table
-from laconic.data.deal import deal
-from laconic.data.sources import load
-from laconic.data.vertical import Equal
-from laconic.learn.fixmatch_tab import FixMatchTab
-from laconic.learn.sgd import Sgd
-from laconic.methods import METHODS
-from laconic.simulation import simulate
+from laconic.data.datasets import load
+from laconic.data.partition.columns import Equal, deal
+from laconic.deploy.simulation import simulate
+from laconic.learn.train.fixmatch import FixMatchTab
+from laconic.learn.train.sgd import Sgd
+from laconic.methods.registry import methods
+from laconic.tables.table import Table
 
 SHORT = Sgd(epochs=1)
 
@@ -21,7 +20,9 @@ def short(kind):
     return kind(trainer=SHORT) if isinstance(getattr(kind(), "trainer", None), Sgd) else kind()
 
 
-@pytest.mark.parametrize("kind", [kind for kind in METHODS if kind.kind == "vertical"], ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize(
+    "kind", [kind for kind in methods().values() if kind.kind == "vertical"], ids=lambda kind: kind.__name__
+)
 def test_a_method_learns_from_the_cuts_it_names_and_from_no_other(kind, monkeypatch):
     federation = deal(load("breast_cancer"), Equal(parties=3), overlap=0.5, test=0.3)
     touched = set()

@@ -3,18 +3,18 @@
 import numpy as np
 import pytest
 
-from laconic.core.columns import Column
-from laconic.core.log import WireLog
 from laconic.core.party import Party
 from laconic.core.peers import Peers
-from laconic.core.table import Table
-from laconic.core.task import Task
-from laconic.learn.patches import PatchNet
-from laconic.learn.sgd import Sgd
+from laconic.core.traffic import WireLog
+from laconic.deploy.transports.inprocess import InProcess
+from laconic.learn.nets.layers import PatchNet
+from laconic.learn.train.sgd import Sgd
 from laconic.methods.vertical.fedbcd import FedBCD
 from laconic.methods.vertical.fedcvt import FedCVT
 from laconic.methods.vertical.splitnn import SplitNN
-from laconic.runtime.inprocess import InProcess
+from laconic.tables.columns import Column
+from laconic.tables.table import Table
+from laconic.tables.task import Task
 
 CUTS = {"train": np.arange(40), "valid": np.arange(40, 45), "test": np.arange(45, 60), "own": np.arange(60, 80)}
 

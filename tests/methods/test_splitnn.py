@@ -2,21 +2,21 @@ import numpy as np
 import pytest
 import torch
 
-from laconic.check import check_method, small_federation
-from laconic.core.errors import BudgetSpent, PartyAbsent
-from laconic.core.log import WireLog
 from laconic.core.party import Party
 from laconic.core.peers import Peers
-from laconic.learn import heads
-from laconic.learn.nets import Joint, Mlp, initialise, weights_of
-from laconic.learn.sgd import Sgd
-from laconic.methods.rows import batch_rows
+from laconic.core.traffic import WireLog
+from laconic.deploy.simulation import simulate
+from laconic.deploy.transports.inprocess import Faults, InProcess
+from laconic.errors import BudgetSpent, PartyAbsent
+from laconic.learn.nets.nets import Joint, Mlp, initialise, weights_of
+from laconic.learn.train import losses as heads
+from laconic.learn.train.sgd import Sgd
+from laconic.methods.families.rows import batch_rows
 from laconic.methods.vertical.fedbcd import FedBCD
 from laconic.methods.vertical.fedcvt import FedCVT
 from laconic.methods.vertical.splitnn import SplitNN
-from laconic.runtime.faults import Faults
-from laconic.runtime.inprocess import InProcess
-from laconic.simulation import simulate
+from laconic.testing.check_method import check_method
+from laconic.testing.small_federations import small_federation
 
 TRAINER = Sgd(epochs=3, batch=128, lr=1e-2)
 

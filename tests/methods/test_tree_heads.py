@@ -1,20 +1,20 @@
 import numpy as np
 import pytest
 
-from laconic.check import check_method, small_federation
-from laconic.core.errors import PlanError
-from laconic.learn.fixmatch_tab import FixMatchTab
-from laconic.learn.sgd import Sgd
-from laconic.learn.trees import Boosted, Forest
+from laconic.deploy.simulation import simulate, train
+from laconic.errors import PlanError
+from laconic.learn.train.fixmatch import FixMatchTab
+from laconic.learn.train.sgd import Sgd
+from laconic.learn.trees.dense_trees import Boosted, Forest
 from laconic.methods.vertical.fedonce import FedOnce
 from laconic.methods.vertical.fewshot import FewShot
 from laconic.methods.vertical.oneshot import OneShot
-from laconic.plan import read_plan, write_plan
-from laconic.plan.shape import DataPlan, Plan
+from laconic.plan.plan import DataPlan, Plan
+from laconic.plan.text import read_plan, write_plan
 from laconic.privacy.budget import Budget
-from laconic.privacy.dpsgd import DpSgd
-from laconic.simulation import simulate
-from laconic.trained import train
+from laconic.privacy.private_sgd import DpSgd
+from laconic.testing.check_method import check_method
+from laconic.testing.small_federations import small_federation
 
 pytest.importorskip("xgboost")
 FEW = Boosted(trees=10, depth=3)

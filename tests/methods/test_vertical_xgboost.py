@@ -1,26 +1,23 @@
-import shutil
 import subprocess
 
 import numpy as np
 import pytest
 
-from laconic.check import Recorder, check_method, small_federation
-from laconic.core.errors import BudgetSpent, LaconicError, PartyAbsent
 from laconic.core.wire import decode_question
-from laconic.data.deal import deal
-from laconic.data.sources import load
-from laconic.data.vertical import Equal
-from laconic.learn.complete_trees import predict_trees
-from laconic.learn.trees import Boosted
-from laconic.learn.xgboost_mode import Tls, has_mode
-from laconic.methods.rows import side_by_side
+from laconic.data.datasets import load
+from laconic.data.partition.columns import Equal, deal
+from laconic.deploy.simulation import simulate, train
+from laconic.deploy.transports.inprocess import Faults, InProcess, Recorder
+from laconic.deploy.transports.processes import Processes
+from laconic.errors import BudgetSpent, LaconicError, PartyAbsent
+from laconic.learn.trees.dense_trees import Boosted, predict_trees
+from laconic.learn.trees.xgboost_mode import Tls, has_mode
+from laconic.methods.families.rows import side_by_side
 from laconic.methods.vertical.vertical_xgboost import Socket, VerticalXgboost
-from laconic.privacy.encrypted import Encrypted
-from laconic.runtime.faults import Faults
-from laconic.runtime.inprocess import InProcess
-from laconic.runtime.processes import Processes
-from laconic.simulation import simulate
-from laconic.trained import train
+from laconic.privacy.encryption import Encrypted
+from laconic.testing.check_method import check_method
+from laconic.testing.small_federations import small_federation
+from tests.needs import FULL_XGBOOST, openssl
 
 pytest.importorskip("xgboost")
 FEW = Boosted(trees=4, depth=3)
@@ -52,7 +49,6 @@ def test_best_splits_keep_the_contract(cancer):
     check_method(VerticalXgboost(trees=Boosted(trees=2, depth=2), sends="best splits"), cancer)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["binary", "multiclass", "regression"])
 @pytest.mark.parametrize("sends", ["histograms", "best splits"])
 def test_the_trees_are_those_of_xgboost_on_all_columns(kind, sends):
@@ -169,8 +165,6 @@ def test_a_wheel_without_the_mode_is_named(cancer):
 
 
 def certificates(folder):
-    if shutil.which("openssl") is None:
-        pytest.skip("needs the openssl command to make certificates")
     for name in ("server", "client"):
         command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=localhost"]
         command += ["-addext", "subjectAltName=DNS:localhost"]
@@ -181,10 +175,10 @@ def certificates(folder):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("secure", [False, True])
+@pytest.mark.parametrize("secure", [False, pytest.param(True, marks=openssl)])
 def test_xgboosts_own_mode_grows_the_same_trees_over_sockets(cancer, tmp_path, secure):
     if not has_mode():
-        pytest.skip("needs the xgboost package, not xgboost-cpu; set LACONIC_XGBOOST to a folder that holds it")
+        pytest.skip(FULL_XGBOOST)
     settings = Socket(tls=certificates(tmp_path) if secure else None)
     ours = simulate(VerticalXgboost(trees=FEW), cancer)
     theirs = simulate(VerticalXgboost(trees=FEW, socket=settings), cancer, runtime=Processes())

@@ -6,36 +6,28 @@ import numpy as np
 import pytest
 import torch
 
-from laconic.check import check_method, small_federation
-from laconic.core.errors import PartyAbsent
-from laconic.core.log import WireLog
 from laconic.core.party import Party
 from laconic.core.peers import Peers
-from laconic.data.deal import deal
-from laconic.data.sources import load
-from laconic.data.vertical import Equal
-from laconic.learn.admm import nearest_logits, targets_of
-from laconic.learn.nets import Mlp
-from laconic.learn.nets import load as load_weights
-from laconic.learn.sgd import Sgd
+from laconic.core.traffic import WireLog
+from laconic.data.datasets import load
+from laconic.data.partition.columns import Equal, deal
+from laconic.deploy.simulation import simulate
+from laconic.deploy.transports.inprocess import Faults, InProcess
+from laconic.errors import PartyAbsent
+from laconic.learn.nets.nets import Mlp
+from laconic.learn.nets.nets import load as load_weights
+from laconic.learn.train.admm import nearest_logits, targets_of
+from laconic.learn.train.sgd import Sgd
 from laconic.methods.baselines.late_fusion import LateFusion
-from laconic.methods.party_nets import first_head
-from laconic.methods.rows import batch_rows
+from laconic.methods.families.rows import batch_rows
+from laconic.methods.families.summed import first_head
 from laconic.methods.vertical.fdml import Fdml
 from laconic.methods.vertical.vafl import Vafl, in_turn
 from laconic.methods.vertical.vimadmm import VimAdmm
 from laconic.methods.vertical.vimadmm_joint import VimAdmmJoint
 from laconic.methods.vertical.vimsgd import VimSgd
-from laconic.runtime.faults import Faults
-from laconic.runtime.inprocess import InProcess
-from laconic.simulation import on_threads, simulate
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    with on_threads(1):
-        yield
-
+from laconic.testing.check_method import check_method
+from laconic.testing.small_federations import small_federation
 
 _QUICK = [
     VimSgd(epochs=6, width=16, batch=256),
@@ -256,7 +248,6 @@ def test_numbers_are_learnt_by_any_number_of_parties_as_the_settings_are(method,
     assert simulate(method, _dealt("diabetes", parties)).metrics["r2"] > 0.4
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("data", ["breast_cancer", "digits"])
 @pytest.mark.parametrize("method", _ADMM, ids=lambda method: type(method).__name__)
 def test_classes_are_learnt_by_many_parties_as_the_settings_are(method, data):

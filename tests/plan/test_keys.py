@@ -2,9 +2,9 @@ from typing import Literal
 
 import pytest
 
-from laconic.core.errors import PlanError
-from laconic.core.values import Settings
-from laconic.plan.keys import closest, set_key, to_settings
+from laconic.errors import PlanError, closest
+from laconic.plan.keys import set_key, to_settings
+from laconic.values import Settings
 
 
 class Small(Settings, frozen=True):

@@ -3,25 +3,24 @@ import tomllib
 import pytest
 
 from laconic.align.psi import PrivateMatch
-from laconic.core.errors import PlanError
-from laconic.data.horizontal import Iid
-from laconic.data.vertical import Biased, Groups
-from laconic.learn.encoders import AnyEncoder
-from laconic.learn.pca import Pca, WhitenedPca
-from laconic.learn.sgd import Sgd
-from laconic.methods import METHODS
+from laconic.data.partition.columns import Biased, Groups
+from laconic.data.partition.rows import Iid
+from laconic.deploy.transports.inprocess import Faults, InProcess
+from laconic.deploy.transports.processes import Processes
+from laconic.errors import PlanError
+from laconic.learn.encoders.encoder import Pca, WhitenedPca
+from laconic.learn.encoders.learnt import AnyEncoder
+from laconic.learn.train.sgd import Sgd
 from laconic.methods.horizontal.fedavg import FedAvg
+from laconic.methods.registry import methods
 from laconic.methods.vertical.fedonce import FedOnce
-from laconic.plan import Budget, DataPlan, Plan, change_plan, draft, read_plan, read_value, to_plain, write_plan
-from laconic.plan.text import describe_keys
-from laconic.runtime.faults import Faults
-from laconic.runtime.inprocess import InProcess
-from laconic.runtime.processes import Processes
+from laconic.plan.plan import Budget, DataPlan, Plan
+from laconic.plan.text import change_plan, describe_keys, draft, read_plan, read_value, to_plain, write_plan
 
 BREAST = DataPlan(name="breast_cancer")
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", methods().values())
 def test_every_methods_plan_is_read_back_as_it_was_written(method):
     plan = change_plan(draft(method), [("data.name", "digits")])
     assert plan.method == method()

@@ -1,6 +1,6 @@
 import pytest
 
-from laconic.privacy.accountants import Moments, Pld, Rdp, SimpleDivision
+from laconic.privacy.accounting import Moments, Pld, Rdp, SimpleDivision
 from laconic.privacy.budget import Budget, Demand
 
 pytest.importorskip("dp_accounting", reason="needs the extra `privacy`: pip install 'laconic[privacy]'")

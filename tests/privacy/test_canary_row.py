@@ -10,31 +10,23 @@ from copy import deepcopy
 import numpy as np
 import pytest
 
-from laconic.core.columns import Column
 from laconic.core.ledger import unwrap
 from laconic.core.party import Party
-from laconic.core.table import Table
-from laconic.learn.nets import Mlp
+from laconic.learn.nets.nets import Mlp
 from laconic.methods.vertical.fdml import Fdml
 from laconic.methods.vertical.vafl import Vafl
 from laconic.methods.vertical.vimadmm import VimAdmm
 from laconic.methods.vertical.vimadmm_joint import VimAdmmJoint
 from laconic.methods.vertical.vimsgd import VimSgd
-from laconic.privacy.dppca import DpPca
-from laconic.privacy.gaussian import compose
-from laconic.privacy.outputs import BatchClip, RowsOnce
-from laconic.privacy.steps import PrivateSteps
-from laconic.simulation import on_threads
+from laconic.privacy.encoders import DpPca
+from laconic.privacy.mechanisms.gaussian import compose
+from laconic.privacy.mechanisms.outputs import BatchClip, PrivateSteps, RowsOnce
+from laconic.tables.columns import Column
+from laconic.tables.table import Table
 
 _ROWS, _BATCH, _EPOCHS, _CLASSES, _WIDTH = 64, 16, 3, 3, 8
 _STEPS = PrivateSteps(clip=0.5, sigma=4.0, gradient_clip=0.05, gradient_sigma=2.0, rate=1.0, seeded=True)
 _SLACK = 1.0001  # float32
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    with on_threads(1):
-        yield
 
 
 def _worlds(method):

@@ -1,13 +1,12 @@
+import msgspec
 import numpy as np
 import pytest
 
-from laconic.learn.nets import weights_of
-from laconic.privacy.codebook import Codebook
-from laconic.privacy.dpnat import DpNat
-from laconic.privacy.dppca import DpPca
-from laconic.privacy.dpsgd import DpSgd
-from laconic.privacy.projection import PublicProjection
+from laconic.learn.nets.nets import weights_of
+from laconic.privacy.encoders import Codebook, DpNat, DpPca, PublicProjection
+from laconic.privacy.private_sgd import DpSgd
 
+pytestmark = pytest.mark.usefixtures("one_thread")
 TRAINER = DpSgd(sigma=0.5, batch=50, epochs=2, lr=0.5, seeded=True)
 ENCODERS = {
     "DpPca": DpPca(dim=3, sigma=1.0, seeded=True),
@@ -62,6 +61,12 @@ def test_dimension_zero_takes_half_the_columns_at_most():
     assert DpPca().dim_for((1, 14, 14)) == 32
 
 
+@pytest.mark.parametrize("name", ENCODERS)
+def test_every_encoder_finds_a_dimension_that_suits(name):
+    encoder, x = msgspec.structs.replace(ENCODERS[name], dim=0), rows(width=8)
+    assert encoder.encode(encoder.fit(x, np.random.default_rng(1)), x).shape == (200, 4)
+
+
 def test_a_projection_learns_nothing_from_rows():
     one, other = (PublicProjection(dim=2).fit(rows(seed=seed), np.random.default_rng(3)) for seed in (0, 1))
     np.testing.assert_array_equal(one["1.weight"], other["1.weight"])
@@ -78,15 +83,15 @@ def test_only_published_nat_says_that_it_is_not_proven():
 def test_prices_keep_code_words_in_use():
     import torch
 
-    from laconic.privacy.chance import SeededChance
-    from laconic.privacy.codebook import _Priced
-    from laconic.privacy.dpsgd import PrivateStep
+    from laconic.privacy.encoders import _Priced
+    from laconic.privacy.private_sgd import PrivateStep
+    from laconic.privacy.randomness import SeededRandomness
 
     encoder = Codebook(dim=2, words=4, pressure=1.0)
     module, words = _Priced(torch.nn.Identity(), 4), torch.cat((torch.eye(2), -torch.eye(2)))
     crowd = torch.tensor([[1.0, 0.1]]).repeat(20, 1)  # All rows are nearest to the first word.
     settings = DpSgd(sigma=0.0, clip=10.0, batch=20, seeded=True)
-    step = PrivateStep(settings, module, encoder._loss, 20, SeededChance(np.random.default_rng(0)))
+    step = PrivateStep(settings, module, encoder._loss, 20, SeededRandomness(np.random.default_rng(0)))
     chosen = []
     for _ in range(20):
         choice = module.choose(crowd, words)
@@ -100,8 +105,8 @@ def test_one_row_changes_weights_and_prices_together_by_no_more_than_the_clip():
     import torch
     from torch import nn
 
-    from laconic.privacy.codebook import _Priced
-    from laconic.privacy.rowwise import RowGradients
+    from laconic.privacy.encoders import _Priced
+    from laconic.privacy.per_example import RowGradients
 
     module = _Priced(nn.Linear(4, 3), 8)
     encoder = Codebook(dim=3, words=8)

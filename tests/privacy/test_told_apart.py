@@ -9,34 +9,25 @@ import numpy as np
 import pytest
 
 from laconic.core.ledger import unwrap
-from laconic.data.deal import deal
-from laconic.data.sources import load
-from laconic.data.vertical import Equal
+from laconic.data.datasets import load
+from laconic.data.partition.columns import Equal, deal
+from laconic.deploy.journal import Journalled
+from laconic.deploy.simulation import train
+from laconic.deploy.transports.forked import Forked
+from laconic.deploy.transports.inprocess import InProcess
+from laconic.deploy.transports.processes import Processes
+from laconic.inference.local_transport import parts_of, reach_parts
+from laconic.inference.predict import load_model
+from laconic.inference.save import save_model
 from laconic.methods.vertical.vimsgd import VimSgd
-from laconic.model.model import load_model
-from laconic.model.reaching import parts_of, reach_parts
-from laconic.model.saving import save_model
-from laconic.privacy.gaussian import compose, epsilon_of
-from laconic.privacy.outputs import BatchClip, RowsOnce
-from laconic.privacy.price import price
-from laconic.privacy.steps import PrivateSteps
-from laconic.runtime.forked import Forked
-from laconic.runtime.inprocess import InProcess
-from laconic.runtime.journal import Journalled
-from laconic.runtime.processes import Processes
-from laconic.simulation import on_threads
-from laconic.trained import train
+from laconic.privacy.accounting import price
+from laconic.privacy.mechanisms.gaussian import compose, epsilon_of
+from laconic.privacy.mechanisms.outputs import BatchClip, PrivateSteps, RowsOnce
 
 _DELTA, _SIGMA = 1e-5, 4.0
 _ONCE = RowsOnce(clip=1.0, sigma=_SIGMA)
 _EACH_TIME = PrivateSteps(clip=1.0, sigma=_SIGMA, gradient_sigma=200.0)
 _BATCH = BatchClip(clip=1.0, sigma=50.0)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    with on_threads(1):
-        yield
 
 
 @pytest.fixture(scope="module")

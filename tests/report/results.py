@@ -1,10 +1,9 @@
 """Results to report, made by hand so that what a report should say of them is known."""
 
 from laconic.core.ledger import Noise
-from laconic.core.log import Traffic
 from laconic.core.result import Look, PartyTraffic, Price, Release, Result
-from laconic.core.score import Score
-from laconic.core.task import Task
+from laconic.core.traffic import Traffic
+from laconic.tables.task import Score, Task
 
 GAUSSIAN = Noise(mechanism="gaussian", scale=2.0, sensitivity=1.0, unit="one row", caveat="covers rows", secure=True)
 

@@ -2,12 +2,12 @@
 
 import os
 from pathlib import Path
-from shutil import which
 
 import pytest
 from click.testing import CliRunner
 
 from laconic.cli import main
+from tests.needs import BROWSER, chromium
 
 FLAGS = [
     "--no-sandbox",
@@ -18,15 +18,11 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-BROWSER = os.environ.get("LACONIC_CHROMIUM") or which("chromium") or which("chromium-browser")
 SHOTS = Path(os.environ.get("LACONIC_SCREENSHOTS", Path(__file__).parent.parent.parent / "build" / "screenshots"))
 METHODS = ("FedOnce", "SplitNN", "Rap", "FedBCD", "VimAdmm")
 FEW = ("SplitNN.trainer.epochs=6", "FedBCD.trainer.epochs=6", "VimAdmm.epochs=4", "FedOnce.trainer.epochs=30")
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(BROWSER is None, reason="needs Chromium: apt-get install chromium, or set LACONIC_CHROMIUM"),
-]
+pytestmark = [pytest.mark.slow, chromium]
 
 
 @pytest.fixture(scope="module")

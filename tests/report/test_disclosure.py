@@ -1,7 +1,7 @@
 import pytest
 
-from laconic.core.errors import DataError
 from laconic.core.result import Absence
+from laconic.errors import DataError
 from laconic.report.disclosure import Piece, disclose, pieces_of, render_disclosure
 from tests.report.results import GAUSSIAN, paid, release, result
 

@@ -2,7 +2,7 @@ import builtins
 
 import pytest
 
-from laconic.core.errors import MissingExtra
+from laconic.errors import MissingExtra
 from laconic.report.plots import plot_bytes, plot_importance, plot_rounds, plot_wire
 from tests.report.results import alone, look, pooled, result
 

@@ -4,13 +4,11 @@ import pytest
 from rich.console import Console
 
 from laconic.core.ledger import Noise
-from laconic.core.log import Traffic
 from laconic.core.result import Absence, Release, Result
-from laconic.core.score import Score
-from laconic.core.task import Task
-from laconic.report.rows import rows_of, show_rows
+from laconic.core.traffic import Traffic
 from laconic.report.tables import show_comparison, show_result
-from laconic.report.words import figure, in_bytes, in_seconds, rows_used
+from laconic.report.words import figure, in_bytes, in_seconds, rows_of, rows_used, show_rows
+from laconic.tables.task import Score, Task
 
 
 def release(party, noise=None, words="a few numbers a row"):

@@ -9,7 +9,6 @@ from tests.report.results import look, paid, result
 mlflow = pytest.importorskip("mlflow", reason="needs pip install 'laconic[mlflow]'")
 
 
-@pytest.mark.slow
 def test_a_result_becomes_a_run_in_a_local_file_store(tmp_path, monkeypatch):
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
     store = f"file:{tmp_path}/runs"

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from laconic.learn.fixmatch import FixMatch
-from laconic.learn.nets import Cnn
-from laconic.learn.semisupervised import begin
+from laconic.learn.nets.nets import Cnn
+from laconic.learn.train.fixmatch import FixMatch
+from laconic.learn.train.semisupervised import begin
 from studies.oneshot_vfl_learning import KeptFixMatch
 
 _NET = Cnn(channels=(2,), hidden=(), final="relu")

@@ -2,9 +2,9 @@
 
 from math import isclose
 
-from laconic.privacy.dppca import DpPca
-from laconic.privacy.gaussian import compose, epsilon_of
-from laconic.privacy.outputs import RowsOnce
+from laconic.privacy.encoders import DpPca
+from laconic.privacy.mechanisms.gaussian import compose, epsilon_of
+from laconic.privacy.mechanisms.outputs import RowsOnce
 from studies.vim_privacy import DELTA, _cases
 
 

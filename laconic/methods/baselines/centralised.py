@@ -5,12 +5,12 @@ from collections.abc import Iterator
 from laconic.core.method import task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
-from laconic.core.values import Array
-from laconic.learn.nets import Net, default_net
-from laconic.learn.sgd import Sgd
-from laconic.learn.supervised import fit_supervised, predict_supervised
-from laconic.methods.pooling import Pooling
-from laconic.methods.rows import labelled
+from laconic.core.step import Opening
+from laconic.learn.models.supervised import fit_supervised, predict_supervised
+from laconic.learn.nets.nets import Net, default_net
+from laconic.learn.train.sgd import Sgd
+from laconic.methods.families.rows import Pooling, labelled
+from laconic.values import Array
 
 
 class Centralised(Pooling, frozen=True):
@@ -40,6 +40,10 @@ class Centralised(Pooling, frozen=True):
             what="pooled columns",
         )
         yield
+
+    def fit_opening(self) -> Opening:
+        """All columns of the rows to learn from."""
+        return self.predict_opening("train+valid")
 
     def predict(self, hub: Party, peers: Peers, rows: str, /) -> Array:
         """Collect the columns of these rows and predict."""

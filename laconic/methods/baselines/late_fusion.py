@@ -11,13 +11,13 @@ import numpy as np
 from laconic.core.method import Method, task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
-from laconic.core.script import step
-from laconic.core.task import Task
-from laconic.core.values import Array
-from laconic.learn.nets import Net, default_net
-from laconic.learn.sgd import Sgd
-from laconic.learn.supervised import fit_supervised, predict_supervised
-from laconic.methods.rows import labelled
+from laconic.core.step import Ask, Opening, step
+from laconic.learn.models.supervised import fit_supervised, predict_supervised
+from laconic.learn.nets.nets import Net, default_net
+from laconic.learn.train.sgd import Sgd
+from laconic.methods.families.rows import labelled
+from laconic.tables.task import Task
+from laconic.values import Array
 
 Kind = Literal["binary", "multiclass", "regression"]
 
@@ -51,6 +51,14 @@ class LateFusion(Method, frozen=True):
         own = {hub.name: self.give_predictions(hub, rows)} if hub.data.columns else {}
         found = own | peers.ask(self.give_predictions, rows=rows)
         return _fused(task_of(hub), [found[name].astype(np.float64) for name in sorted(found)])
+
+    def fit_opening(self) -> Opening:
+        """Labels must be waited for."""
+        return Opening((Ask.later(self.learn_alone),), then="ends")
+
+    def predict_opening(self, rows: str) -> Opening:
+        """Parties need the name of the cut alone."""
+        return Opening((Ask.known(self.give_predictions, rows=rows),), then="ends")
 
     @step(takes="the labels of all training rows", gives=None)
     def learn_alone(self, party: Party, kind: Kind, classes: int, labels: Array) -> None:

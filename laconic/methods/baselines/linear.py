@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from laconic.core.method import task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
-from laconic.core.values import Array
-from laconic.learn.linear_model import fit_linear, predict_linear
-from laconic.methods.pooling import Pooling
-from laconic.methods.rows import labelled
+from laconic.core.step import Opening
+from laconic.learn.models.supervised import fit_linear, predict_linear
+from laconic.methods.families.rows import Pooling, labelled
+from laconic.values import Array
 
 
 class Linear(Pooling, frozen=True):
@@ -30,6 +30,10 @@ class Linear(Pooling, frozen=True):
         x = self.pool(hub, peers, "train")["train"]
         hub.memory["model"] = fit_linear(task_of(hub), x, labelled(hub, "train")[1], self.penalty)
         yield
+
+    def fit_opening(self) -> Opening:
+        """All columns of the rows to learn from."""
+        return self.predict_opening("train")
 
     def predict(self, hub: Party, peers: Peers, rows: str, /) -> Array:
         """Collect the columns of these rows and predict."""

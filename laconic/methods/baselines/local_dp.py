@@ -10,11 +10,11 @@ from typing import Any
 from laconic.core.method import Method, task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
-from laconic.core.script import step
-from laconic.core.values import Array
-from laconic.learn.learners import AnyLearner, NetModel
-from laconic.methods.rows import labelled, side_by_side
-from laconic.privacy.local import LocalGaussian
+from laconic.core.step import Ask, Opening, step
+from laconic.learn.models.supervised import AnyLearner, NetModel
+from laconic.methods.families.rows import labelled, side_by_side
+from laconic.privacy.mechanisms.gaussian import LocalGaussian
+from laconic.values import Array, flat
 
 
 class LocalDp(Method, frozen=True):
@@ -49,11 +49,19 @@ class LocalDp(Method, frozen=True):
         x = self._beside(hub, rows, [answer[rows] for answer in sent.values()])
         return self.learner.predict(task_of(hub), hub.memory["model"], x)
 
+    def fit_opening(self) -> Opening:
+        """All rows to learn from, in one exchange."""
+        return self.predict_opening("+".join(self.learner.cuts))
+
+    def predict_opening(self, rows: str) -> Opening:
+        """Parties need the names of the cuts alone."""
+        return Opening((Ask.known(self.give_noised, rows=rows),), then="ends")
+
     @step(takes=None, gives="its columns of the rows asked for, each row clipped and under noise of a stated epsilon")
     def give_noised(self, party: Party, rows: str) -> dict[str, Any]:
         """The party's rows under fresh noise, for each of the cuts named, as `train+valid`."""
         parts = {cut: party.data.part(cut)[0] for cut in rows.split("+")}
-        return {cut: self.noise.put_on(x.reshape(len(x), -1), party, cut) for cut, x in parts.items()}
+        return {cut: self.noise.put_on(flat(x), party, cut) for cut, x in parts.items()}
 
     @staticmethod
     def _beside(hub: Party, rows: str, sent: list[Array]) -> Array:

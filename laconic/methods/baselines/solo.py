@@ -5,11 +5,12 @@ from collections.abc import Iterator
 from laconic.core.method import Method, task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
-from laconic.core.values import Array
-from laconic.learn.nets import Net, default_net
-from laconic.learn.sgd import Sgd
-from laconic.learn.supervised import fit_supervised, predict_supervised
-from laconic.methods.rows import labelled
+from laconic.core.step import Opening
+from laconic.learn.models.supervised import fit_supervised, predict_supervised
+from laconic.learn.nets.nets import Net, default_net
+from laconic.learn.train.sgd import Sgd
+from laconic.methods.families.rows import labelled
+from laconic.values import Array
 
 
 class Solo(Method, frozen=True):
@@ -42,6 +43,14 @@ class Solo(Method, frozen=True):
     def predict(self, hub: Party, peers: Peers, rows: str, /) -> Array:
         """Predict from the hub's own columns."""
         return predict_supervised(self._net(hub), task_of(hub), hub.memory["model"], [hub.data.part(rows)[0]])
+
+    def fit_opening(self) -> Opening:
+        """Nobody is asked."""
+        return Opening(then="ends")
+
+    def predict_opening(self, rows: str) -> Opening:
+        """Nobody is asked."""
+        return Opening(then="ends")
 
     def _net(self, hub: Party) -> Net:
         return self.net or default_net(hub.data.shape)

@@ -4,9 +4,9 @@ McMahan, Moore, Ramage, Hampson, Aguera y Arcas: Communication-Efficient Learnin
 Data (2017).
 """
 
-from laconic.learn.nets import Net
-from laconic.learn.sgd import Sgd
-from laconic.methods.averaging import Averaging, Local, check_exchanges
+from laconic.learn.nets.nets import Net
+from laconic.learn.train.sgd import Sgd
+from laconic.methods.families.averaged import Averaging, Local, check_exchanges
 
 
 class FedAvg(Averaging, frozen=True):

@@ -9,12 +9,12 @@ import numpy as np
 
 from laconic.core.method import task_of
 from laconic.core.party import Party
-from laconic.core.values import Array, Weights
-from laconic.learn.heads import to_predictions
-from laconic.learn.local import fit_to_shares, mean_of
-from laconic.learn.nets import Net, load, to_tensor
-from laconic.learn.sgd import Sgd, evaluate
-from laconic.methods.averaging import Averaging, Local, check_exchanges
+from laconic.learn.models.supervised import fit_to_shares, mean_of
+from laconic.learn.nets.nets import Net, load, to_array, to_tensor
+from laconic.learn.train.losses import to_predictions
+from laconic.learn.train.sgd import Sgd, evaluate
+from laconic.methods.families.averaged import Averaging, Local, check_exchanges
+from laconic.values import Array, Weights
 
 
 class FedDf(Averaging, frozen=True):
@@ -59,5 +59,5 @@ class FedDf(Averaging, frozen=True):
     def _taught(self, hub: Party, models: list[Weights], x: Array) -> Array:
         """The mean of all nets' outputs, before they become probabilities, as probabilities."""
         form = self.net_for(hub).build(hub.data.shape, task_of(hub).outputs)
-        outputs = [evaluate(load(form, model), [to_tensor(x)]).numpy() for model in models]
+        outputs = [to_array(evaluate(load(form, model), [to_tensor(x)])) for model in models]
         return to_predictions(task_of(hub), to_tensor(np.mean(outputs, axis=0)), {})

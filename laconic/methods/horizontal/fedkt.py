@@ -11,20 +11,19 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from laconic.core.errors import WireError
 from laconic.core.method import task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
-from laconic.core.script import step
-from laconic.core.values import Array, Settings, Weights
-from laconic.learn.classifier import CONSTANT, Shard, check_model, classes_of, fit_models, predict_model
-from laconic.learn.classifiers import AnyClassifier, Network
-from laconic.learn.sgd import Sgd
-from laconic.learn.voting import count_consistent, count_votes, fall_back, winners
-from laconic.methods.averaging import Averaging, Local, check_exchanges
-from laconic.methods.rows import labelled
-from laconic.privacy.levels import L0, Level
-from laconic.privacy.votes import VotePrice, note_model, under_noise
+from laconic.core.step import step
+from laconic.errors import WireError
+from laconic.learn.models.classifier import CONSTANT, Shard, check_model, classes_of, fit_models, predict_model
+from laconic.learn.models.classifiers import AnyClassifier, Network
+from laconic.learn.train.semisupervised import count_consistent, count_votes, fall_back, winners
+from laconic.learn.train.sgd import Sgd
+from laconic.methods.families.averaged import Averaging, Local, check_exchanges
+from laconic.methods.families.rows import labelled
+from laconic.privacy.mechanisms.votes import L0, Level, VotePrice, note_model, under_noise
+from laconic.values import Array, Settings, Weights
 
 
 class Prox(Settings, frozen=True):

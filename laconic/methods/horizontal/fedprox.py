@@ -3,9 +3,9 @@
 Li, Sahu, Zaheer, Sanjabi, Talwalkar, Smith: Federated Optimization in Heterogeneous Networks (2020).
 """
 
-from laconic.learn.nets import Net
-from laconic.learn.sgd import Sgd
-from laconic.methods.averaging import Averaging, Local, check_exchanges
+from laconic.learn.nets.nets import Net
+from laconic.learn.train.sgd import Sgd
+from laconic.methods.families.averaged import Averaging, Local, check_exchanges
 
 
 class FedProx(Averaging, frozen=True):

@@ -10,14 +10,14 @@ from typing import ClassVar, Literal
 from laconic.core.method import Method, task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
-from laconic.core.script import step
-from laconic.core.values import Array, Weights
-from laconic.learn.classifier import CONSTANT, check_model, fit_models, predict_model
-from laconic.learn.classifiers import Network
-from laconic.learn.matching import Matching, match_nets
-from laconic.learn.nets import Mlp
-from laconic.learn.sgd import Sgd
-from laconic.methods.rows import labelled
+from laconic.core.step import step
+from laconic.learn.models.classifier import CONSTANT, check_model, fit_models, predict_model
+from laconic.learn.models.classifiers import Network
+from laconic.learn.models.clustering import Matching, match_nets
+from laconic.learn.nets.nets import Mlp
+from laconic.learn.train.sgd import Sgd
+from laconic.methods.families.rows import labelled
+from laconic.values import Array, Weights
 
 
 class Pfnm(Method, frozen=True):

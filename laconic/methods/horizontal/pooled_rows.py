@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from laconic.core.method import task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
-from laconic.core.values import Array
-from laconic.learn.classifier import fit_models, predict_model
-from laconic.learn.classifiers import AnyClassifier, Network
-from laconic.methods.row_pooling import RowPooling
+from laconic.learn.models.classifier import fit_models, predict_model
+from laconic.learn.models.classifiers import AnyClassifier, Network
+from laconic.methods.families.rows import RowPooling
+from laconic.values import Array
 
 
 class PooledRows(RowPooling, frozen=True):

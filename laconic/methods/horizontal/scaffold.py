@@ -13,15 +13,15 @@ import numpy as np
 from laconic.core.method import task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
-from laconic.core.script import step
-from laconic.core.values import Weights
-from laconic.learn.classifier import check_model
-from laconic.learn.classifiers import Network
-from laconic.learn.local import fit_from, mean_of
-from laconic.learn.nets import Net
-from laconic.learn.sgd import Sgd
-from laconic.methods.averaging import Averaging, Local, check_exchanges
-from laconic.methods.rows import labelled
+from laconic.core.step import step
+from laconic.learn.models.classifier import check_model
+from laconic.learn.models.classifiers import Network
+from laconic.learn.models.supervised import fit_from, mean_of
+from laconic.learn.nets.nets import Net
+from laconic.learn.train.sgd import Sgd
+from laconic.methods.families.averaged import Averaging, Local, check_exchanges
+from laconic.methods.families.rows import labelled
+from laconic.values import Weights
 
 
 class Scaffold(Averaging, frozen=True):

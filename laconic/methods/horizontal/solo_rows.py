@@ -8,11 +8,11 @@ import numpy as np
 from laconic.core.method import Method, task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
-from laconic.core.script import step
-from laconic.core.values import Array, Weights
-from laconic.learn.classifier import check_model, fit_models, predict_model
-from laconic.learn.classifiers import AnyClassifier, Network
-from laconic.methods.rows import labelled
+from laconic.core.step import step
+from laconic.learn.models.classifier import check_model, fit_models, predict_model
+from laconic.learn.models.classifiers import AnyClassifier, Network
+from laconic.methods.families.rows import labelled
+from laconic.values import Array, Weights
 
 
 class SoloRows(Method, frozen=True):

@@ -10,11 +10,11 @@ import torch
 
 from laconic.core.method import task_of
 from laconic.core.party import Party
-from laconic.core.values import Array
-from laconic.learn.admm import loss_gradient
-from laconic.learn.lanes import widen
-from laconic.learn.nets import to_tensor
-from laconic.methods.summing import SummingLogits
+from laconic.learn.kernels import widen
+from laconic.learn.nets.nets import to_array, to_tensor
+from laconic.learn.train.admm import loss_gradient
+from laconic.methods.families.summed import SummingLogits
+from laconic.values import Array
 
 
 class Fdml(SummingLogits, frozen=True):
@@ -34,8 +34,8 @@ class Fdml(SummingLogits, frozen=True):
         head, speed = to_tensor(party.memory["head"]), to_tensor(party.memory["head velocity"])
         descent = self.descent(party, self.last_batch(party))
         by_head = torch.mm(descent.outputs().T, by_logits)[: len(head)]
-        descent.descend(torch.mm(by_logits, widen(head.numpy().T)), self.rule)
+        descent.descend(torch.mm(by_logits, widen(to_array(head).T)), self.rule)
         speed.mul_(self.momentum).add_(by_head).add_(head, alpha=self.weight_decay)
         head.add_(speed, alpha=-self.lr)
         self.keep(party, descent)
-        party.memory["head"], party.memory["head velocity"] = head.numpy(), speed.numpy()
+        party.memory["head"], party.memory["head velocity"] = to_array(head), to_array(speed)

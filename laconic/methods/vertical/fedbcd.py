@@ -5,7 +5,7 @@ Distributed Features (2019), the parallel variant: parties go on with the gradie
 with the outputs it last received. Both grow stale, so fewer batches cross and each is worth a little less.
 """
 
-from laconic.methods.split_net import SplitNet
+from laconic.methods.families.split import SplitNet
 
 
 class FedBCD(SplitNet, frozen=True):

@@ -15,15 +15,15 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from laconic.core.device import device_now
 from laconic.core.method import task_of
 from laconic.core.party import Party
-from laconic.core.script import step
-from laconic.core.values import Array
-from laconic.learn.cross_view import Agreement, CrossView
-from laconic.learn.nets import Join, to_tensor
-from laconic.methods.rows import labelled, own_rows
-from laconic.methods.split_net import SplitNet
-from laconic.methods.splitting import LEAK
+from laconic.core.step import step
+from laconic.learn.nets.attention import Agreement, CrossView
+from laconic.learn.nets.nets import Join, to_tensor
+from laconic.methods.families.rows import labelled, own_rows
+from laconic.methods.families.split import LEAK, SplitNet
+from laconic.values import Array
 
 _GIVES = (
     "its net's outputs for one batch of training rows, and for a batch of its people outside the overlap of all parties"
@@ -91,7 +91,7 @@ class FedCVT(SplitNet, frozen=True):
             blocks.insert(0, model.own(to_tensor(x[rows])))
             others.insert(0, model.own(drawn))
         rule = Agreement(self.threshold, self.weight, self.sharpness)
-        return model.loss(blocks, torch.tensor(y[rows], dtype=torch.int64), others, rule)
+        return model.loss(blocks, torch.tensor(y[rows], dtype=torch.int64, device=device_now()), others, rule)
 
     def _own_width(self, hub: Party) -> int:
         if self.head is None:

@@ -11,26 +11,25 @@ import msgspec
 import numpy as np
 from torch import nn
 
-from laconic.core.errors import PlanError
 from laconic.core.ledger import Noise
 from laconic.core.method import task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
-from laconic.core.script import Step, step
-from laconic.core.values import Array
-from laconic.learn import heads
-from laconic.learn.encoders import AnyEncoder, Suited
-from laconic.learn.nets import Cnn, Joint, Mlp
-from laconic.learn.sgd import Sgd
-from laconic.learn.top_models import Trees, fit_top, predict_top
-from laconic.methods.rows import labelled
-from laconic.methods.splitting import Splitting, refuse_changed_nets
+from laconic.core.step import Ask, Opening, Step, step
+from laconic.errors import PlanError
+from laconic.learn.encoders.learnt import AnyEncoder, BestEncoder
+from laconic.learn.models.supervised import Trees, fit_top, predict_top
+from laconic.learn.nets.nets import Cnn, Joint, Mlp
+from laconic.learn.train import losses as heads
+from laconic.learn.train.sgd import Sgd
+from laconic.methods.families.rows import labelled
+from laconic.methods.families.split import Splitting, refuse_changed_nets
 from laconic.privacy.budget import Budget
-from laconic.privacy.dpsgd import DpSgd
-from laconic.privacy.encoders import PrivateEncoder
-from laconic.privacy.noise import COUPLED, ClippedGaussian, Perturb
-from laconic.privacy.projection import PublicProjection
-from laconic.privacy.release import write_model
+from laconic.privacy.encoders import PrivateEncoder, PublicProjection
+from laconic.privacy.mechanisms.rows import COUPLED, ClippedGaussian, Perturb
+from laconic.privacy.private_sgd import DpSgd
+from laconic.privacy.row_releases import write_model
+from laconic.values import Array
 
 _GIVES = "a few numbers for each row, made from its columns by an encoder of its own; columns can be guessed from them"
 
@@ -57,7 +56,7 @@ class FedOnce(Splitting, frozen=True):
             after the one exchange.
     """
 
-    encoder: AnyEncoder | PrivateEncoder = Suited()
+    encoder: AnyEncoder | PrivateEncoder = BestEncoder()
     head: Joint | Trees | None = None
     trainer: Sgd | DpSgd = Sgd(epochs=100, patience=10)
     noise: Perturb | ClippedGaussian | None = None
@@ -98,6 +97,14 @@ class FedOnce(Splitting, frozen=True):
         received = peers.only(tuple(hub.memory["guests"])).tolerant.ask(self.represent, rows=rows)
         inputs = self._inputs(hub, received, rows)
         return predict_top(self._top(hub), task_of(hub), hub.memory["model"] | hub.memory.get("scale", {}), inputs)
+
+    def fit_opening(self) -> Opening:
+        """The one exchange brings nothing; how training goes on depends on the host's rows."""
+        return Opening((Ask.known(self.learn_and_send),), then="ends" if self.more is None else "yields")
+
+    def predict_opening(self, rows: str) -> Opening:
+        """Guests need the name of the cut alone."""
+        return Opening((Ask.known(self.represent, rows=rows),), then="ends")
 
     @step(takes=None, gives=_GIVES)
     def learn_and_send(self, party: Party) -> dict[str, Any]:
@@ -146,7 +153,7 @@ class FedOnce(Splitting, frozen=True):
             guests: the others' names.
         """
         # Of the sound guests this did best at equal epsilon: `studies/fedonce_privacy.py`.
-        encoder = PublicProjection() if self.encoder == Suited() else self.encoder
+        encoder = PublicProjection() if self.encoder == BestEncoder() else self.encoder
         trainer = _PRIVATE if self.trainer == FedOnce().trainer else self.trainer
         can_be = self.more is None and not isinstance(self.head, Trees)
         if not can_be or not isinstance(encoder, PrivateEncoder) or not isinstance(trainer, DpSgd):
@@ -175,7 +182,12 @@ class FedOnce(Splitting, frozen=True):
 
     def take_in(self, peers: Peers) -> dict[str, dict[str, dict[str, Array]]]:
         """One exchange with guests that join later, in the form of `answers_at_hand`; nobody else is asked."""
-        return {name: {"represent": sent} for name, sent in peers.ask(self.learn_and_send).items()}
+        sent: dict[str, dict[str, Array]] = peers.ask(self.learn_and_send)
+        if "valid" not in self._cuts:
+            # Trees look at no validation rows, but heads that are refitted later are judged by them.
+            valid = peers.ask(self.represent, rows="valid")
+            sent = {name: cuts | {"valid": valid[name]} for name, cuts in sent.items()}
+        return {name: {"represent": cuts} for name, cuts in sent.items()}
 
     def stored_parts(self, hub: Party, places: Array) -> dict[str, Array]:
         """What each guest sent for these places in cut "train", and the host's own columns if it has any."""

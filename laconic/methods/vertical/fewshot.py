@@ -13,17 +13,16 @@ import numpy as np
 
 from laconic.core.party import Party
 from laconic.core.peers import Peers
-from laconic.core.script import step
-from laconic.core.task import Task
-from laconic.core.values import Array, Weights
-from laconic.learn.attention import Attention
-from laconic.learn.choosing import AnyChoice, PerClass, chances
-from laconic.learn.nets import load, to_tensor
-from laconic.learn.semisupervised import Extractor
-from laconic.learn.sgd import evaluate
-from laconic.learn.top_models import fit_top, predict_top
-from laconic.methods.guiding import GRADIENTS, NUMBERS, NUMBERS_AND_HEAD, Guided
-from laconic.methods.rows import own_rows
+from laconic.core.step import Ask, Opening, step
+from laconic.learn.models.supervised import fit_top, predict_top
+from laconic.learn.nets.attention import Attention
+from laconic.learn.nets.nets import load, to_array, to_tensor
+from laconic.learn.train.semisupervised import AnyChoice, Extractor, PerClass, chances
+from laconic.learn.train.sgd import evaluate
+from laconic.methods.families.guided import GRADIENTS, NUMBERS, NUMBERS_AND_HEAD, Guided
+from laconic.methods.families.rows import own_rows
+from laconic.tables.task import Task
+from laconic.values import Array, Weights
 
 _GIVES_OWN = f"{NUMBERS}; and the same for each of its people outside the overlap of all parties"
 _FULL = 255
@@ -78,6 +77,11 @@ class FewShot(Guided, frozen=True):
         yield
         if self.more is not None:
             yield from self.go_on(hub, peers, received)
+
+    def fit_opening(self) -> Opening:
+        """What the guide asks, and how sure the label holder is of own rows."""
+        asks = (*self.guide.asks(self), Ask.later(self.learn_again))
+        return Opening(asks, then="ends" if self.more is None else "yields")
 
     @step(takes=GRADIENTS, gives=_GIVES_OWN)
     def learn_from_gradients(self, party: Party, gradients: Array, classes: int) -> dict[str, Array]:
@@ -146,6 +150,6 @@ class FewShot(Guided, frozen=True):
         if chosen.any():
             classes = local["head.bias"].size
             module = load(Extractor(self.extractor(party), party.data.shape, self.width, classes), local)
-            guesses = evaluate(module, [to_tensor(own[chosen])]).argmax(dim=1).numpy()
+            guesses = to_array(evaluate(module, [to_tensor(own[chosen])]).argmax(dim=1))
             x, codes = np.concatenate([x, own[chosen]]), np.concatenate([codes, guesses])
         self.learn_rows(party, local, x, codes, own[~chosen])

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 from laconic.core.party import Party
 from laconic.core.peers import Peers
-from laconic.core.script import step
-from laconic.core.values import Array
-from laconic.methods.guiding import GRADIENTS, NUMBERS_AND_HEAD, Guided
+from laconic.core.step import Opening, step
+from laconic.methods.families.guided import GRADIENTS, NUMBERS_AND_HEAD, Guided
+from laconic.values import Array
 
 
 class OneShot(Guided, frozen=True):
@@ -49,6 +49,10 @@ class OneShot(Guided, frozen=True):
         yield
         if self.more is not None:
             yield from self.go_on(hub, peers, received)
+
+    def fit_opening(self) -> Opening:
+        """What the guide asks."""
+        return Opening(self.guide.asks(self), then="ends" if self.more is None else "yields")
 
     @step(takes=GRADIENTS, gives=NUMBERS_AND_HEAD)
     def learn_from_gradients(self, party: Party, gradients: Array, classes: int) -> dict[str, Array]:

@@ -1,26 +1,61 @@
 """RAP: every party mixes its columns by a secret random matrix and sends them once; a server learns from them alone.
 
 The label holder hides its labels too, and decodes what the server predicts. Zhang et al.: RAP: Random Projection is
-What You Need for Vertical Federated Learning. This is obfuscation, not privacy: `laconic.audit.rap` undoes it.
+What You Need for Vertical Federated Learning. This is obfuscation, not privacy: `laconic.audit.rap_attacks` undoes it.
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 
 from laconic.core.method import Method, task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
-from laconic.core.script import step
-from laconic.core.values import Array, Rng, Weights
-from laconic.learn.learners import AnyLearner, NetModel
-from laconic.learn.rap.labels import draw_label_secret, hidden_classes, hidden_task, hide_labels, reveal_labels
-from laconic.learn.rap.matrices import AnyMatrix, Orthogonal
-from laconic.methods.projecting import GIVES, Secrets, chance, projected
-from laconic.methods.rows import labelled, side_by_side
-from laconic.methods.splitting import Precision
-from laconic.privacy.local import LocalGaussian
+from laconic.core.step import Ask, Opening, Script, step
+from laconic.learn.encoders.rap import (
+    AnyMatrix,
+    Orthogonal,
+    draw_label_secret,
+    draw_secret,
+    hidden_classes,
+    hidden_task,
+    hide_labels,
+    project,
+    reveal_labels,
+)
+from laconic.learn.models.supervised import AnyLearner, NetModel
+from laconic.methods.families.rows import labelled, side_by_side
+from laconic.methods.families.split import Precision
+from laconic.privacy.mechanisms.gaussian import LocalGaussian
+from laconic.threads import limit_threads
+from laconic.values import Array, Rng, Weights
+
+Secrets: TypeAlias = Literal["seed", "system"]
+"""Where secrets come from: the party's seed, so that a run can be repeated, or the operating system.
+
+Whoever knows the seed can draw the same secrets. A simulation's is no secret; a party that sits apart has its own.
+"""
+
+GIVES = (
+    "its columns of the rows asked for, mixed by one secret matrix: distances between rows are kept, as many known "
+    "rows as columns undo it for all rows, and statistics alone undo much of it"
+)
+"""What a data owner has to know of such a release."""
+
+
+def projected(party: Party, rows: str, matrix: AnyMatrix, secrets: Secrets) -> Array:
+    """The rows of a cut, mixed; the secret is drawn once, as a second matrix on the same rows would give more away."""
+    if "projection" not in party.memory:
+        table = party.data
+        party.memory["projection"] = draw_secret(table.x, table.cut("train"), matrix, chance(party, secrets))
+    return project(party.memory["projection"], party.data.x, party.data.cut(rows))
+
+
+def chance(party: Party, secrets: Secrets) -> Rng:
+    """The chance that secrets are drawn from."""
+    return party.rng if secrets == "seed" else np.random.default_rng()
+
 
 _LABELS = "; from the label holder also its labels, two codes a class or mixed with a pseudo label, which can be undone"
 
@@ -78,6 +113,14 @@ class Rap(Method, frozen=True):
         found = [self.learner.predict(task, model, columns) for model in hub.memory["models"]]
         hidden = np.column_stack(found).astype(np.float32)
         return np.asarray(only.ask(self.decode, hidden=hidden)[holder])
+
+    def fit_opening(self) -> Opening:
+        """One upload; whatever else is asked, is asked of the label holder alone."""
+        return Opening((Ask.known(self.send),), then="ends")
+
+    def predict_opening(self, rows: str) -> Opening:
+        """As for fitting."""
+        return Opening((Ask.known(self.transform, rows=rows),), then="ends")
 
     @step(takes=None, gives=GIVES + _LABELS)
     def send(self, party: Party) -> dict[str, Any]:
@@ -164,3 +207,49 @@ def _part(hidden: Array, part: list[int]) -> Array:
     if hidden.ndim == 1:
         return hidden
     return hidden[:, part[0]] if len(part) == 1 else hidden
+
+
+class MixedRows(Script, frozen=True):
+    """Collects all parties' mixed rows at a server.
+
+    Attributes:
+        matrix: how columns are mixed.
+        secrets: where matrices come from.
+    """
+
+    matrix: AnyMatrix = Orthogonal()
+    secrets: Secrets = "seed"
+
+    def gather(self, peers: Peers, rows: str) -> Array:
+        """Everybody's mixed columns of a cut, side by side."""
+        sent = peers.ask(self.give_mixed, rows=rows).values()
+        return side_by_side([block for block in sent if block is not None])
+
+    @step(takes=None, gives=GIVES)
+    def give_mixed(self, party: Party, rows: str) -> Array | None:
+        """The rows of a cut, mixed; None from a party without columns."""
+        return projected(party, rows, self.matrix, self.secrets) if party.data.columns else None
+
+
+def cluster(script: MixedRows, hub: Party, peers: Peers, rows: str, groups: int) -> Array:
+    """The group, from 0, of each row of a cut: k-means."""
+    from sklearn.cluster import KMeans
+
+    model = KMeans(groups, n_init=5, random_state=int(hub.rng.integers(2**31)))
+    with limit_threads():
+        return np.asarray(model.fit_predict(script.gather(peers, rows)))
+
+
+def nearest(script: MixedRows, peers: Peers, asked: str, among: str, count: int) -> tuple[Array, Array]:
+    """For each row of cut `asked`, its `count` nearest rows of cut `among`: their places and distances."""
+    from sklearn.neighbors import NearestNeighbors
+
+    with limit_threads():
+        finder = NearestNeighbors(n_neighbors=count).fit(script.gather(peers, among))
+        distances, places = finder.kneighbors(script.gather(peers, asked))
+    return np.asarray(places), np.asarray(distances)
+
+
+def strangeness(script: MixedRows, peers: Peers, asked: str, among: str, count: int = 10) -> Array:
+    """How far each row of cut `asked` is from its `count`-th nearest row of cut `among`: high for anomalies."""
+    return np.asarray(nearest(script, peers, asked, among, count)[1][:, -1])

@@ -4,7 +4,7 @@ Vepakomma, Gupta, Swedish, Raskar: Split learning for health (2018). Each batch 
 well as pooled data and costs bytes by the epoch.
 """
 
-from laconic.methods.split_net import SplitNet
+from laconic.methods.families.split import SplitNet
 
 
 class SplitNN(SplitNet, frozen=True):

@@ -9,15 +9,14 @@ from math import inf
 
 import numpy as np
 
-from laconic.core.errors import PartyAbsent
 from laconic.core.method import task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
-from laconic.core.values import Array
-from laconic.learn.admm import loss_gradient
-from laconic.learn.lanes import widen
-from laconic.methods.party_nets import first_head
-from laconic.methods.summing import Summing
+from laconic.errors import PartyAbsent
+from laconic.learn.kernels import widen
+from laconic.learn.train.admm import loss_gradient
+from laconic.methods.families.summed import Summing, first_head
+from laconic.values import Array
 
 
 class Vafl(Summing, frozen=True):

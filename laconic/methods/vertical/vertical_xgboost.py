@@ -12,20 +12,25 @@ from typing import Any
 
 import numpy as np
 
-from laconic.core.log import Crossing
 from laconic.core.method import task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
-from laconic.core.script import declared, step
-from laconic.core.values import Array, Settings
-from laconic.learn.boosting import first_margins, gradients
-from laconic.learn.growth import rule_sides
-from laconic.learn.joined_trees import from_columns, no_trees, predict_joined, rules_within
-from laconic.learn.socket_relay import Relay
-from laconic.learn.trees import read_model
-from laconic.learn.xgboost_mode import Tls, federated_server, federated_worker
-from laconic.methods.growing import Growing
-from laconic.methods.rows import labelled
+from laconic.core.step import Ask, Opening, declared, step
+from laconic.core.traffic import Crossing
+from laconic.learn.trees.dense_trees import read_model
+from laconic.learn.trees.distributed_trees import (
+    first_margins,
+    from_columns,
+    gradients,
+    no_trees,
+    predict_joined,
+    rules_within,
+)
+from laconic.learn.trees.party_histograms import rule_sides
+from laconic.learn.trees.xgboost_mode import Relay, Tls, federated_server, federated_worker
+from laconic.methods.families.boosted import VerticalBoosting
+from laconic.methods.families.rows import labelled
+from laconic.values import Array, Settings
 
 
 class Socket(Settings, frozen=True):
@@ -40,7 +45,7 @@ class Socket(Settings, frozen=True):
     tls: Tls | None = None
 
 
-class VerticalXgboost(Growing, frozen=True):
+class VerticalXgboost(VerticalBoosting, frozen=True):
     """Boosting that loses nothing by columns being apart, at two exchanges for every level of every tree.
 
     Attributes:
@@ -84,6 +89,14 @@ class VerticalXgboost(Growing, frozen=True):
         given |= peers.ask(self.give_sides, rows=rows)
         packed = [given[name] for name in hub.memory["holders"]]
         return predict_joined(task_of(hub), hub.memory["model"], packed, len(hub.data.cut(rows)))
+
+    def fit_opening(self) -> Opening:
+        """Columns can be cut into bins before anybody asks."""
+        return Opening((Ask.known(self.begin if self.socket is None else self.say_where),))
+
+    def predict_opening(self, rows: str) -> Opening:
+        """Parties need the name of the cut alone."""
+        return Opening((Ask.known(self.give_sides, rows=rows),), then="ends")
 
     @step(takes=None, gives="for each row asked for, on which side of each of its rules it is")
     def give_sides(self, party: Party, rows: str) -> Array:

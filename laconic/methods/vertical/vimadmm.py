@@ -11,10 +11,10 @@ from functools import partial
 import numpy as np
 
 from laconic.core.party import Party
-from laconic.core.values import Array
-from laconic.learn.descent import take_steps
-from laconic.learn.lanes import widen
-from laconic.methods.admm import Admm
+from laconic.learn.kernels import widen
+from laconic.learn.train.descent import take_steps
+from laconic.methods.families.summed import Admm
+from laconic.values import Array
 
 
 class VimAdmm(Admm, frozen=True):

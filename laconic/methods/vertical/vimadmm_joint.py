@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 
 from laconic.core.party import Party
-from laconic.core.values import Array
-from laconic.learn.descent import take_steps
-from laconic.learn.lanes import widen
-from laconic.methods.admm import Admm
-from laconic.methods.summing import SummingLogits
+from laconic.learn.kernels import widen
+from laconic.learn.nets.nets import to_array
+from laconic.learn.train.descent import take_steps
+from laconic.methods.families.summed import Admm, SummingLogits
+from laconic.values import Array
 
 
 class VimAdmmJoint(Admm, SummingLogits, frozen=True):
@@ -42,5 +42,5 @@ class VimAdmmJoint(Admm, SummingLogits, frozen=True):
 
         take_steps(pull.descent, self.local_steps, slope, self.rule)
         self.keep(party, pull.descent)
-        party.memory["head"] = head[:width, :classes].numpy().copy()
-        party.memory["head velocity"] = speed[:width, :classes].numpy().copy()
+        party.memory["head"] = to_array(head[:width, :classes]).copy()
+        party.memory["head velocity"] = to_array(speed[:width, :classes]).copy()

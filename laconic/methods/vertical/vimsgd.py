@@ -11,11 +11,11 @@ import torch
 
 from laconic.core.method import task_of
 from laconic.core.party import Party
-from laconic.core.values import Array
-from laconic.learn.admm import loss_gradient
-from laconic.learn.lanes import widen
-from laconic.learn.nets import to_tensor
-from laconic.methods.summing import Summing
+from laconic.learn.kernels import widen
+from laconic.learn.nets.nets import to_tensor
+from laconic.learn.train.admm import loss_gradient
+from laconic.methods.families.summed import Summing
+from laconic.values import Array
 
 
 class VimSgd(Summing, frozen=True):

@@ -1,14 +1,14 @@
 """What a page shows, as plain values: worked out here, so that the template only lays it out."""
 
 from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.resources import files
 from textwrap import shorten
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from laconic.core.result import PartyTraffic, Result
-from laconic.report.arms import Arm, flatten, members, settings_key
-from laconic.report.page.charts import charts_of
-from laconic.report.parts import Part
-from laconic.report.verdict import beats_alone, price_of, sentences
+from laconic.report.comparisons import Comparison, beats_alone, comparisons_of, price_of, sentences
+from laconic.report.method_runs import MethodRuns, flatten, members, settings_key
 from laconic.report.words import (
     epsilon_in_words,
     figure,
@@ -21,11 +21,90 @@ from laconic.report.words import (
     rows_used,
 )
 
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+
+MEASURES = {
+    "heads": "length of its head",
+    "noise": "score lost with noise on its cells",
+    "shapley": "Shapley value on training rows",
+}
+"""How party importance is measured, in words."""
+
+_ROOM = 0.12
+"""Room above and below the scores of a chart, as a share of what lies between them."""
+
+
+def charts_of(part: Comparison) -> dict[str, Any]:
+    """All charts of one federation."""
+    alone, pooled = part.alone, part.pooled
+    frontier = [arm for arm in part.frontier if arm.bytes > 0]
+    points = [_point(part, arm) for arm in part.arms if not arm.is_alone]
+    return {
+        "metric": metric_name(part.arms[0].metric),
+        "range": _range([*(point[end] for point in points for end in ("low", "high")), *(a.score for a in part.arms)]),
+        "lower": part.arms[0].sign < 0,
+        "alone": None if alone is None else {"label": f"{part.holder} alone", "score": alone.score},
+        "pooled": None if pooled is None else {"label": "pooled", "score": pooled.score},
+        "points": points,
+        "curves": [point for arm in part.arms for point in _curve(arm)],
+        "frontier": [{"bytes": arm.bytes, "score": arm.score, "label": arm.label} for arm in frontier],
+        "importance": [bar for arm in part.arms for bar in _bars(arm)],
+    }
+
+
+def _range(scores: list[float]) -> tuple[float, float]:
+    """Where the axis of scores begins and ends: at the final scores with some room, however low looks began."""
+    low, high = min(scores), max(scores)
+    room = _ROOM * (high - low or abs(high) or 1.0)
+    return low - room, high + room
+
+
+def _point(part: Comparison, arm: MethodRuns) -> dict[str, Any]:
+    spread = arm.spread or 0.0
+    told = f"{mean_spread(arm.score, arm.spread)}\n{in_bytes(arm.bytes)}, {in_rounds(arm.rounds)}"
+    return {
+        "label": arm.label,
+        "score": arm.score,
+        "low": arm.score - spread,
+        "high": arm.score + spread,
+        "bytes": arm.bytes,
+        "rounds": arm.rounds,
+        "role": "chosen" if arm is part.chosen else "pooled" if arm.is_pooled else "other",
+        "told": f"{arm.label}\n{told}",
+    }
+
+
+def _curve(arm: MethodRuns) -> list[dict[str, Any]]:
+    """Looks part way, of the first seed."""
+    return [
+        {"label": arm.label, "bytes": look.bytes, "rounds": look.rounds, "score": look.score.value}
+        for look in arm.first.curve
+        if look.rounds > 0 and look.bytes > 0
+    ]
+
+
+def _bars(arm: MethodRuns) -> list[dict[str, Any]]:
+    found = next((result.importance for result in arm.results if result.importance), None) or {}
+    return [
+        {
+            "label": arm.label,
+            "measure": MEASURES.get(measure, measure),
+            "party": party,
+            "value": value,
+            "text": figure(value),
+        }
+        for measure, by_party in found.items()
+        for party, value in by_party.items()
+    ]
+
+
 View = dict[str, Any]
 _SHORT = 110
 
 
-def view_of(parts: Sequence[Part], commands: Mapping[str, str]) -> View:
+def view_of(parts: Sequence[Comparison], commands: Mapping[str, str]) -> View:
     """The whole page: a part for each federation, and what is the same for all."""
     everything = [arm.first for part in parts for arm in part.arms]
     versions = {name: version for result in everything for name, version in result.versions.items()}
@@ -36,13 +115,14 @@ def view_of(parts: Sequence[Part], commands: Mapping[str, str]) -> View:
     }
 
 
-def _part(part: Part, number: int, commands: Mapping[str, str]) -> View:
+def _part(part: Comparison, number: int, commands: Mapping[str, str]) -> View:
     first = part.first
     return {
         "id": f"part{number}",
         "title": part.title,
         "who": _who(part),
         "rows": rows_used(first),
+        "notes": list(first.data.get("notes") or ()),
         "verdict": sentences(part),
         "cards": _cards(part),
         "metric": metric_name(part.arms[0].metric),
@@ -54,7 +134,7 @@ def _part(part: Part, number: int, commands: Mapping[str, str]) -> View:
     }
 
 
-def _who(part: Part) -> str:
+def _who(part: Comparison) -> str:
     if part.is_horizontal:
         return f"Parties have other rows of the same columns: {', '.join(members(part.first))}. A server asks them."
     others = [name for name in members(part.first) if name != part.holder]
@@ -62,7 +142,7 @@ def _who(part: Part) -> str:
     return f"{part.holder} holds the labels ({part.first.task.label}); the others are {asked}."
 
 
-def _cards(part: Part) -> list[View]:
+def _cards(part: Comparison) -> list[View]:
     """The three figures to look at first: alone, the method to use, and pooled."""
     chosen = part.chosen
     found = []
@@ -79,13 +159,13 @@ def _cards(part: Part) -> list[View]:
     return found
 
 
-def _card(title: str, arm: Arm, cost: str, role: str) -> View:
+def _card(title: str, arm: MethodRuns, cost: str, role: str) -> View:
     spread = "" if arm.spread is None else f"± {figure(arm.spread)}"
     given = _gives(arm) if role == "chosen" else ""
     return {"title": title, "score": figure(arm.score), "spread": spread, "cost": cost, "role": role, "gives": given}
 
 
-def _gives(arm: Arm) -> str:
+def _gives(arm: MethodRuns) -> str:
     """In a line, what an arm gives away, most bytes first."""
     if not arm.given:
         return "gives nothing away"
@@ -96,7 +176,7 @@ def _gives(arm: Arm) -> str:
     return f"gives away, {guard}: {shorten(most.words, _SHORT, placeholder=' ...')}{more}"
 
 
-def _arm(part: Part, arm: Arm, number: int, commands: Mapping[str, str]) -> View:
+def _arm(part: Comparison, arm: MethodRuns, number: int, commands: Mapping[str, str]) -> View:
     result = arm.first
     settings = {key: value for key, value in flatten(result.method).items() if key != "type"}
     return {
@@ -133,7 +213,7 @@ def _sortable_epsilon(result: Result) -> float:
     return result.privacy.epsilon if result.privacy is not None and result.privacy.epsilon is not None else 1e308
 
 
-def _released(arm: Arm) -> list[View]:
+def _released(arm: MethodRuns) -> list[View]:
     return [
         {
             "words": same[0].words,
@@ -190,7 +270,7 @@ def _price(result: Result) -> View | None:
     }
 
 
-def _alternative_texts(part: Part) -> dict[str, str]:
+def _alternative_texts(part: Comparison) -> dict[str, str]:
     """What the charts show, in sentences for those who cannot see them."""
     metric = metric_name(part.arms[0].metric)
     by_bytes = "; ".join(f"{arm.label} {figure(arm.score)} for {in_bytes(arm.bytes)}" for arm in part.arms)
@@ -201,3 +281,52 @@ def _alternative_texts(part: Part) -> dict[str, str]:
         "rounds": f"{metric} against rounds of fitting: {by_rounds}.",
         "importance": "How much each party matters, by three measures; the numbers are in the table below the chart.",
     }
+
+
+_HERE = "laconic.report.page"
+_CHARTS = ("vendor/d3.min.js", "vendor/plot.min.js")
+
+
+def render_page(results: Sequence[Result], commands: Mapping[str, str] | None = None, title: str | None = None) -> str:
+    """The page of some results.
+
+    Args:
+        results: runs of one method or several, on one federation or several.
+        commands: how to run them again, as `laconic.report.reproduce.commands_for` gives them.
+        title: of the page; by default the data's name.
+
+    Raises:
+        ValueError: there are no results.
+    """
+    if not results:
+        raise ValueError("there are no results to report")
+    parts = comparisons_of(results)
+    view = view_of(parts, commands or {})
+    heading = title or "; ".join(part.title for part in parts)
+    return fill("page.html", view | {"title": heading, "charts": [read_text(name) for name in _CHARTS]})
+
+
+def fill(template: str, view: Mapping[str, Any]) -> str:
+    """A template with its values; everything that is not markup of our own is escaped."""
+    shared = {"style": read_text("style.css"), "script": read_text("page.js")}
+    return _environment().get_template(template).render(**shared, **view)
+
+
+def read_text(name: str) -> str:
+    """A file that comes with the package."""
+    return files(_HERE).joinpath(name).read_text(encoding="utf-8")
+
+
+@cache
+def _environment() -> "Environment":
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    found = Environment(
+        loader=PackageLoader(_HERE, ""),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=StrictUndefined,
+    )
+    found.filters |= {"in_bytes": in_bytes, "in_seconds": in_seconds}
+    return found

@@ -1,0 +1,147 @@
+"""Agree on columns and classes: what parties with other rows need before they can learn one model together."""
+
+from hashlib import blake2b
+from typing import Any, TypeVar
+
+import msgspec
+import numpy as np
+
+from laconic.core.align import Align, note_alignment, refuse_changed
+from laconic.core.method import task_of
+from laconic.core.party import Party
+from laconic.core.peers import Peers
+from laconic.core.step import step
+from laconic.data.schema_agreement import (
+    LEAST,
+    SUMS,
+    add_sums,
+    agree_columns,
+    agree_task,
+    recipe_from,
+    recode,
+    sums_of,
+    told_columns,
+)
+from laconic.errors import DataError, WireError
+from laconic.tables.columns import Column
+from laconic.tables.table import comparable
+from laconic.tables.task import Task
+from laconic.values import Array
+
+T = TypeVar("T")
+
+
+class SameColumns(Align, frozen=True):
+    """Every party's columns, levels and classes come to mean the same, and columns are prepared alike.
+
+    With public rows, which all have, columns are prepared by these: parties name their classes and nothing else.
+    Without, parties also name their columns and levels, and give sums of their columns. Rows stay where they are.
+    """
+
+    def match(self, hub: Party, peers: Peers, /) -> dict[str, Any]:
+        """Agree, tell everybody, and count what was agreed on."""
+        if "public" in hub.data.cuts:
+            answers = peers.ask(self.show_classes)
+            task = agree_task({name: _read(name, answer, Task) for name, answer in answers.items()})
+            told = {"task": msgspec.to_builtins(task)}
+            peers.ask(self.take_classes, **told)
+            self.take_classes(hub, **told)
+        else:
+            told = self._add_up(peers.ask(self.show_columns))
+            peers.ask(self.take_columns, **told)
+            self.take_columns(hub, **told)
+        return {"columns": len(hub.data.columns), "classes": list(task_of(hub).classes)}
+
+    def confirm(self, hub: Party, peers: Peers, /) -> str:
+        """The fingerprint of what was agreed on, which must be the same at all parties.
+
+        Raises:
+            DataError: a party prepares its columns otherwise, or its data changed; says which.
+        """
+        found: dict[str, str] = {hub.name: self.show_fingerprint(hub)} | peers.tolerant.ask(self.show_fingerprint)
+        other = [name for name, one in found.items() if one != found[hub.name]]
+        if other:
+            raise DataError(
+                f"{other[0]} does not have the columns, classes or public rows that {hub.name} has: their fingerprints "
+                f"are {found[other[0]][:8]} and {found[hub.name][:8]}; give all the same public rows, and agree again"
+            )
+        return found[hub.name]
+
+    @step(takes=None, gives="the names of the classes among its labels")
+    def show_classes(self, party: Party) -> Any:
+        """What this party predicts, with its own classes."""
+        return msgspec.to_builtins(task_of(party))
+
+    @step(takes="the names of the classes among all parties' labels", gives=None)
+    def take_classes(self, party: Party, task: Any) -> None:
+        """Code labels by the classes of all parties."""
+        agreed = _read("the hub", task, Task)
+        party.data = recode(party.data, party.data.columns, agreed, party.data.recipe)
+        note_alignment(party)
+
+    @step(
+        takes=None,
+        gives="the names of its columns, of their levels and of its classes; and for each column how many training "
+        "rows there are and how many know it, and of numbers the mean, the spread and how many are 0. Levels and "
+        f"columns that fewer than {LEAST} of its rows have are left out",
+    )
+    def show_columns(self, party: Party) -> dict[str, Any]:
+        """Say which columns and classes there are here, and give sums of the columns."""
+        return {
+            "task": msgspec.to_builtins(task_of(party)),
+            "columns": msgspec.to_builtins(told_columns(party.data)),
+            "sums": sums_of(party.data),
+        }
+
+    @step(
+        takes="the names of the levels and classes of all parties, and for each column, of all their rows together, "
+        "how many know it, the mean, the spread and how many are 0",
+        gives=None,
+    )
+    def take_columns(self, party: Party, task: Any, columns: Any, sums: Array) -> None:
+        """Code and prepare columns, and code labels, as all parties do."""
+        agreed = _read("the hub", columns, tuple[Column, ...])
+        recipe = recipe_from(agreed, _checked("the hub", sums, len(agreed)))
+        party.data = recode(party.data, agreed, _read("the hub", task, Task), recipe)
+        note_alignment(party)
+
+    @step(
+        takes=None, gives="a digest of what all parties agreed on: columns, how they are prepared, classes, public rows"
+    )
+    def show_fingerprint(self, party: Party) -> str:
+        """The digest, if the party's data is what it was when columns were agreed on."""
+        refuse_changed(party)
+        table = party.data
+        whole = blake2b(msgspec.json.encode([table.recipe, table.task]), digest_size=16, person=b"laconic columns")
+        whole.update(comparable(table.raw[table.cuts.get("public", np.empty(0, dtype=np.int64))]).tobytes())
+        return whole.hexdigest()
+
+    def _add_up(self, answers: dict[str, Any]) -> dict[str, Any]:
+        """What all parties said, as one; columns are in the order of the first party."""
+        tasks, columns, sums = {}, {}, {}
+        for name, answer in answers.items():
+            said = answer if isinstance(answer, dict) else {}
+            tasks[name] = _read(name, said.get("task"), Task)
+            columns[name] = _read(name, said.get("columns"), tuple[Column, ...])
+            sums[name] = _checked(name, said.get("sums"), len(columns[name]))
+        agreed = agree_columns(columns)
+        order = {name: [[one.name for one in some].index(one.name) for one in agreed] for name, some in columns.items()}
+        return {
+            "task": msgspec.to_builtins(agree_task(tasks)),
+            "columns": msgspec.to_builtins(agreed),
+            "sums": add_sums([sums[name][order[name]] for name in columns]),
+        }
+
+
+def _read(name: str, plain: Any, kind: type[T]) -> T:
+    try:
+        return msgspec.convert(plain, kind)
+    except msgspec.ValidationError as problem:
+        raise WireError(f"{name} did not send columns or classes as they must be: {problem}") from problem
+
+
+def _checked(name: str, sums: Any, columns: int) -> Array:
+    fits = isinstance(sums, np.ndarray) and sums.dtype == np.float64 and sums.shape == (columns, len(SUMS))
+    if not fits or not np.isfinite(sums).all() or (sums[:, [0, 1, 3, 4]] < 0).any():
+        raise WireError(f"{name} did not send {len(SUMS)} sums for each of {columns} columns; compare the two plans")
+    return np.asarray(sums)

@@ -1,0 +1,255 @@
+"""What were this party's columns? An attacker who knows some rows in full learns to undo the representation."""
+
+from collections.abc import Mapping
+from typing import TypeAlias
+
+import numpy as np
+import torch
+from torch.nn import functional
+
+from laconic.audit.finding import Finding
+from laconic.core.party import Party
+from laconic.learn.models.clustering import cluster, purity
+from laconic.learn.nets.nets import Mlp, load, make, to_array, to_tensor
+from laconic.learn.train.sgd import Sgd, evaluate
+from laconic.methods.families.split import Splitting
+from laconic.tables.task import Task
+from laconic.threads import limit_threads
+from laconic.values import Array, Rng, Settings
+
+
+class LinearAttacker(Settings, frozen=True):
+    """Least squares with a small penalty.
+
+    Attributes:
+        penalty: weight of the squared length of the solution.
+    """
+
+    penalty: float = 1e-3
+
+    def guess(self, sent: Array, columns: Array, others: Array, rng: Rng) -> Array:
+        """The columns of other rows, from what was sent for them and from rows known in full."""
+        ones, rest = (np.column_stack([x, np.ones(len(x))]) for x in (sent, others))
+        within = ones.T @ ones + self.penalty * len(ones) * np.eye(ones.shape[1])
+        return np.asarray(rest @ np.linalg.solve(within, ones.T @ columns))
+
+
+class MlpAttacker(Settings, frozen=True):
+    """A small net.
+
+    Attributes:
+        net: the net.
+        trainer: how it is trained.
+    """
+
+    net: Mlp = Mlp(hidden=(128,))
+    trainer: Sgd = Sgd(epochs=100, batch=64)
+
+    def guess(self, sent: Array, columns: Array, others: Array, rng: Rng) -> Array:
+        """The columns of other rows, from what was sent for them and from rows known in full."""
+        module = make(self.net, sent.shape[1:], columns.shape[1], rng)
+        self.trainer.fit(module, [to_tensor(sent)], to_tensor(columns), functional.mse_loss, rng)
+        return to_array(evaluate(module, [to_tensor(others)]))
+
+
+AnyAttacker: TypeAlias = LinearAttacker | MlpAttacker
+
+
+@limit_threads()
+def reconstruct(
+    sent: Array,
+    columns: Array,
+    known: int,
+    rng: Rng,
+    *,
+    attacker: AnyAttacker = LinearAttacker(),  # noqa: B008 (frozen)
+    whose: str = "a party",
+) -> Finding:
+    """Let an attacker who knows `known` rows guess the columns of all others.
+
+    Args:
+        sent: what was sent for each row.
+        columns: the party's columns as its models see them, for the same rows.
+        known: how many rows the attacker knows in full.
+        rng: chance for which rows those are.
+        attacker: how it guesses.
+        whose: the party's name.
+    """
+    truth, sent = (np.asarray(x, dtype=np.float64).reshape(len(x), -1) for x in (columns, sent))
+    if not 1 <= known < len(sent):
+        raise ValueError(f"known must be 1 to {len(sent) - 1} rows, so that some are left to guess, not {known}")
+    order = rng.permutation(len(sent))
+    inside, outside = order[:known], order[known:]
+    scale = sent[inside].std(axis=0) + 1e-9
+    sent = (sent - sent[inside].mean(axis=0)) / scale
+    guess = attacker.guess(sent[inside], truth[inside], sent[outside], rng)
+    errors = ((guess - truth[outside]) ** 2).sum()
+    around = ((truth[outside] - truth[inside].mean(axis=0)) ** 2).sum()
+    return Finding(
+        attack=f"reconstruction of {whose}'s columns, {type(attacker).__name__}",
+        knows=f"what {whose} sent, and {known:,} of its rows in full",
+        measure="share of the columns' variance explained (R2)",
+        success=max(0.0, float(1 - errors / around)) if around > 0 else 0.0,
+        chance=0.0,
+    )
+
+
+def infer_labels(gradients: Array, y: Array, rng: Rng, *, whose: str = "a party") -> Finding:
+    """Cluster the gradients that a party received for its rows, and see how well clusters and classes agree.
+
+    Args:
+        gradients: a row each.
+        y: the classes of the same rows; used to judge the attack only.
+        rng: chance for the clustering.
+        whose: the party that received them.
+    """
+    classes = np.unique(y)
+    found = cluster(gradients.reshape(len(gradients), -1), len(classes), rng)
+    return Finding(
+        attack=f"labels from the gradients sent to {whose}",
+        knows="the gradients that it was sent first, and how many classes there are",
+        measure="share of rows in a cluster of mostly their own class",
+        success=purity(found, np.searchsorted(classes, y)),
+        chance=_commonest(y),
+    )
+
+
+def compare_labels(told: Array, y: Array, *, whose: str = "a party") -> Finding:
+    """See how well the classes that a party was told, under whatever numbers, agree with the true ones.
+
+    Args:
+        told: a number for each row's class, with lies if any.
+        y: the true classes of the same rows.
+        whose: the party that was told.
+    """
+    return Finding(
+        attack=f"labels told to {whose}",
+        knows="what it was told",
+        measure="share of rows whose class is that of most rows told alike",
+        success=purity(told, np.unique(y, return_inverse=True)[1]),
+        chance=_commonest(y),
+    )
+
+
+def _commonest(y: Array) -> float:
+    return float(np.unique(y, return_counts=True)[1].max() / len(y))
+
+
+_MEASURE = "chance to tell a training row from another (AUC)"
+
+
+def row_losses(task: Task, predictions: Array, y: Array) -> Array:
+    """How wrong each prediction is: -log of the true class's probability, or the squared error."""
+    if task.kind == "regression":
+        return np.asarray((predictions - y) ** 2, dtype=np.float64)
+    if task.kind == "binary":
+        right = np.where(y == 1, predictions, 1 - predictions)
+    else:
+        right = predictions[np.arange(len(y)), y.astype(int)]
+    return -np.log(np.clip(right.astype(np.float64), 1e-12, 1.0))
+
+
+def threshold_attack(members: Array, outsiders: Array) -> Finding:
+    """Call a row a member if the model's loss on it is small.
+
+    Args:
+        members: losses on rows that were trained on.
+        outsiders: losses on rows of the same kind that were not.
+    """
+    return Finding(
+        attack="membership, by a threshold on the loss",
+        knows="rows with labels, and the model's predictions for them",
+        measure=_MEASURE,
+        success=_auc(-members, -outsiders),
+        chance=0.5,
+    )
+
+
+def likelihood_ratio_attack(losses: Array, present: Array, shadows: Array, shadow_present: Array) -> Finding:
+    """Call a row a member if its loss is likelier under models that saw it than under models that did not.
+
+    Args:
+        losses: the attacked model's loss on each candidate row.
+        present: whether it was trained on that row; used to judge the attack only.
+        shadows: losses of models like it, trained by the attacker on random halves of the rows; (models, rows).
+        shadow_present: whether each of those saw each row; (models, rows). Every row needs models of both kinds.
+    """
+    scores = _as_normal(shadows)
+    with_row, without_row = (_means(scores, seen) for seen in (shadow_present, ~shadow_present))
+    # One spread for all: with a handful of shadow models, a spread for each row is mostly chance.
+    spread = np.sqrt(np.mean(np.where(shadow_present, scores - with_row, scores - without_row) ** 2)) + 1e-9
+    seen = _as_normal(losses)
+    ratio = ((seen - without_row) ** 2 - (seen - with_row) ** 2) / (2 * spread**2)
+    return Finding(
+        attack=f"membership, by likelihood ratio with {len(shadows)} shadow models",
+        knows="rows with labels, the model's predictions for them, and how to train such models on half of them",
+        measure=_MEASURE,
+        success=_auc(ratio[present], ratio[~present]),
+        chance=0.5,
+    )
+
+
+def _as_normal(losses: Array) -> Array:
+    """Losses on a scale on which they are about normal: log odds of the true class."""
+    return np.log(np.maximum(np.expm1(losses), 1e-12))
+
+
+def _means(scores: Array, seen: Array) -> Array:
+    counts = seen.sum(axis=0)
+    if (counts == 0).any():
+        raise ValueError("every row needs a shadow model that saw it and one that did not; train more of them")
+    return np.asarray((scores * seen).sum(axis=0) / counts)
+
+
+def _auc(members: Array, outsiders: Array) -> float:
+    from scipy.stats import rankdata
+
+    ranks = rankdata(np.concatenate([members, outsiders]))[: len(members)]
+    return float((ranks.sum() - len(members) * (len(members) + 1) / 2) / (len(members) * len(outsiders)))
+
+
+@limit_threads()
+def labels_read_off(
+    gradients: Array, labels: Array, classes: int, rng: Rng, *, normalise: bool = True, restarts: int = 10
+) -> float:
+    """The share of rows whose class a party knows, up to a renaming, once it has clustered their gradients.
+
+    Always naming the commonest class is right that often by chance: compare with `commonest`.
+
+    Args:
+        gradients: what one party was sent, shape (rows, numbers).
+        labels: the true class codes of these rows.
+        classes: how many there are; the hub tells parties.
+        rng: chance for the clustering.
+        normalise: cluster directions instead of raw gradients; raw ones work before training, and fail after it.
+        restarts: how often clustering is tried.
+    """
+    return purity(cluster(gradients, classes, rng, normalise=normalise, restarts=restarts), labels)
+
+
+@limit_threads()
+def labels_read_off_signs(gradients: Array, labels: Array) -> float:
+    """The share of labels of two classes told by the side of the main direction on which a gradient lies."""
+    main = np.linalg.svd(gradients.astype(np.float64), full_matrices=False)[2][0]
+    return purity((gradients @ main > 0).astype(int), labels)
+
+
+@limit_threads()
+def gradients_sent(method: Splitting, hub: Party, outputs: Mapping[str, Array]) -> dict[str, Array]:
+    """What split learning would send each party next, for all training rows: the summed loss's gradients.
+
+    Args:
+        method: how the hub learns.
+        hub: the label holder, with its head as trained so far in its memory.
+        outputs: what each party's net puts out for all training rows.
+    """
+    received = {name: to_tensor(values).requires_grad_() for name, values in outputs.items()}
+    rows = np.arange(len(hub.data.cut("train")))
+    head = load(method.top(hub, sum(values.shape[1] for values in outputs.values())), hub.memory["model"])
+    torch.autograd.backward(method.loss_of(hub, head, rows, received) * len(rows))
+    return {name: to_array(values.grad) for name, values in received.items() if values.grad is not None}
+
+
+def commonest(labels: Array) -> float:
+    """The share of rows that have the commonest label: what anyone can claim without looking."""
+    return float(np.bincount(labels.astype(int)).max() / len(labels))

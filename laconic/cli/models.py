@@ -1,0 +1,274 @@
+"""`laconic predict`: scores for new rows, from files, by a saved model."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from laconic.cli.options import ManyFiles, debug_option, show_notes
+
+if TYPE_CHECKING:
+    from laconic.data.schema import OwnData
+    from laconic.inference.absent import AnyAbsent
+    from laconic.inference.bundle import About, Part
+    from laconic.inference.predict import Model, Scores
+    from laconic.inference.update import Difference
+    from laconic.tables.table import Table
+
+
+WAYS = ("zeros", "refit", "solo", "abstain")
+
+
+@click.command(cls=ManyFiles, short_help="Predict new rows with a saved model.")
+@click.argument("folder", metavar="MODEL", type=click.Path(path_type=Path, exists=True, file_okay=False))
+@click.option("--files", multiple=True, metavar="FILE...", help="New rows, one CSV or Parquet file a party.")
+@click.option("--absent", type=click.Choice(WAYS), default="refit", show_default=True, help="If a party is not there.")
+@click.option("--without", multiple=True, metavar="PARTY", help="Do as if this party were not there; may be repeated.")
+@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="CSV file for the scores.")
+@debug_option
+def predict(folder: Path, files: tuple[str, ...], absent: str, without: tuple[str, ...], out: Path | None) -> None:
+    """Predict rows by their ids: new ones from files, or without files those that the hub keeps answers about.
+
+    \b
+    Examples:
+      laconic run FedOnce --files bank.csv shop.csv --id customer --label churned --model churn
+      laconic predict churn --files bank-may.csv shop-may.csv --out scores.csv
+      laconic predict churn --files bank-may.csv --absent solo
+      laconic predict churn --without shop --absent zeros
+      laconic run FedAvg --files north.csv south.csv --label diagnosis --model wards
+      laconic predict wards --files may.csv
+    A file is the party's whose name its own begins with: bank-may.csv is the bank's. Where parties have the same
+    columns, one file of any name will do.
+    """  # noqa: D301 (click keeps the lines below a backspace as they are)
+    from laconic.atomic_files import refuse_unwritable
+
+    refuse_unwritable(out)
+    scores = _from_files(folder, files, absent, without) if files else _stored(folder, absent, without)
+    _write(scores, out)
+
+
+def way_called(word: str) -> "AnyAbsent":
+    """What to do about absent parties, by the word for it."""
+    from laconic.inference.absent import WAYS as KNOWN
+
+    return next(one for one in KNOWN if one.word == word)
+
+
+def files_by_party(files: tuple[str, ...], parties: list[str]) -> dict[str, Path]:
+    """Each file under the party whose name it begins with; the longest such name wins."""
+    from laconic.errors import DataError
+
+    found: dict[str, Path] = {}
+    for file in map(Path, files):
+        fitting = [name for name in parties if file.name.startswith(name)]
+        if not fitting:
+            raise DataError(f"whose rows are in {file}? Let its name begin with a party's: {', '.join(parties)}")
+        name = max(fitting, key=len)
+        if name in found:
+            raise DataError(f"{found[name]} and {file} would both be {name}'s; give one file a party")
+        found[name] = file
+    return found
+
+
+def _from_files(folder: Path, files: tuple[str, ...], absent: str, without: tuple[str, ...]) -> "Scores":
+    from laconic.errors import DataError
+    from laconic.inference.bundle_files import folder_name
+    from laconic.inference.forget import forgotten, refuse_forgotten
+    from laconic.inference.local_transport import parts_of, reach_parts, read_files
+    from laconic.inference.predict import load_model
+    from laconic.tables.table import Table
+
+    model, parts = load_model(folder), parts_of(folder)
+    _refuse_strangers(without, list(parts))
+    abouts = {name: part.about for name, part in parts.items()}
+    hub = model.part.about.party
+    if model.method.kind == "horizontal" and len(files) == 1:
+        # All parties have the same columns, and the hub has the whole model: whose rows they are does not matter.
+        named = {hub: Path(files[0])}
+    else:
+        named = files_by_party(files, list(dict.fromkeys([*parts, *model.part.about.peers, *forgotten(model.part)])))
+    refuse_forgotten(model.part, named)
+    lost = [name for name in named if name not in parts]
+    if lost:
+        raise DataError(
+            f"{folder} has no part of {lost[0]}, without which nobody can read {named[lost[0]]}; bring the folder "
+            f"{folder / folder_name(lost[0])} back, or leave the file out: --absent says what is done then"
+        )
+    notes: list[str] = []
+    tables = read_files(abouts, named, notes)
+    show_notes(notes)
+    own = tables.get(hub, Table.without_rows(hub))
+    if model.part.about.columns and hub not in tables:
+        raise DataError(f"{hub} predicts, but there is no file with its rows; add one whose name begins with {hub}")
+    ids = (own if own.rows else next(iter(tables.values()))).keys.tolist()
+    if model.method.kind == "horizontal":
+        # A party may hold a model that is asked for, and needs no new rows for that.
+        tables = {name: Table.without_rows(name) for name in parts} | tables
+    there = {name: table for name, table in tables.items() if name not in without}
+    with reach_parts(model.part, parts, there) as carrier:
+        return model.ask(own, carrier, ids, absent=way_called(absent))
+
+
+def _stored(folder: Path, absent: str, without: tuple[str, ...]) -> "Scores":
+    from laconic.inference.predict import load_model
+
+    model = load_model(folder)
+    _refuse_strangers(without, list(model.part.about.peers))
+    store = model.store
+    for name in without:
+        store = store.as_if_absent(name)
+    return model.predict_from(store, store.own.keys.tolist(), absent=way_called(absent))
+
+
+def _refuse_strangers(named: tuple[str, ...], known: list[str]) -> None:
+    from laconic.errors import PlanError, closest
+
+    for name in named:
+        if name not in known:
+            raise PlanError(f"there is no party {name!r} in this model; {closest(name, known, 'The parties are')}")
+
+
+def _write(scores: "Scores", out: Path | None) -> None:
+    from collections import Counter
+
+    from laconic.atomic_files import write_whole
+    from laconic.inference.predict import scores_frame
+
+    text = scores_frame(scores).to_csv(index=False, lineterminator="\n")
+    if out is None:
+        click.echo(text, nl=False)
+    else:
+        write_whole(out, text.encode())
+    for how, count in Counter(scores.how).most_common():
+        click.echo(f"{count:,} of {len(scores.ids):,} rows: {_WORDS.get(how, how)}", err=True)
+
+
+_WORDS = {
+    "all": "predicted with everybody there",
+    "zeros": "a party was absent and counted as zeros",
+    "refit": "a party was absent, predicted by a head refitted without it",
+    "solo": "a party was absent, predicted by the hub alone",
+    "abstain": "a party was absent, no answer",
+}
+
+
+@click.command(cls=ManyFiles, short_help="Add rows or a party to a saved model.")
+@click.argument("folder", metavar="MODEL", type=click.Path(path_type=Path, exists=True, file_okay=False))
+@click.option("--files", multiple=True, metavar="FILE...", help="New rows, one CSV or Parquet file a party.")
+@click.option("--party", metavar="NAME=FILE", help="A new party and its rows, or its party file; only it is asked.")
+@debug_option
+def add(folder: Path, files: tuple[str, ...], party: str | None) -> None:
+    """Add new rows, or a new party, to a saved model; parties send only what they have not sent before.
+
+    Rows with a label at the hub become training rows and the head is refitted; rows without can be predicted from then
+    on without asking.
+
+    \b
+    Examples:
+      laconic add churn --files bank-may.csv shop-may.csv
+      laconic add churn --party insurer=insurer.csv
+    """  # noqa: D301 (click keeps the lines below a backspace as they are)
+    from rich.console import Console
+
+    from laconic.errors import PlanError
+    from laconic.inference.predict import load_model
+    from laconic.inference.update import save_grown
+    from laconic.report.tables import show_card
+
+    if bool(files) == bool(party):
+        raise PlanError("give --files with new rows, or --party NAME=FILE for a new party, one of the two")
+    model = load_model(folder)
+    joined = None
+    if party:
+        model, sent, joined = _add_party(model, party)
+    else:
+        model, sent = _add_rows(model, folder, files)
+    card = save_grown(model, joined)
+    for name, count in sent.people.items():
+        whole = sent.whole[name]
+        click.echo(f"{name} sent answers about {count:,} people: {sent.bytes.get(name, 0):,} bytes crossed; "
+                   f"all that is kept of it is {whole:,}.")  # fmt: skip
+    Console().print(show_card(card))
+
+
+def _add_rows(model: "Model", folder: Path, files: tuple[str, ...]) -> "tuple[Model, Difference]":
+    from laconic.errors import DataError
+    from laconic.inference.forget import forgotten, refuse_forgotten
+    from laconic.inference.local_transport import parts_of, reach_parts, read_files, read_new_labels
+    from laconic.inference.update import add_rows, kept_answers
+
+    parts = parts_of(folder)
+    named = files_by_party(files, list(dict.fromkeys([*parts, *forgotten(model.part)])))
+    refuse_forgotten(model.part, named)
+    about = model.part.about
+    kept_answers(model)
+    if about.party not in named:
+        raise DataError(f"{about.party} holds the label and the model: add a file with its own new rows")
+    notes: list[str] = []
+    tables = read_files({name: part.about for name, part in parts.items()}, named, notes)
+    show_notes(notes)
+    labels = read_new_labels(about, named[about.party], tables[about.party])
+    with reach_parts(model.part, parts, tables) as carrier:
+        return add_rows(model, tables[about.party], labels, carrier)
+
+
+def _add_party(model: "Model", spelt: str) -> "tuple[Model, Difference, Part]":
+    from laconic.errors import PlanError
+    from laconic.inference.update import add_party
+
+    name, equals, path = spelt.partition("=")
+    if not name or not equals or not path:
+        raise PlanError(f"--party needs NAME=FILE, such as insurer=insurer.csv, not {spelt!r}")
+    table, data = _table(model.part.about, name, Path(path))
+    return add_party(model, name, table, data=data)
+
+
+def _table(about: "About", party: str, path: Path) -> "tuple[Table, OwnData | None]":
+    """A new party's rows, and how its own file, or else the hub's, says that they are read."""
+    import msgspec
+
+    from laconic.data.readers.files import read_file
+    from laconic.data.readers.frames import read_table
+    from laconic.data.readers.source_table import read_own
+    from laconic.deploy.party_config import read_party
+
+    if path.suffix == ".toml":
+        data = read_party(path).own_data
+    elif about.data is not None:
+        data = msgspec.structs.replace(about.data, source=str(path))
+    else:
+        notes: list[str] = []
+        table = read_table(party, read_file(party, path, about.id), about.id, notes=notes)
+        show_notes(notes)
+        return table, None
+    read = read_own(party, data)
+    show_notes(list(read.notes))
+    return read.table, data
+
+
+@click.command(short_help="Delete what a saved model keeps of a party.")
+@click.argument("party")
+@click.argument("folder", metavar="MODEL", type=click.Path(path_type=Path, exists=True, file_okay=False))
+@debug_option
+def forget(party: str, folder: Path) -> None:
+    """Delete a party's stored answers and all that the hub learnt from them, and refit without it; nobody is contacted.
+
+    What was deleted is written to forgotten.jsonl in the hub's folder, with the digests of all files before and after.
+
+    \b
+    Examples:
+      laconic forget shop churn
+    """  # noqa: D301 (click keeps the lines below a backspace as they are)
+    from rich.console import Console
+
+    from laconic.inference.forget import RECORD
+    from laconic.inference.forget import forget as leave
+    from laconic.inference.predict import hub_folder
+    from laconic.report.tables import show_card
+
+    record, card = leave(folder, party)
+    gone = [name for name in record.before if name not in record.after]
+    click.echo(f"{party} is forgotten: its answers about {record.people:,} people are deleted ({', '.join(gone)}).")
+    click.echo(f"What may stay: {record.stays}.")
+    click.echo(f"The record is in {hub_folder(folder) / RECORD}.")
+    Console().print(show_card(card))

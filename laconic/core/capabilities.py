@@ -1,0 +1,85 @@
+"""What a method may offer beyond `fit` and `predict`, each as a small protocol.
+
+A method offers one by having its functions; nothing is to be declared. Whoever uses one asks, for example,
+`isinstance(method, Growable)`, and says clearly what cannot be done without. `laconic methods` lists who offers what.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol, TypeAlias, TypeVar, runtime_checkable
+
+from laconic.core.ledger import Noise
+from laconic.core.method import Method
+from laconic.core.party import Party
+from laconic.core.peers import Peers
+from laconic.core.step import Step
+from laconic.values import Array
+
+Kept: TypeAlias = dict[str, dict[str, dict[str, Array]]]
+"""Answers by party, step and cut."""
+
+BudgetT_contra = TypeVar("BudgetT_contra", contravariant=True)
+
+
+@runtime_checkable
+class Budgeted(Protocol[BudgetT_contra]):
+    """Works out how much noise keeps a privacy budget, before anything runs."""
+
+    def within(self, budget: BudgetT_contra, rows: int, hub: str, guests: tuple[str, ...]) -> Method:
+        """The same method with as little noise as keeps the budget, for so many training rows and these parties."""
+        ...
+
+    def foresee(self, rows: int, hub: str, guests: tuple[str, ...]) -> dict[str, tuple[Noise, ...]]:
+        """The noise on each party's model, which is known before anything runs."""
+        ...
+
+
+@runtime_checkable
+class Cacheable(Protocol):
+    """Has the parties' answers about training rows once fitted, so that saving a model asks nobody again."""
+
+    def answers_at_hand(self, hub: Party) -> Kept:
+        """Those answers, by party, step and cut."""
+        ...
+
+
+@runtime_checkable
+class Growable(Protocol):
+    """Lets a party join a fitted model without asking any other party."""
+
+    def take_in(self, peers: Peers) -> Kept:
+        """What new parties answer about the rows the model is fitted to, by party, step and cut."""
+        ...
+
+
+@runtime_checkable
+class Attributable(Protocol):
+    """Keeps each party's part for the training rows, so that its share of the result can be worked out."""
+
+    def stored_parts(self, hub: Party, places: Array) -> dict[str, Array]:
+        """Each party's part for these places in cut "train", ready to be put together."""
+        ...
+
+    def predict_from(self, hub: Party, parts: Mapping[str, Array], places: Array) -> Array:
+        """Predictions for these places from some parties' parts; a party left out counts for nothing."""
+        ...
+
+    def head_norms(self, hub: Party, ask: Callable[[Step], dict[str, Any]]) -> dict[str, float]:
+        """The length of each party's linear head, if there are any; parties that keep theirs are asked."""
+        ...
+
+
+CAPABILITIES: tuple[type, ...] = (Budgeted, Cacheable, Growable, Attributable)
+
+
+def capabilities_of(method: Method | type[Method]) -> tuple[type, ...]:
+    """The capabilities that a method offers.
+
+    Example:
+        >>> from laconic import FedOnce, Solo
+        >>> [one.__name__ for one in capabilities_of(FedOnce)]
+        ['Budgeted', 'Cacheable', 'Growable', 'Attributable']
+        >>> capabilities_of(Solo)
+        ()
+    """
+    kind = method if isinstance(method, type) else type(method)
+    return tuple(one for one in CAPABILITIES if issubclass(kind, one))

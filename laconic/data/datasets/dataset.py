@@ -1,0 +1,103 @@
+"""A public data set in one piece, before it is dealt among parties."""
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from laconic.errors import DataError
+from laconic.tables.columns import Column
+from laconic.tables.task import Task
+from laconic.values import Array
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dataset:
+    """All rows and columns of a public data set, with its labels.
+
+    Attributes:
+        name: as `laconic data` lists it.
+        raw: cells, shape (rows, columns), or uint8 images, shape (rows, channels, height, width).
+        columns: what the raw columns are; one of kind `pixels` for images.
+        y: class codes or numbers.
+        task: what `y` is.
+        ids: one a row; None stands for the row's position.
+        test: row positions of the official test set; None where the publishers gave none.
+        groups: natural owners of the columns, by name, where the set has some.
+        note: what differs from the set as published, for reports.
+    """
+
+    name: str
+    raw: Array
+    columns: tuple[Column, ...]
+    y: Array
+    task: Task
+    ids: Array | None = None
+    test: Array | None = None
+    groups: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    note: str = ""
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        return len(self.raw)
+
+    @property
+    def is_image(self) -> bool:
+        """Whether rows are images rather than rows of a table."""
+        return self.raw.ndim == 4
+
+    def keys(self) -> Array:
+        """One id a row: those of the set, or row positions."""
+        return np.arange(self.rows) if self.ids is None else self.ids
+
+
+VARIABLE = "LACONIC_DATA"
+"""The environment variable that names the folder of public data sets."""
+
+
+def data_file(name: str) -> Path:
+    """The path of a data file.
+
+    Raises:
+        DataError: no folder is set, or it has no such file.
+    """
+    folder = os.environ.get(VARIABLE, "")
+    if not folder:
+        raise DataError(
+            f"this data set needs the file {name}, and {VARIABLE} does not say where it is; "
+            f"run: export {VARIABLE}=/folder/with/data (breast_cancer, digits and diabetes need no files)"
+        )
+    path = Path(folder) / name
+    if not path.is_file():
+        raise DataError(f"this data set needs the file {path}, which is not there; put it there or change {VARIABLE}")
+    return path
+
+
+def read_parquet(*names: str) -> "DataFrame":
+    """One or more Parquet files below each other, rows in the order of the files."""
+    import pandas
+
+    frames = [pandas.read_parquet(data_file(name)) for name in names]
+    return pandas.concat(frames, ignore_index=True)
+
+
+def read_images(name: str, file: str, classes: tuple[str, ...]) -> Dataset:
+    """Grey images with an official test set, from arrays `x_train`, `y_train`, `x_test`, `y_test`."""
+    with np.load(data_file(file), allow_pickle=False) as arrays:
+        images = np.concatenate([arrays["x_train"], arrays["x_test"]])[:, np.newaxis]
+        labels = np.concatenate([arrays["y_train"], arrays["y_test"]])
+        trained = len(arrays["x_train"])
+    return Dataset(
+        name=name,
+        raw=images,
+        columns=(Column("image", "pixels"),),
+        y=labels.astype(np.int64),
+        task=Task(kind="multiclass", classes=classes, label="class"),
+        test=np.arange(trained, len(images)),
+    )

@@ -1,0 +1,1 @@
+"""Partitions: a public data set dealt among parties, by columns or by rows."""

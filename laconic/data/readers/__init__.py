@@ -1,0 +1,1 @@
+"""Readers: a party's rows from files, frames and databases."""

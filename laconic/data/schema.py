@@ -1,0 +1,181 @@
+"""How a party describes its own data: where it is, which columns say who a row is about, what the others are."""
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+import msgspec
+import numpy as np
+
+from laconic.data.readers.cells import Cells, cells_of, fold, one_spelling
+from laconic.tables.columns import Column
+from laconic.values import Array, Settings
+
+if TYPE_CHECKING:
+    from pandas import DataFrame, Series
+
+
+ColumnKind: TypeAlias = Literal["numeric", "categorical", "date"]
+"""What a column is: `date` becomes days since 1970, and so a number."""
+
+DuplicateRule: TypeAlias = Literal["error", "first", "aggregate"]
+
+
+class IdRules(Settings, frozen=True, tag=False):
+    """How ids are written before they are compared; every party of a federation must use the same rules.
+
+    White space around an id is always dropped, and two ways in which Unicode writes one letter are made one.
+
+    Attributes:
+        case: `lower` makes AB1 and ab1 the same id.
+        spaces: `drop` also leaves out white space inside an id: "12 34" and 1234 become the same.
+        zeros: `drop` leaves out leading zeros of ids that are all digits: 007 and 7 become the same.
+        dates: the columns of the key that are dates, and how this party's source writes them: `iso` is 2013-01-31,
+            `day_first` 31.01.2013 or 31/01/2013, `month_first` 01/31/2013. They become 2013-01-31, with T14:00 for a
+            time that is not midnight; times with a zone become UTC.
+    """
+
+    case: Literal["keep", "lower"] = "keep"
+    spaces: Literal["trim", "drop"] = "trim"
+    zeros: Literal["keep", "drop"] = "keep"
+    dates: dict[str, Literal["iso", "day_first", "month_first"]] = msgspec.field(default_factory=dict)
+
+
+class OwnData(Settings, frozen=True, tag=False):
+    """One party's data, as its `party.toml` describes it.
+
+    Attributes:
+        source: a CSV file (compressed or not), a Parquet file, a folder of Parquet files, or the URL of a database as
+            SQLAlchemy writes them, such as sqlite:///bank.db; ${NAME} in a URL is taken from the environment.
+        table: the table of a database to read; or give a query.
+        query: an SQL query that gives the rows; or name a table.
+        key: the column, or columns, that say who a row is about.
+        label: the column to predict; none for a party without labels.
+        task: what the label is; none to tell from its cells.
+        columns: what each column is; only columns named here are used. Empty uses all and tells kinds from the cells.
+        prepare: how some columns are prepared for models, other than usual: `bins` for a flag for each quantile bin of
+            a number, `woe` for the weight of evidence of a bin or level (two classes, at the label holder).
+        on_duplicate: what to do with rows of the same id: refuse them (error), keep the first, or make one of them
+            (aggregate: the mean of numbers and dates, the most frequent level; labels must agree). Unset keeps the
+            first and notes it with the result; the doctor calls it wrong.
+        on_empty: what to do with rows without an id: refuse them (error), or leave them out (drop). Unset leaves them
+            out and notes it with the result; the doctor calls it wrong.
+        delimiter: what is between the columns of a CSV file; unset to tell from its first lines.
+        encoding: of a CSV file, such as cp1252; unset for UTF-8, or UTF-16 if the file begins with its mark.
+        ids: how ids are written before they are compared, for every column of the key.
+    """
+
+    source: str
+    key: str | tuple[str, ...]
+    table: str | None = None
+    query: str | None = None
+    label: str | None = None
+    task: Literal["binary", "multiclass", "regression"] | None = None
+    columns: dict[str, ColumnKind] = msgspec.field(default_factory=dict)
+    prepare: dict[str, Literal["bins", "woe"]] = msgspec.field(default_factory=dict)
+    on_duplicate: DuplicateRule | None = None
+    on_empty: Literal["error", "drop"] | None = None
+    delimiter: str | None = None
+    encoding: str | None = None
+    ids: IdRules = IdRules()
+
+    def __post_init__(self) -> None:
+        """Refuse data that is named twice or not at all."""
+        if not self.keys or not all(self.keys):
+            raise ValueError("key must name the column, or columns, that say who a row is about")
+        if len(set(self.keys)) < len(self.keys):
+            raise ValueError(f"key names a column twice: {', '.join(self.keys)}")
+        if self.in_database and (self.table is None) == (self.query is None):
+            raise ValueError("a database needs table (its name) or query (an SQL text), one of the two")
+        if not self.in_database and (self.table or self.query):
+            raise ValueError(f"table and query are for databases, but source is the file {self.source}")
+        for role, names in (("key", self.keys), ("label", (self.label,))):
+            both = [name for name in names if name in self.columns]
+            if both:
+                raise ValueError(f"the column {both[0]!r} is the {role} and also listed in columns; leave it out there")
+        if self.delimiter is not None and len(self.delimiter) != 1:
+            raise ValueError(f"delimiter must be one sign, such as ';', not {self.delimiter!r}")
+        strangers = set(self.ids.dates) - set(self.keys)
+        if strangers:
+            raise ValueError(
+                f"ids.dates names {min(strangers)!r}, which is no column of the key ({', '.join(self.keys)})"
+            )
+        if self.label is None and "woe" in self.prepare.values():
+            raise ValueError("prepare = 'woe' is for the party that has the label; say 'bins' here")
+        if self.label in self.keys:
+            raise ValueError(f"the column {self.label!r} is both key and label; a row's id cannot be predicted")
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The columns of the key, in order."""
+        return (self.key,) if isinstance(self.key, str) else self.key
+
+    @property
+    def in_database(self) -> bool:
+        """Whether the source is the URL of a database rather than a file."""
+        return "://" in self.source
+
+
+def code_frame(frame: "DataFrame", categorical: Collection[str] = ()) -> tuple[Array, tuple[Column, ...]]:
+    """All columns of a frame as one matrix of raw cells, and what they are.
+
+    Args:
+        frame: one row a person.
+        categorical: names of the columns whose cells are levels; the others must be numbers.
+    """
+    cells = np.empty(frame.shape, dtype=np.float64)
+    columns = []
+    for i, name in enumerate(frame.columns):
+        if name in categorical:
+            cells[:, i], levels = code_levels(frame[name])
+            columns.append(Column(str(name), "categorical", levels))
+        else:
+            cells[:, i] = frame[name].to_numpy(dtype=np.float64, na_value=np.nan)
+            columns.append(Column(str(name)))
+    return cells, tuple(columns)
+
+
+def code_levels(series: "Series", levels: Sequence[str] | None = None) -> tuple[Array, tuple[str, ...]]:
+    """A code for each cell, NaN for a missing one, and the levels the codes stand for.
+
+    Args:
+        series: cells of any kind; compared as text without white space around it, in whatever case; empty text is
+            missing.
+        levels: those of an earlier coding, for rows that come later; a level not among them gets the next code after
+            them, which no recipe knows. None to take the levels found here, in sorted order.
+    """
+    return code_cells(cells_of(series), levels, "", [])
+
+
+def code_cells(
+    cells: Cells, levels: Sequence[str] | None, where: str, notes: list[str]
+) -> tuple[Array, tuple[str, ...]]:
+    """As `code_levels`, for cells at hand; notes which levels were written in several ways.
+
+    Args:
+        cells: the column.
+        levels: as for `code_levels`.
+        where: party and column, for notes.
+        notes: a note is added here if levels were written in several ways.
+    """
+    words: list[str] = cells.words.to_pylist()
+    spelled = one_spelling(words, cells.counts.tolist())
+    if levels is None:
+        levels = sorted(set(spelled.values()))
+        note_spellings(spelled, where, notes)
+    codes = {fold(level): float(code) for code, level in reversed(list(enumerate(levels)))}
+    exact = {level: float(code) for code, level in enumerate(levels)}
+    coded = [exact.get(word, codes.get(fold(word), float(len(levels)))) for word in words]
+    return cells.spread(np.array(coded)), tuple(levels)
+
+
+def note_spellings(spelled: Mapping[str, str], where: str, notes: list[str]) -> None:
+    """Note that some words differ from how they are now written in case alone."""
+    times = Counter(spelled.values())
+    joined = [(word, now) for word, now in spelled.items() if word != now and times[now] > 1]
+    if joined:
+        word, now = joined[0]
+        more = f" ({len(joined)} such words)" if len(joined) > 1 else ""
+        notes.append(
+            f"{where}: {word!r} is taken as {now!r}, which differs in case or in spelling of letters only{more}"
+        )

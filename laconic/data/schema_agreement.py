@@ -1,0 +1,405 @@
+"""What parties with other rows must agree on: which columns there are, what they are, their levels, and the classes."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import reduce
+from operator import add
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+import numpy as np
+
+from laconic.data.labels import rank, same_class
+from laconic.data.readers.cells import fold, one_spelling
+from laconic.data.readers.columns import Look, delimiter_of, evidence_of, is_nearly_unique, note_mixed, read_values
+from laconic.data.readers.frames import Kinds
+from laconic.data.schema import ColumnKind, note_spellings
+from laconic.errors import DataError
+from laconic.tables.columns import MOST_LEVELS, SQUARABLE, Column, Level, Missing, Part, Recipe, Scaled
+from laconic.tables.table import Table
+from laconic.tables.task import Task
+from laconic.values import Array
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+
+def agree_names(names: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+    """The columns that all parties have, in the order of the first.
+
+    Raises:
+        DataError: a party lacks a column that another has; says who, and which.
+    """
+    first, *others = names
+    for other in others:
+        for has, lacks in ((first, other), (other, first)):
+            missing = [name for name in names[has] if name not in names[lacks]]
+            instead = [name for name in names[lacks] if name not in names[has]]
+            if missing:
+                more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+                only = f", but {', '.join(map(repr, instead[:3]))} that {has!r} has not" if instead else ""
+                raise DataError(
+                    f"party {lacks!r} has no column {missing[0]!r}{more}, which {has!r} has{only}; rename it, leave it "
+                    f"out at all parties, or add it at {lacks!r} with empty cells if nothing is known"
+                )
+    return tuple(names[first])
+
+
+def agree_columns(columns: Mapping[str, Sequence[Column]], notes: list[str] | None = None) -> tuple[Column, ...]:
+    """The columns of all parties, matched by name, each with the levels of any party.
+
+    Levels that differ in case only are one, written as the first party does. Of more than `MOST_LEVELS` levels, those
+    that most parties have are kept, and of these the first in the alphabet: how frequent they are, nobody says.
+
+    Args:
+        columns: by party.
+        notes: what was decided and should be looked at is added here.
+
+    Raises:
+        DataError: parties have other columns, or one of another kind.
+    """
+    said = [] if notes is None else notes
+    named = {party: {column.name: column for column in some} for party, some in columns.items()}
+    agreed = []
+    for name in agree_names({party: list(some) for party, some in named.items()}):
+        one = {party: some[name] for party, some in named.items()}
+        refuse_other_kinds(name, {party: column.kind for party, column in one.items()})
+        levels = {party: column.levels for party, column in one.items()}
+        spelled = _one_spelling(f"column {name!r}", levels, fold, said)
+        union = tuple(sorted(set(spelled.values())))
+        if len(union) > MOST_LEVELS:
+            holders = Counter(spelled[level] for some in levels.values() for level in some)
+            union = tuple(sorted(sorted(union, key=lambda level: (-holders[level], level))[:MOST_LEVELS]))
+            said.append(
+                f"column {name!r}: {len(set(spelled.values()))} levels at all parties together, of which "
+                f"{MOST_LEVELS} are used; leave it out, join levels, or give public rows (--public FILE), whose most "
+                "frequent levels are then used"
+            )
+        agreed.append(Column(name, next(iter(one.values())).kind, union))
+    return tuple(agreed)
+
+
+def refuse_other_kinds(name: str, kinds: Mapping[str, str]) -> None:
+    """Refuse a column that is of one kind at one party and of another elsewhere."""
+    words = {"numeric": "numbers", "categorical": "text", "date": "dates"}
+    first, *others = kinds
+    for other in others:
+        if kinds[other] != kinds[first]:
+            raise DataError(
+                f"column {name!r} holds {words[kinds[first]]} at {first!r} and {words[kinds[other]]} at {other!r}; "
+                f"write it alike at all parties, or say kinds={{{name!r}: 'categorical'}} "
+                f"(--set data.kinds.{name}=categorical) if it holds names everywhere"
+            )
+
+
+def agree_task(tasks: Mapping[str, Task], notes: list[str] | None = None) -> Task:
+    """What is predicted at all parties: the classes of any of them, in the order of their numbers or of the alphabet.
+
+    Classes that differ in case only, or are the same number, are one, written as the first party does.
+
+    Args:
+        tasks: by party.
+        notes: what was decided and should be looked at is added here.
+
+    Raises:
+        DataError: labels are classes at one party and a quantity at another, or all the same.
+    """
+    of_numbers = [party for party, task in tasks.items() if task.kind == "regression"]
+    of_classes = [party for party in tasks if party not in of_numbers]
+    label = next(iter(tasks.values())).label
+    if of_numbers and of_classes:
+        raise DataError(
+            f"label {label!r} looks like a quantity at {of_numbers[0]!r} and like classes "
+            f"({', '.join(tasks[of_classes[0]].classes[:5])}) at {of_classes[0]!r}; say which it is with "
+            "task=Task(kind=...) (--set data.task=multiclass), or correct the column"
+        )
+    if of_numbers:
+        return Task(kind="regression", label=label)
+    given = {party: task.classes for party, task in tasks.items()}
+    spelled = _one_spelling(f"label {label!r}", given, same_class, [] if notes is None else notes)
+    orders = set(given.values())
+    union = tuple(sorted(set(spelled.values()), key=rank))
+    classes = orders.pop() if len(orders) == 1 else union
+    if len(classes) < 2:
+        raise DataError(
+            f"label {label!r}: found only {', '.join(map(repr, classes))} at all parties; at least two different "
+            "labels are needed to learn, so add rows or choose another label"
+        )
+    return Task(kind="binary" if len(classes) == 2 else "multiclass", classes=classes, label=label)
+
+
+def recode(table: Table, columns: Sequence[Column], task: Task, recipe: Recipe) -> Table:
+    """The same rows with their columns, levels and classes as agreed, prepared by the recipe that all have.
+
+    A level that is not among those agreed on gets the next code after them, which no recipe knows.
+
+    Raises:
+        DataError: the table has other columns, or a class that is not among those agreed on.
+    """
+    places = {column.name: at for at, column in enumerate(table.columns)}
+    if places.keys() != {column.name for column in columns}:
+        raise DataError(
+            f"party {table.party!r} was told of other columns than it has ({', '.join(list(places)[:20])}); agree on "
+            "the columns with all parties again"
+        )
+    raw = np.empty((table.rows, len(columns)))
+    for at, column in enumerate(columns):
+        cells = table.raw[:, places[column.name]]
+        known = table.columns[places[column.name]].levels
+        raw[:, at] = _recode_levels(cells, known, column.levels) if column.kind == "categorical" else cells
+    own = {column.name: column.written for column in table.columns}
+    columns = tuple(msgspec.structs.replace(column, written=own[column.name]) for column in columns)
+    return Table(
+        raw,
+        columns,
+        ids=table.ids,
+        y=None if table.y is None or table.task is None else recode_labels(table.y, table.task, task, table.party),
+        task=task,
+        cuts=table.cuts,
+        party=table.party,
+        recipe=recipe,
+    )
+
+
+def recode_labels(y: Array, before: Task, after: Task, party: str) -> Array:
+    """Codes of a party's own classes as codes of those agreed on; a row without a label stays one.
+
+    Raises:
+        DataError: a class is not among those agreed on.
+    """
+    if after.kind == "regression":
+        return y
+    codes = {same_class(name): code for code, name in enumerate(after.classes)}
+    strange = [name for name in before.classes if same_class(name) not in codes]
+    if strange:
+        raise DataError(
+            f"party {party!r}, label {after.label!r}: its class {strange[0]!r} is not among the classes it was told "
+            f"({', '.join(after.classes[:20])}); agree on the classes with all parties again"
+        )
+    new = np.array(
+        [*(codes[same_class(name)] for name in before.classes), -1]
+    )  # The last is of rows without a label: -1.
+    return np.asarray(new[y.astype(np.int64)])
+
+
+def _recode_levels(cells: Array, before: Sequence[str], after: Sequence[str]) -> Array:
+    codes = {fold(level): code for code, level in enumerate(after)}
+    new = np.array([*(codes.get(fold(level), len(after)) for level in before), len(after)], dtype=np.float64)
+    there = ~np.isnan(cells)
+    found = cells.copy()
+    found[there] = new[np.minimum(cells[there].astype(np.int64), len(before))]
+    return found
+
+
+def _one_spelling(
+    what: str, found: Mapping[str, Sequence[str]], key: Callable[[str], str], notes: list[str]
+) -> dict[str, str]:
+    """For each word how it is written at all parties: as by the first that has it."""
+    first: dict[str, tuple[str, str]] = {}
+    spelled: dict[str, str] = {}
+    for party, words in found.items():
+        for word in words:
+            now, at = first.setdefault(key(word), (word, party))
+            spelled[word] = now
+            if word != now:
+                notes.append(f"{what}: {word!r} at {party} is taken as {now!r}, as {at} writes it")
+    return spelled
+
+
+LEAST = 5
+"""A level, or a column, that fewer training rows than this have is not told: it would tell of single people."""
+
+SUMS = ("rows", "known", "mean", "squares", "zeros")
+"""What is told of a column: how many rows, how many know it, their mean, the squares about it, how many are 0."""
+
+_HALF = 0.5
+
+
+def sums_of(table: Table) -> Array:
+    """The numbers of `SUMS` for each column of a party's training rows, float64; zeros for a column not to be told."""
+    rows = table.raw[table.cut("train")]
+    found = [_sums(column, rows[:, at]) for at, column in enumerate(table.columns)]
+    return np.array(found, dtype=np.float64).reshape(-1, len(SUMS))
+
+
+def told_columns(table: Table) -> tuple[Column, ...]:
+    """The columns of a party, with those of their levels that enough of its training rows have."""
+    rows = table.raw[table.cut("train")]
+    return tuple(
+        msgspec.structs.replace(column, levels=_common(column, rows[:, at]), written=msgspec.UNSET)
+        for at, column in enumerate(table.columns)
+    )
+
+
+def add_sums(parts: Sequence[Array]) -> Array:
+    """The same numbers for all parties' rows together.
+
+    Means and squares about them are put together two parties at a time, which loses no digits to large numbers.
+    """
+    total = parts[0].copy()
+    for part in parts[1:]:
+        rows, known, mean, squares, zeros = part.T
+        both = total[:, 1] + known
+        share = np.divide(known, both, out=np.zeros_like(both), where=both > 0)
+        away = mean - total[:, 2]
+        total[:, 3] += squares + away**2 * total[:, 1] * share
+        total[:, 2] += away * share
+        total[:, [0, 1, 4]] += np.stack([rows, known, zeros], axis=1)
+    return total
+
+
+def recipe_from(columns: Sequence[Column], sums: Array) -> Recipe:
+    """How all parties prepare their columns: numbers by the mean and the spread over all rows, a flag for each level.
+
+    A flag is centred by one over the number of levels, as how frequent each is was not told.
+
+    Raises:
+        DataError: no column varies.
+    """
+    parts = tuple(part for at, column in enumerate(columns) for part in _parts(column, at, sums[at]))
+    if not parts:
+        raise DataError(
+            f"no column varies among the training rows of all parties, as far as they tell: a column that fewer than "
+            f"{LEAST} rows of a party have is not told. Give more rows, or public rows (--public FILE), by which "
+            "columns are prepared then"
+        )
+    return Recipe(columns=tuple(columns), parts=parts)
+
+
+def _sums(column: Column, cells: Array) -> tuple[float, ...]:
+    known = cells[~np.isnan(cells)]
+    if len(known) < LEAST:
+        return (0.0,) * len(SUMS)
+    if column.kind == "categorical":
+        return float(len(cells)), float(len(known)), 0.0, 0.0, 0.0
+    known = np.clip(known, -SQUARABLE, SQUARABLE)
+    # A constant is its own mean: rounding can part a large one from the mean of its copies.
+    mean = float(known[0] if known.min() == known.max() else known.mean())
+    return float(len(cells)), float(len(known)), mean, float(((known - mean) ** 2).sum()), float((known == 0).sum())
+
+
+def _common(column: Column, cells: Array) -> tuple[str, ...]:
+    if column.kind != "categorical":
+        return ()
+    codes = cells[~np.isnan(cells)].astype(np.int64)
+    times = np.bincount(codes, minlength=len(column.levels))
+    return tuple(level for level, count in zip(column.levels, times, strict=False) if count >= LEAST)
+
+
+def _parts(column: Column, source: int, sums: Array) -> Iterator[Part]:
+    rows, known, mean, squares, zeros = sums.tolist()
+    if known == 0:
+        return
+    if column.kind == "categorical":
+        if len(column.levels) > 1 or known < rows:
+            for code, level in enumerate(column.levels):
+                share = 1 / len(column.levels)
+                yield Level(name=f"{column.name}={level}", source=source, code=code, share=share)
+    elif squares > 0:
+        scale = float(np.sqrt(squares / known))
+        if zeros > _HALF * known:
+            # Decision 6, for the value 0: half the usual distance of the other cells from it.
+            scale = max(scale, _HALF * float(np.sqrt((squares + known * mean**2) / (known - zeros))))
+        yield Scaled(name=column.name, source=source, centre=mean, scale=scale)
+    if known < rows:
+        yield Missing(name=f"{column.name} is missing", source=source, share=1 - known / rows)
+
+
+class Settled(NamedTuple):
+    """A party's rows with numbers for its columns of numbers and dates, and how its file writes these."""
+
+    frame: "DataFrame"
+    written: dict[str, str | msgspec.UnsetType]
+
+
+def common_kinds(
+    looks: Mapping[str, Mapping[str, Look]], names: Sequence[str], said: Kinds, notes: list[str]
+) -> dict[str, ColumnKind]:
+    """What each column is at all parties, but for those that only name rows.
+
+    Args:
+        looks: each party's columns.
+        names: of the columns.
+        said: what some columns are, which is then not told from the cells.
+        notes: what was decided and should be looked at is added here.
+
+    Raises:
+        DataError: a column holds numbers at one party, and nothing but text at another; or `said` has no such kind.
+    """
+    _check_said(said, names)
+    found: dict[str, ColumnKind] = {}
+    for name in names:
+        if name in said:
+            found[name] = said[name]
+            continue
+        there = {party: some[name] for party, some in looks.items() if not some[name].empty and _knows(some[name])}
+        kind = _common_kind(name, there)
+        if kind == "categorical" and _names_rows(there):
+            notes.append(f"column {name!r}: left out, as nearly every row has another text, like an id")
+            continue
+        found[name] = kind
+    return found
+
+
+def read_settled(
+    party: str,
+    frame: "DataFrame",
+    looks: Mapping[str, Look],
+    kinds: Mapping[str, ColumnKind],
+    said: Kinds,
+    notes: list[str],
+) -> Settled:
+    """A party's columns as they are at all parties.
+
+    Raises:
+        DataError: a cell of a column that was said to hold numbers is none.
+    """
+    evidence = evidence_of(looks.values(), delimiter_of(frame))
+    written: dict[str, str | msgspec.UnsetType] = {}
+    settled = frame[[]].copy()
+    for name, kind in kinds.items():
+        look = looks[name]
+        if kind == "categorical":
+            settled[name] = look.series
+            _note_levels(party, look, notes, mixed=name not in said)
+        else:
+            settled[name], written[name] = read_values(party, look, kind, evidence, notes, said=name in said)
+    return Settled(settled, written)
+
+
+def _note_levels(party: str, look: Look, notes: list[str], *, mixed: bool) -> None:
+    if mixed:
+        note_mixed(party, look, notes)
+    if look.fixed is None:
+        spelled = one_spelling(look.cells.words.to_pylist(), look.cells.counts.tolist())
+        note_spellings(spelled, f"{party}, column {look.name!r}", notes)
+
+
+def _knows(look: Look) -> bool:
+    return look.fixed is not None or look.values is not None or look.tally.known > 0
+
+
+def _common_kind(name: str, looks: Mapping[str, Look]) -> ColumnKind:
+    kinds = {party: look.kind for party, look in looks.items()}
+    if len(set(kinds.values())) <= 1:
+        return next(iter(kinds.values()), "numeric")
+    tallies = {party: look.tally for party, look in looks.items()}
+    pure = {party: kinds[party] for party, one in tallies.items() if max(one.numbers, one.dates) in (0, one.known)}
+    if pure:
+        refuse_other_kinds(name, pure)
+    return reduce(add, tallies.values()).kind
+
+
+def _names_rows(looks: Mapping[str, Look]) -> bool:
+    if any(look.fixed is not None for look in looks.values()):
+        return False
+    different = sum(len(look.cells.words) for look in looks.values())
+    return is_nearly_unique(different, sum(int((look.cells.places >= 0).sum()) for look in looks.values()))
+
+
+def _check_said(said: Kinds, names: Sequence[str]) -> None:
+    for name, kind in said.items():
+        if name not in names:
+            raise DataError(f"kinds names a column {name!r} that no party has; there are {', '.join(sorted(names))}")
+        if kind not in ("numeric", "categorical"):
+            raise DataError(f"kinds says that column {name!r} is {kind!r}; say 'numeric' or 'categorical'")

@@ -1,0 +1,5 @@
+"""Runs: who takes part, what each party allows, and how questions reach the parties."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,0 +1,245 @@
+"""Several methods on the same splits, kept as JSON lines: what is done stays done."""
+
+import json
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from laconic.atomic_files import note_written, unbroken
+from laconic.core.method import Method
+from laconic.core.result import Result
+from laconic.deploy.execute import execute, parties_of
+from laconic.errors import DataError, PlanError
+from laconic.methods.baselines.centralised import Centralised
+from laconic.methods.baselines.solo import Solo
+from laconic.methods.horizontal.pooled_rows import PooledRows
+from laconic.methods.horizontal.solo_rows import SoloRows
+from laconic.plan.plan import Plan
+from laconic.plan.text import to_plain
+from laconic.tables.table import digest
+from laconic.values import Listener
+
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Job:
+    """One thing to measure.
+
+    Attributes:
+        key: what it is: plain values that name it, such as data, method and seed. A job with the same key is not run
+            again.
+        measure: does the work and returns plain values to keep.
+    """
+
+    key: Record
+    measure: Callable[[], Record]
+
+
+def run_jobs(
+    jobs: Iterable[Job], results: Path, told: Callable[[Job, Record], object] = lambda _, __: None
+) -> list[Record]:
+    """Run every job not yet in the file `results`, adding a line as each finishes; all jobs' records, in order.
+
+    Args:
+        jobs: what to measure.
+        results: a file of JSON lines; it may hold other jobs too.
+        told: told of each job that was run now, and its record.
+    """
+    done = {name_of(record["key"]): record for record in read_records(results)}
+    records = []
+    for job in jobs:
+        name = name_of(job.key)
+        if name not in done:
+            started = time.perf_counter()
+            measured = job.measure()
+            done[name] = {"key": job.key, "seconds": round(time.perf_counter() - started, 2), **measured}
+            add_record(done[name], results)
+            told(job, done[name])
+        records.append(done[name])
+    return records
+
+
+def read_records(results: Path) -> list[Record]:
+    """All whole lines of a results file; a line cut off by a stop is left out."""
+    if not results.exists():
+        return []
+    records = []
+    for line in results.read_text(encoding="utf-8").splitlines():
+        try:
+            records.append(json.loads(line))
+        except json.JSONDecodeError:
+            continue
+    return records
+
+
+def add_record(record: Record, results: Path) -> None:
+    """Add a line; after one that a stop cut off, on a line of its own, so that only the broken one is lost."""
+    line = json.dumps(record) + "\n"
+    with unbroken(), results.open("a+b") as lines:
+        if lines.tell() > 0:
+            lines.seek(-1, 2)
+            if lines.read(1) != b"\n":
+                line = "\n" + line
+        lines.write(line.encode())
+    note_written(results)
+
+
+def name_of(key: Record) -> str:
+    """A key as one text, the same for equal keys."""
+    return json.dumps(key, sort_keys=True)
+
+
+def read_results(path: Path) -> list[Result]:
+    """The results in a file: one JSON object, or JSON lines.
+
+    Raises:
+        DataError: there is no such file, or it holds no result.
+    """
+    if path.is_dir():
+        raise DataError(
+            f"{path} is a folder, not a result file; a saved model has no result in it: give the file that "
+            "`laconic run --save FILE` or `laconic compare` wrote"
+        )
+    if not path.is_file():
+        raise DataError(
+            f"there is no result file {path}; make one with: laconic run FedOnce --data digits --save {path}"
+        )
+    reason: Exception = ValueError("no line of it is a run")
+    try:
+        return [Result.from_json(path.read_bytes())]
+    except (msgspec.DecodeError, UnicodeDecodeError) as problem:
+        if path.suffix == ".json":
+            reason = problem
+    try:
+        found = [result_of(record) for record in read_records(path) if is_run(record)]
+    except (msgspec.ValidationError, UnicodeDecodeError) as problem:
+        found, reason = [], problem
+    if not found:
+        raise DataError(
+            f"{path} holds no result ({reason}); give files that `laconic run --save` or `laconic compare` wrote"
+        )
+    return found
+
+
+def is_run(record: object) -> bool:
+    """Whether a line of a file is a run that `laconic compare` kept."""
+    return isinstance(record, dict) and "key" in record and "result" in record
+
+
+def result_of(record: Record) -> Result:
+    """The result in such a line."""
+    return msgspec.convert(record["result"], Result)
+
+
+Told = Callable[[Result | None, int, int], object]
+YARDSTICKS: dict[str, tuple[type[Method], type[Method]]] = {
+    "vertical": (Solo, Centralised),
+    "horizontal": (SoloRows, PooledRows),
+}
+"""By kind of federation: a party alone, and everything pooled."""
+
+
+def compare(
+    plans: Sequence[Plan],
+    seeds: Sequence[int],
+    path: Path,
+    *,
+    listener: Listener | None = None,
+    told: Told = lambda *_: None,
+) -> list[Result]:
+    """Run every plan with every seed, on the same rows for the same seed, and keep each result as it comes.
+
+    Args:
+        plans: what to compare; all on the same data.
+        seeds: all chance, and which rows are held out, comes from them.
+        path: a file of JSON lines. Runs that are in it already are not run again, unless they were on rows of own files
+            that have changed since: then it is refused.
+        listener: told of progress within a run.
+        told: told of each result, how many are there now, and of how many; at the start with None for the result.
+
+    Returns:
+        All results, those of the first seed first.
+    """
+    refuse_unlike(plans)
+    rows = _digest_of_files(plans[0])
+    every = [_job(plan, seed, rows, listener, weigh=seed == seeds[0]) for seed in seeds for plan in plans]
+    jobs = list({name_of(job.key): job for job in every}.values())
+    done = _there_already(jobs, path)
+    told(None, done, len(jobs))
+
+    def tell(_: Job, record: Record) -> None:
+        nonlocal done
+        done += 1
+        told(result_of(record), done, len(jobs))
+
+    return [result_of(record) for record in run_jobs(jobs, path, tell)]
+
+
+def refuse_unlike(plans: Sequence[Plan]) -> None:
+    """Refuse plans that cannot share their splits.
+
+    Raises:
+        PlanError: the plans are on different data, or some deal columns among parties and others rows.
+    """
+    by_kind = {plan.method.kind: type(plan.method).__name__ for plan in plans}
+    if len(by_kind) > 1:
+        raise PlanError(
+            f"{by_kind['vertical']} is for parties with other columns and {by_kind['horizontal']} for parties with "
+            "other rows: they cannot share a split; compare them apart"
+        )
+    other = next((plan for plan in plans if plan.data != plans[0].data), None)
+    if other is not None:
+        raise PlanError(
+            f"{type(plans[0].method).__name__} and {type(other.method).__name__} are on different data, or dealt "
+            "differently; give all plans the same [data]"
+        )
+
+
+def _there_already(jobs: Sequence[Job], path: Path) -> int:
+    records = read_records(path)
+    if path.exists() and path.stat().st_size > 0 and not any(is_run(record) for record in records):
+        raise PlanError(f"{path} is not a file of compared runs, and would be spoilt; choose another with --save")
+    keys = [record["key"] for record in records if is_run(record)]
+    _refuse_changed(jobs[0].key, keys, path)
+    there = {name_of(key) for key in keys}
+    return sum(name_of(job.key) in there for job in jobs)
+
+
+def _refuse_changed(wanted: Record, keys: Sequence[Record], path: Path) -> None:
+    """Refuse a file that holds runs on the same files with other contents: one table of both would mean nothing."""
+    if "rows" not in wanted:
+        return
+    files = name_of(wanted["plan"]["data"]["files"])
+    if any(name_of(key["plan"]["data"]["files"]) == files and key.get("rows") != wanted["rows"] for key in keys):
+        raise PlanError(
+            f"{path} holds runs on other contents of the same files: they changed since; remove it to run all again, "
+            "or choose another with --save"
+        )
+
+
+def _digest_of_files(plan: Plan) -> str | None:
+    """A digest of all that the parties' own files hold, as read; None for a public data set, which stays as it is."""
+    if plan.data.name is not None:
+        return None
+    whole = blake2b(digest_size=16, person=b"laconic files")
+    for name, table in parties_of(plan).tables.items():
+        whole.update(msgspec.json.encode([name, digest(table), table.keys.tolist(), table.task]))
+    return whole.hexdigest()
+
+
+def _job(plan: Plan, seed: int, rows: str | None, listener: Listener | None, *, weigh: bool) -> Job:
+    plan = msgspec.structs.replace(plan, seed=seed)
+    key = {"plan": to_plain(plan), "laconic": version("laconic")} | ({} if rows is None else {"rows": rows})
+
+    def measure() -> Record:
+        # Through its text, so that a run just made and one read back are the same.
+        return {"result": msgspec.json.decode(execute(plan, listener=listener, weigh=weigh).to_json())}
+
+    return Job(key, measure)

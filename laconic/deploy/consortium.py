@@ -1,0 +1,162 @@
+"""`parties.toml`: who takes part and where the hub is reached; the same for everyone, and no secret."""
+
+import re
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+from laconic.deploy.party_config import PartyFile, read_party
+from laconic.errors import PlanError, Refused
+from laconic.plan.keys import to_settings
+from laconic.plan.plan import Plan
+from laconic.plan.text import plan_fingerprint, read_plan
+from laconic.values import Settings
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
+
+
+class HubAddress(Settings, frozen=True, tag=False):
+    """The party that runs the show, and where the others reach it.
+
+    Attributes:
+        name: the hub's name: the label holder, or a server.
+        address: the host name by which the others reach it; it is in the certificates. `localhost` for a trial on one
+            machine, which nobody else can reach.
+        port: the one port that must be open at the hub; the others need none.
+    """
+
+    name: str
+    address: str
+    port: int = 8102
+
+    def __post_init__(self) -> None:
+        """Refuse an address or a port that cannot be."""
+        if not re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?", self.address):
+            raise ValueError(f"address must be a host name, such as bank.example.org, not {self.address!r}")
+        if not 0 < self.port < 65_536:
+            raise ValueError(f"port must be from 1 to 65535, not {self.port}")
+
+
+class Consortium(Settings, frozen=True, tag=False):
+    """Who takes part.
+
+    Attributes:
+        project: a name for the whole.
+        hub: who asks, and where it is.
+        parties: all others, in the order of the federation.
+    """
+
+    project: str
+    hub: HubAddress
+    parties: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        """Refuse names that certificates and folders cannot bear, and names used twice."""
+        for name in (self.project, self.hub.name, *self.parties):
+            if not _NAME.fullmatch(name):
+                raise ValueError(f"{name!r} cannot be a name here; use letters, digits, - and _")
+        names = (self.hub.name, *self.parties)
+        if len(set(names)) < len(names) or self.hub.address in self.parties:
+            raise ValueError(f"every party needs a name of its own, other than the hub's address: {', '.join(names)}")
+        if not self.parties:
+            raise ValueError("parties is empty; name at least one party beside the hub")
+
+
+def read_consortium(path: Path) -> Consortium:
+    """Read a `parties.toml`.
+
+    Raises:
+        PlanError: there is no such file, or it does not fit; names file and key.
+    """
+    try:
+        plain = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as problem:
+        raise PlanError(f"there is no file {path}; docs/three_organisations.md shows what goes in") from problem
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
+        raise PlanError(f"{path} cannot be read as TOML: {problem}") from problem
+    try:
+        return to_settings(plain, Consortium)
+    except PlanError as problem:
+        raise PlanError(f"{path}: {problem}") from problem
+
+
+def write_consortium(circle: Consortium) -> str:
+    """A `parties.toml`."""
+    hub = circle.hub
+    names = ", ".join(f'"{name}"' for name in circle.parties)
+    return (
+        "# Who takes part; the same file at everyone.\n"
+        f'project = "{circle.project}"\nparties = [{names}]\n\n'
+        f'[hub]\nname = "{hub.name}"\naddress = "{hub.address}"\nport = {hub.port}\n'
+    )
+
+
+_RUN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
+
+
+@dataclass(frozen=True)
+class PartySite:
+    """Where everything of one party is.
+
+    Attributes:
+        folder: `party.toml` and `parties.toml`, plans in `plans`, runs in `runs`, the engine's kit in `kit`.
+    """
+
+    folder: Path
+
+    @property
+    def name(self) -> str:
+        """The party's name in the circle; the folder bears it."""
+        return self.party_file.name
+
+    @property
+    def party_file(self) -> PartyFile:
+        """What the party says of itself."""
+        return read_party(self.folder / "party.toml")
+
+    @property
+    def circle(self) -> Consortium:
+        """Who takes part."""
+        return read_consortium(self.folder / "parties.toml")
+
+    @property
+    def is_hub(self) -> bool:
+        """Whether this is the site of the party that asks."""
+        return self.name == self.circle.hub.name
+
+    @property
+    def kit(self) -> Path:
+        """The engine's part of the site."""
+        return self.folder / "kit"
+
+    @property
+    def spent(self) -> Path:
+        """The ledger of epsilon over all runs."""
+        return self.folder / "spent"
+
+    def run(self, name: str) -> Path:
+        """The folder of a run; its name must be one that stays within the site."""
+        if not _RUN.fullmatch(name):
+            raise Refused(f"{name!r} cannot be the name of a run; use letters, digits, - and _")
+        return self.folder / "runs" / name
+
+    def plans(self) -> dict[str, Plan]:
+        """The plans that this party has agreed to, by fingerprint."""
+        paths = sorted((self.folder / "plans").glob("*.toml"))
+        plans = [read_plan(path.read_text(encoding="utf-8")) for path in paths]
+        return {plan_fingerprint(plan): plan for plan in plans}
+
+
+def open_site(folder: Path) -> PartySite:
+    """The site in a folder.
+
+    Raises:
+        PlanError: the folder is no site, or its party file is of somebody else.
+    """
+    if not (folder / "kit").is_dir() or not (folder / "parties.toml").is_file():
+        raise PlanError(f"{folder} is no site; make sites with `laconic provision parties.toml`, and send each its own")
+    site = PartySite(folder.absolute())
+    names = (site.circle.hub.name, *site.circle.parties)
+    if site.name not in names:
+        raise PlanError(f"{folder / 'party.toml'} is of {site.name!r}, who is not in parties.toml: {', '.join(names)}")
+    return site

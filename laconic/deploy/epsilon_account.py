@@ -1,0 +1,154 @@
+"""What a party has spent of its people's privacy, in all its runs, on its own disk."""
+
+from collections.abc import Callable, Mapping
+from math import inf
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from laconic.core.ledger import Entry, Ledger, Noise
+from laconic.core.wire import Limits, decode, encode
+from laconic.deploy.store import Record, Store, read_slots, slots_of
+from laconic.privacy.accounting import price
+
+_OWN = Limits(bytes=2**32, items=10_000_000, depth=64)
+_WORDS = "foreseen before the run"
+_KIND = "run"
+
+
+class _Run(msgspec.Struct, frozen=True):
+    """One run: the noise foreseen for it, and the noisy releases it has made."""
+
+    foreseen: tuple[Entry, ...] = ()
+    released: tuple[Entry, ...] = ()
+
+
+class Limit(NamedTuple):
+    """What holds an account to a limit.
+
+    Attributes:
+        delta: at which the loss is counted.
+        refuse: raises an error if a loss is too much; the account then stays as it was.
+    """
+
+    delta: float
+    refuse: Callable[[float], None]
+
+
+class EpsilonAccount:
+    """The noisy releases of every run, written before they leave; only ever added to.
+
+    A run counts with what was foreseen for it or with what it has released, whichever costs more, so that two runs
+    begun together cannot pass a limit between them, and a run that was cut off cannot be begun again for nothing. The
+    limit is checked and the entry made in one transaction, so that no other process can come between.
+
+    Args:
+        path: the store's, beside the party's runs.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._store = Store(path, grows=True, adopt=self._adopt)
+        self._known: dict[bytes, _Run] = {}
+
+    def has(self, run: str) -> bool:
+        """Whether a run has begun."""
+        return self._store.find(_KIND, run) is not None
+
+    def epsilon(self, delta: float) -> float:
+        """The loss of anyone's row by all runs together; infinite if there is no bound."""
+        return _epsilon(self._runs(), delta)
+
+    def foreseen(self, run: str, noises: tuple[Noise, ...], delta: float) -> float:
+        """The loss if a run with this noise were added."""
+        runs = self._runs()
+        return _epsilon(runs | {run: _reserved(runs.get(run, _Run()), noises, delta)}, delta)
+
+    def with_run(self, run: str, ledger: Ledger, delta: float) -> float:
+        """The loss if this were a run's own ledger."""
+        runs = self._runs()
+        return _epsilon(runs | {run: _Run(runs.get(run, _Run()).foreseen, _noisy(ledger))}, delta)
+
+    def reserve(self, run: str, noises: tuple[Noise, ...], limit: Limit) -> None:
+        """Write down what a run will spend before it begins; what it has reserved or released before stays."""
+        with self._store.writing():
+            limit.refuse(self.foreseen(run, noises, limit.delta))
+            self._put(run, _reserved(self._runs().get(run, _Run()), noises, limit.delta))
+
+    def write(self, run: str, ledger: Ledger, limit: Limit | None) -> None:
+        """Write down what a run has released."""
+        with self._store.writing():
+            if limit is not None:
+                limit.refuse(self.with_run(run, ledger, limit.delta))
+            self._put(run, _Run(self._runs().get(run, _Run()).foreseen, _noisy(ledger)))
+
+    def _put(self, run: str, what: _Run) -> None:
+        if self._runs().get(run) != what:
+            self._store.put(_KIND, run, encode(msgspec.to_builtins(what)))
+
+    def _runs(self) -> dict[str, _Run]:
+        return {record.key: self._run(record) for record in self._store.records(_KIND)}
+
+    def _run(self, record: Record) -> _Run:
+        if record.digest not in self._known:
+            self._known[record.digest] = msgspec.convert(decode(self._store.content(record), _OWN), _Run)
+        return self._known[record.digest]
+
+    def _adopt(self, store: Store) -> list[Path]:
+        """Take over the account that an earlier version kept in two files."""
+        slots = slots_of(self._path)
+        if not slots:
+            return []
+        for run, what in decode(read_slots(self._path), _OWN).items():
+            store.put(_KIND, run, encode(what))
+        return [*slots, self._path.with_name(f"{self._path.name}.lock")]
+
+
+def _reserved(run: _Run, noises: tuple[Noise, ...], delta: float) -> _Run:
+    """A run with noise foreseen; greeted again, it may have released more already, or reserved more."""
+    costlier = _costlier(_Run(run.foreseen, _expected(noises)), delta)
+    return msgspec.structs.replace(run, foreseen=costlier)
+
+
+def _noisy(ledger: Ledger) -> tuple[Entry, ...]:
+    """The entries that have a price: the others are open releases, which no epsilon covers."""
+    return tuple(entry for entry in ledger.entries if entry.noise is not None and entry.noise.multiplier is not None)
+
+
+def _expected(noises: tuple[Noise, ...]) -> tuple[Entry, ...]:
+    return tuple(
+        Entry(phase="fit", step=f"{number}", words=_WORDS, form="", times=1, bytes=0, noise=noise)
+        for number, noise in enumerate(noises)
+    )
+
+
+def _epsilon(runs: Mapping[str, _Run], delta: float) -> float:
+    """Runs add up as parties that share all people do.
+
+    Within one run, cuts are of different people. Two runs may cut differently, so that between them a person may be in
+    any of them; then all noise counts against everyone.
+    """
+    spent = {run: costlier for run, what in runs.items() if (costlier := _costlier(what, delta))}
+    if len(spent) < 2:
+        return max((_price({run: entries}, delta) for run, entries in spent.items()), default=0.0)
+    of_everyone: dict[str, tuple[Entry, ...]] = {}
+    for run, entries in spent.items():
+        for entry in entries:
+            if entry.noise is not None:
+                noise = msgspec.structs.replace(entry.noise, people="everyone")
+                # By cut: a noise drawn once in each of two cuts was drawn twice.
+                key = f"{run}, {entry.noise.people}"
+                of_everyone[key] = (*of_everyone.get(key, ()), msgspec.structs.replace(entry, noise=noise))
+    return _price(of_everyone, delta)
+
+
+def _costlier(run: _Run, delta: float) -> tuple[Entry, ...]:
+    if not run.foreseen or not run.released:
+        return run.foreseen or run.released
+    return max(run.foreseen, run.released, key=lambda entries: _price({"": entries}, delta))
+
+
+def _price(spent: Mapping[str, tuple[Entry, ...]], delta: float) -> float:
+    found = price({run: Ledger(entries) for run, entries in spent.items()}, delta).epsilon
+    return inf if found is None else found

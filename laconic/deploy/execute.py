@@ -1,0 +1,201 @@
+"""Run a plan: get its rows, keep its limits, and hand back the result."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from laconic.align.schema import SameColumns
+from laconic.core.align import Align
+from laconic.core.capabilities import Attributable
+from laconic.core.device import on_device
+from laconic.core.method import Method
+from laconic.core.result import Result
+from laconic.data.datasets import load
+from laconic.data.datasets.dataset import Dataset
+from laconic.data.federation import Federation
+from laconic.data.partition.columns import Cut, deal, usual_cut
+from laconic.data.partition.rows import Dirichlet, RowCut, deal_rows
+from laconic.data.readers.files import from_files, rows_from_files
+from laconic.deploy.party_config import from_party_files
+from laconic.deploy.party_importance import importance
+from laconic.deploy.simulation import FittedRun, simulate, train
+from laconic.deploy.transports.inprocess import InProcess
+from laconic.errors import PlanError, closest
+from laconic.plan.plan import DataPlan, Plan, keep_budget, refuse_unkept
+from laconic.privacy.accounting import People, ledgers_of, price
+from laconic.tables.task import Task
+from laconic.values import Listener
+
+_MOST_WEIGHED = 8
+"""Parties whose importance is worked out beside a run: Shapley values take twice as long with each."""
+
+
+def execute(plan: Plan, *, listener: Listener | None = None, weigh: bool = False) -> Result:
+    """Run a plan; the same plan gives the same numbers.
+
+    Args:
+        plan: what to run.
+        listener: told of progress.
+        weigh: find out as well how much each party matters, where the method keeps what that takes. What parties give
+            away for that is not in the record, as it is no part of the run.
+
+    Raises:
+        PlanError: the plan promises what its method cannot keep, or names what is not there.
+        DataError: the rows cannot be used.
+    """
+    method, federation = _prepared(plan)
+    if weigh and _can_weigh(plan, method, federation):
+        with on_device(plan.device):
+            trained = train(method, federation, seed=plan.seed, look_every=plan.look_every, listener=listener)
+            found = msgspec.to_builtins(importance(trained, seed=plan.seed))
+        # The record is of the run, as it would be with any other seed; what weighing gave away is not part of it.
+        return _finished(msgspec.structs.replace(trained.result, importance=found), plan)
+    result = simulate(
+        method,
+        federation,
+        seed=plan.seed,
+        runtime=plan.runtime,
+        align=align_of(plan),
+        max_bytes=plan.budget.byte_limit,
+        look_every=plan.look_every,
+        device=plan.device,
+        listener=listener,
+    )
+    return _finished(result, plan)
+
+
+def execute_and_keep(plan: Plan, *, listener: Listener | None = None) -> FittedRun:
+    """As `execute`, but keep what the parties learnt, which needs all of them in this process.
+
+    Raises:
+        PlanError: as `execute`, or the plan puts parties elsewhere.
+        DataError: the rows cannot be used.
+    """
+    if not isinstance(plan.runtime, InProcess):
+        raise PlanError(
+            f"a model is saved from parties in this process, but runtime.type = {type(plan.runtime).__name__!r}; "
+            "leave the runtime out: the numbers are the same"
+        )
+    method, federation = _prepared(plan)
+    trained = train(
+        method,
+        federation,
+        seed=plan.seed,
+        runtime=plan.runtime,
+        align=align_of(plan),
+        max_bytes=plan.budget.byte_limit,
+        look_every=plan.look_every,
+        device=plan.device,
+        listener=listener,
+    )
+    return replace(trained, result=_finished(trained.result, plan))
+
+
+def _prepared(plan: Plan) -> tuple[Method, Federation]:
+    """The method with the noise that the budget asks for, and the parties."""
+    refuse_unkept(plan)
+    federation = parties_of(plan)
+    return keep_budget(plan, federation), federation
+
+
+def _finished(result: Result, plan: Plan) -> Result:
+    """The result with what was asked for beside what was found, so that it alone is enough to run it again."""
+    return priced(msgspec.structs.replace(result, data=result.data | {"plan": msgspec.to_builtins(plan.data)}), plan)
+
+
+def align_of(plan: Plan) -> Align:
+    """How the plan matches rows that do not correspond yet, or has parties with other rows agree on columns."""
+    if plan.method.kind == "horizontal":
+        return SameColumns()
+    return msgspec.structs.replace(plan.data.match, test=plan.data.test, valid=plan.data.valid)
+
+
+def deal_of(plan: Plan) -> DataPlan:
+    """The plan's data, with rows dealt instead of columns where the method wants that and no cut was chosen."""
+    if plan.method.kind == "horizontal" and plan.data.cut is None:
+        return msgspec.structs.replace(plan.data, cut=Dirichlet(parties=plan.data.parties))
+    return plan.data
+
+
+def _can_weigh(plan: Plan, method: Method, federation: Federation) -> bool:
+    """Whether party importance can be worked out: the hub keeps every party's part, at hand in this process."""
+    at_hand = plan.runtime == InProcess() and federation.aligned and plan.budget.max_bytes is None
+    return at_hand and isinstance(method, Attributable) and not method.server and len(federation.names) <= _MOST_WEIGHED
+
+
+def parties_of(plan: Plan) -> Federation:
+    """The parties and their rows, as the plan's method wants them: with other columns, or with other rows."""
+    if plan.method.kind == "horizontal" and plan.data.files:
+        return _rows_from_files(plan.data, plan.seed)
+    return federation_of(deal_of(plan), plan.seed)
+
+
+def federation_of(data: DataPlan, seed: int) -> Federation:
+    """A public data set dealt as the plan describes it, or parties with other columns from their files."""
+    if data.name is None:
+        return _from_files(data)
+    dataset = load(data.name)
+    if isinstance(data.cut, RowCut):
+        return deal_rows(dataset, data.cut, seed=seed)
+    cut = data.cut or usual_cut(dataset, data.parties)
+    hub = _place(data.hub, dataset, cut)
+    return deal(dataset, cut, hub=hub, overlap=data.overlap, seed=seed, test=data.test, valid=data.valid)
+
+
+def priced(result: Result, plan: Plan) -> Result:
+    """The result with the price of its noise, if any of it has one."""
+    if not any(release.noise is not None and release.noise.multiplier is not None for release in result.releases):
+        return result
+    # People whose ids are at several parties suffer the losses of all of them.
+    apart = plan.method.kind == "horizontal" and not result.data.get("at_several")
+    people: People = "disjoint" if apart else "shared"
+    paid = price(ledgers_of(result), plan.budget.delta, people, accountant=plan.budget.accountant)
+    return msgspec.structs.replace(result, privacy=paid)
+
+
+def _from_files(data: DataPlan) -> Federation:
+    if data.of_parties:
+        return from_party_files(_paths(data), name=_name(data))
+    return from_files(
+        data.files, id=data.id or "", label=data.label or "", kinds=data.kinds, task=_task(data), name=_name(data)
+    )
+
+
+def _rows_from_files(data: DataPlan, seed: int) -> Federation:
+    return rows_from_files(
+        data.files,
+        label=data.label or "",
+        id=data.id,
+        public=data.public,
+        kinds=data.kinds,
+        task=_task(data),
+        test=data.test,
+        seed=seed,
+        name=_name(data),
+    )
+
+
+def _paths(data: DataPlan) -> tuple[str, ...]:
+    return tuple(data.files.values() if isinstance(data.files, dict) else data.files)
+
+
+def _name(data: DataPlan) -> str:
+    return ", ".join(Path(path).name for path in _paths(data))
+
+
+def _task(data: DataPlan) -> Task | None:
+    return None if data.task is None else Task(kind=data.task)
+
+
+def _place(hub: int | str, dataset: Dataset, cut: Cut) -> int:
+    if isinstance(hub, int):
+        return hub
+    names = list(cut.pieces(dataset, np.random.default_rng(0)))
+    if hub not in names:
+        raise PlanError(
+            f"data.hub = {hub!r} is no party: say who has the labels, by name or by place from 0, such as "
+            f'data.hub="{names[0]}" or data.hub=0; {closest(hub, names, "The parties are")}'
+        )
+    return names.index(hub)

@@ -1,0 +1,134 @@
+"""An office: where a hub takes in the envelopes of one run, each checked before anything inside is used."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from laconic.deploy.party_context import PartyContext, epsilon_words, run_id
+from laconic.deploy.store import Store
+from laconic.deploy.transports.envelopes.cover import Content, Cover
+from laconic.deploy.transports.envelopes.keys import CoverMismatch, EnvelopeRefused, Replayed
+from laconic.deploy.transports.envelopes.mailbox import ENDING, Arrived
+from laconic.deploy.transports.envelopes.opening import Envelope, Expected, check, read_cover
+
+_KIND = "envelope"
+
+
+class ReplayGuard:
+    """An entry for each envelope accepted; it outlives runs."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._store = Store(path, grows=True, adopt=self._adopt)
+
+    def has(self, number: str, run: str) -> bool:
+        """Whether a run accepted the envelope with a number."""
+        return self._run_of(number) == run
+
+    def refuse_seen(self, envelope: Envelope, run: str) -> None:
+        """Refuse an envelope that another run had already.
+
+        Raises:
+            Replayed: says what to do.
+        """
+        if self._run_of(envelope.cover.number) not in (None, run):
+            raise Replayed(
+                f"{envelope.path} was accepted before, for an earlier run; somebody sent it again. Ask "
+                f"{envelope.cover.sender} to seal a new one: that costs no more privacy"
+            )
+
+    def note(self, envelope: Envelope, run: str) -> None:
+        """Write down that an envelope was accepted, unless another run was faster; returns when it is on the disk."""
+        with self._store.writing():
+            self.refuse_seen(envelope, run)
+            if self._run_of(envelope.cover.number) is None:
+                self._store.put(_KIND, envelope.cover.number, run.encode(), note=envelope.cover.sender.encode())
+
+    def _run_of(self, number: str) -> str | None:
+        found = self._store.find(_KIND, number)
+        return None if found is None else self._store.content(found).decode()
+
+    def _adopt(self, store: Store) -> list[Path]:
+        """Take over the lines that an earlier version wrote."""
+        if not self._path.exists():
+            return []
+        for line in self._path.read_text(encoding="utf-8").splitlines():
+            number, run, sender = [*line.split(" ", 2), "", ""][:3]
+            store.put(_KIND, number, run.encode(), note=sender.encode())
+        return [self._path]
+
+
+@dataclass(frozen=True)
+class ReceivedEnvelope:
+    """An envelope that came, and whether it is accepted.
+
+    Attributes:
+        path: the file.
+        cover: what stands on it, if that can be trusted; None if not.
+        refusal: why it is not accepted; None if it is.
+    """
+
+    path: Path
+    cover: Cover | None
+    refusal: EnvelopeRefused | None
+
+
+class Inbox:
+    """Where a hub takes in envelopes for one run.
+
+    Args:
+        place: the hub's.
+        inbox: the folder that envelopes are put in.
+        folder: where the run is kept.
+        alignment: the fingerprint that answers must be about; None if it is not known yet.
+        rows: how many rows they must be made from; None if that is not known yet.
+    """
+
+    def __init__(self, place: PartyContext, inbox: Path, folder: Path, alignment: str | None, rows: int | None) -> None:
+        self._place, self._inbox, self._rows = place, inbox, rows
+        self._expected = Expected("answer", plan=place.agreement.fingerprint, alignment=alignment)
+        self._register = ReplayGuard(place.home / "runs" / "accepted")
+        self._run = run_id(folder)
+        self.arrived = Arrived(place.ring.own)
+
+    def take_in(self) -> None:
+        """Accept everything in the inbox; the first envelope that cannot be is an error."""
+        for path in sorted(self._inbox.glob(f"*{ENDING}")):
+            self._register.note(self._accept(path), self._run)
+
+    def look(self) -> list[ReceivedEnvelope]:
+        """Check everything in the inbox, and accept nothing."""
+        found = []
+        for path in sorted(self._inbox.glob(f"*{ENDING}")):
+            try:
+                found.append(ReceivedEnvelope(path, self._accept(path).cover, None))
+            except EnvelopeRefused as problem:
+                found.append(ReceivedEnvelope(path, None, problem))
+        return found
+
+    def _accept(self, path: Path) -> Envelope:
+        said = read_cover(path)
+        # What this run has accepted stays so when its last day is over; the signature is checked all the same.
+        now = said.written if self._register.has(said.number, self._run) else None
+        envelope = check(path, self._place.ring, self._expected, now)
+        self._register.refuse_seen(envelope, self._run)
+        with envelope.open(self._place.ring.own) as opened:
+            self._compare(envelope, opened.content)
+            for _, pieces in opened.blobs():
+                for _ in pieces:
+                    pass
+            self.arrived.add(envelope, opened)
+        return envelope
+
+    def _compare(self, envelope: Envelope, content: Content) -> None:
+        """What its sender says must follow from its own ledger, and from the rows that both hold."""
+        words = epsilon_words(envelope.sender.name, content.ledger, self._place.agreement.plan)
+        if words != content.epsilon:
+            raise CoverMismatch(
+                f"the cover of {envelope.path} says epsilon: {content.epsilon}, but by its ledger it is {words}; ask "
+                f"{envelope.sender.name} why"
+            )
+        if self._rows is not None and content.rows != self._rows:
+            raise CoverMismatch(
+                f"the cover of {envelope.path} says rows: {content.rows:,}, but there are {self._rows:,} here; match "
+                "the rows again on both sides"
+            )

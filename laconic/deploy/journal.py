@@ -1,0 +1,210 @@
+"""The journal: every reply is on the hub's disk before it is used, so that a run goes on where a crash ended it.
+
+A run that is started again runs its script from the beginning. What was asked before is answered from the journal, in
+the order in which the answers came; only the rest is asked. The same settings, seed and answers give the same
+questions, so the finished run equals one that nothing disturbed.
+
+How a hub stops with questions open, and goes on later: its carrier yields the answers that are in, and raises `Waiting`
+for those that are not. What it yielded is in the journal by then; when the run is started again, `carry` is called
+with exactly the questions that are still open. `question_id` names a question the same way every time.
+"""
+
+import os
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal, Self
+
+import msgspec
+
+from laconic.core.ledger import Entry, Ledger
+from laconic.core.party import Party
+from laconic.core.peers import Carrier
+from laconic.core.step import Script, steps_of
+from laconic.core.wire import Blob, read_heading
+from laconic.deploy.store import Record, Store, read_records
+from laconic.deploy.transports.processes import Processes
+from laconic.deploy.transports.rpc_messages import question_id
+from laconic.errors import JournalError
+from laconic.values import Settings
+
+_SECRET = ("", 0, "")
+_KIND = "answer"
+
+
+class Note(msgspec.Struct, frozen=True, array_like=True):
+    """What a record is about: the hub's secret, the reply to a question, or that the hub went on without one.
+
+    Attributes:
+        at: when it was written, in seconds since 1970.
+    """
+
+    kind: Literal["secret", "reply", "absent"]
+    party: str
+    phase: str
+    round: int
+    step: str
+    gives: str | None
+    question: str
+    at: float = 0.0
+
+
+class Journalled(Settings, frozen=True):
+    """Every party in a process of its own, and everything kept in a folder: a run that was cut off goes on there.
+
+    Attributes:
+        folder: where the journal and the parties' memories are kept; empty or absent for a new run.
+        within: the processes.
+    """
+
+    folder: str
+    within: Processes = Processes()
+
+    @contextmanager
+    def open(self, parties: tuple[Party, ...]) -> Iterator[Carrier]:
+        """Reach these parties, as they were when the run was cut off."""
+        folder = Path(self.folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        kept = msgspec.structs.replace(self.within, folder=str(folder / "parties"))
+        with Journal(folder / "journal") as journal, kept.open(parties) as carrier:
+            yield journal.around(carrier)
+
+
+class Journal:
+    """One run's replies on disk. Use it in a `with` block; only one process can have it open.
+
+    Attributes:
+        replayed: how many answers came from the disk in this run.
+        secret: the hub's, for its secret chance, drawn when the journal was begun: taken up again, it draws the same.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.replayed = 0
+        self._store = Store(path, alone=True, grows=True, adopt=self._adopt)
+        self._notes: dict[tuple[str, int, str], tuple[Note, Record]] = {}
+        for record in self._store.records(_KIND):
+            self._remember(msgspec.msgpack.decode(record.note, type=Note), record)
+        if _SECRET not in self._notes:
+            self.write(Note("secret", "", "", 0, "", None, ""), os.urandom(32))
+        self.secret = self._store.content(self._notes[_SECRET][1])
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._store.close()
+
+    def around(self, carrier: Carrier) -> Carrier:
+        """The same parties, asked only what the journal cannot answer."""
+        return Remembering(self, carrier)
+
+    def find(self, note: Note) -> tuple[Note, Record] | None:
+        """What the journal has for the same round and party; None if nothing. Another question there is an error."""
+        found = self._notes.get((note.phase, note.round, note.party))
+        if found is not None and found[0].question != note.question:
+            raise JournalError(
+                f"{self.path} holds another run: round {note.round} of {note.phase} asked {note.party} "
+                f"`{found[0].step}` as {found[0].question}, now `{note.step}` as {note.question}. The plan, the seed, "
+                "the rows or the package changed, or the hub drew fresh keys; start the run in an empty folder"
+            )
+        return found
+
+    def reply(self, record: Record) -> bytes:
+        """The reply in a record."""
+        self.replayed += 1
+        return self._store.content(record)
+
+    def write(self, note: Note, reply: Blob = b"") -> None:
+        """Put what a note says on the disk; returns when it is there."""
+        note = msgspec.structs.replace(note, at=time.time())
+        with self._store.writing():
+            self._remember(note, self._put(self._store, note, reply))
+
+    def notes(self) -> tuple[Note, ...]:
+        """Everything that is written, in order."""
+        return tuple(note for note, _ in self._notes.values())
+
+    def given(self, party: str) -> Ledger:
+        """What a party gave away as far as the hub saw it: for one that cannot be asked for its own ledger."""
+        ledger = Ledger()
+        for note, record in self._notes.values():
+            if note.party == party and note.kind == "reply" and note.gives is not None:
+                words = f"{note.gives} (its own ledger did not come)"
+                entry = Entry(
+                    phase=note.phase, step=note.step, words=words, form="", times=1, bytes=record.size, noise=None
+                )
+                ledger.write(entry)
+        return ledger
+
+    def _remember(self, note: Note, record: Record) -> None:
+        self._notes[note.phase, note.round, note.party] = note, record
+
+    def _put(self, store: Store, note: Note, reply: Blob) -> Record:
+        key = msgspec.json.encode((note.phase, note.round, note.party)).decode()
+        return store.put(_KIND, key, reply, note=msgspec.msgpack.encode(note))
+
+    def _adopt(self, store: Store) -> list[Path]:
+        if not self.path.exists():
+            return []
+        for note, body in read_records(self.path):
+            self._put(store, msgspec.msgpack.decode(note, type=Note), body)
+        return [self.path]
+
+
+class Remembering:
+    """A carrier that looks in the journal first; `secret` is for the hub that asks."""
+
+    def __init__(self, journal: Journal, carrier: Carrier) -> None:
+        self.secret = journal.secret
+        self._journal, self._carrier = journal, carrier
+        self._without: list[Note] = []
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The parties, in the order of the federation."""
+        return self._carrier.names
+
+    def carry(self, script: Script, blobs: Mapping[str, bytes], deadline: float | None) -> Iterator[tuple[str, Blob]]:
+        """Yield what is known in the order in which it came, then ask for the rest and write it down."""
+        self._settle()
+        notes = {name: _note(script, name, blob) for name, blob in blobs.items()}
+        known = {name: found for name, note in notes.items() if (found := self._journal.find(note)) is not None}
+        for name, (note, record) in sorted(known.items(), key=lambda one: one[1][1].id):
+            if note.kind == "reply":
+                yield name, self._journal.reply(record)
+        missing = {name: blob for name, blob in blobs.items() if name not in known}
+        if missing:
+            for name, reply in self._carrier.carry(script, dict(missing), deadline):
+                if name in missing:  # A second answer to the same question is nothing new.
+                    del missing[name]
+                    self._journal.write(notes[name], reply)
+                    yield name, reply
+        self._without += [msgspec.structs.replace(notes[name], kind="absent") for name in missing]
+
+    def ledgers(self) -> dict[str, Ledger]:
+        """Each party's own ledger, or what the hub saw of it."""
+        self._settle()
+        own = self._carrier.ledgers()
+        return {name: own[name] if name in own else self._journal.given(name) for name in self.names}
+
+    def _settle(self) -> None:
+        """Write down whom the hub did without: it asks on, so it went on. Had it ended, they would be asked again."""
+        for note in self._without:
+            self._journal.write(note)
+        self._without = []
+
+
+def _note(script: Script, party: str, blob: bytes) -> Note:
+    heading = read_heading(blob)
+    words = steps_of(script).get(heading.step)
+    return Note(
+        kind="reply",
+        party=party,
+        phase=heading.phase,
+        round=heading.round,
+        step=heading.step,
+        gives=None if words is None else words.gives,
+        question=question_id(script, party, blob),
+    )

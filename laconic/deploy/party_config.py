@@ -1,0 +1,176 @@
+"""`party.toml`: what one party says of itself: its name, its data, and what it allows to leave; see docs/data.md."""
+
+import os
+import secrets
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from laconic.core.device import Device
+from laconic.data.federation import Federation
+from laconic.data.readers.source_table import OwnTable, read_own
+from laconic.data.schema import IdRules, OwnData
+from laconic.errors import DataError, PlanError
+from laconic.plan.keys import to_settings
+from laconic.plan.plan import Plan
+from laconic.values import Settings
+
+_SQLITE = "sqlite:///"
+
+
+class PartyFile(Settings, frozen=True, tag=False):
+    """One party's own settings, which never leave it.
+
+    Attributes:
+        name: the party's name in the federation.
+        data: where its rows are and what they mean; none for a server, which has no rows.
+        seed: where its chance comes from in runs on its own data: a seed of its own for each run, or the plan's, which
+            everybody knows; with that, others can draw again what it drew in secret. For rehearsals.
+        device: what torch learns on at this machine, in runs over several machines; as in a plan.
+        allow: what it lets leave, as written; `laconic.deploy.policy` reads it.
+        path: the file it came from; set by `read_party`.
+    """
+
+    name: str
+    data: OwnData | None = None
+    seed: Literal["own", "plan"] = "own"
+    device: Device = "auto"
+    allow: dict[str, Any] = msgspec.field(default_factory=dict)
+    path: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse a party without a name, and names that would make files and reports unreadable."""
+        plain = self.name.replace("_", "").replace("-", "").replace(".", "").replace(" ", "")
+        if not plain.isalnum() or self.name != self.name.strip():
+            raise ValueError(f"name must be letters, digits, spaces, dots, - or _, such as bank, not {self.name!r}")
+
+    @property
+    def own_data(self) -> OwnData:
+        """The data, of a party that must have some."""
+        if self.data is None:
+            raise PlanError(f"{self.path or self.name}: party {self.name!r} has no [data]; say source and key there")
+        return self.data
+
+
+def read_party(path: Path | str) -> PartyFile:
+    """Read a `party.toml`; a relative source is looked for beside it.
+
+    Raises:
+        PlanError: there is no such file, it is not TOML, or a key or value does not fit; names file and key.
+    """
+    path = Path(path)
+    try:
+        plain = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as problem:
+        raise PlanError(f"there is no party file {path}; write one, as docs/data.md shows") from problem
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
+        if path.is_file() and path.suffix != ".toml":
+            raise PlanError(
+                f"{path} is no party file; write one beside it, such as {path.name.split('.')[0]}.toml, that says "
+                f'name, data.source = "{path.name}" and data.key, as docs/data.md shows'
+            ) from problem
+        raise PlanError(f"the party file {path} cannot be read as TOML: {problem}") from problem
+    if "path" in plain:
+        raise PlanError(f"{path}: there is no setting path (found: {plain['path']!r}); name the data in data.source")
+    try:
+        party = to_settings(plain, PartyFile)
+    except PlanError as problem:
+        raise PlanError(f"{path}: {problem}") from problem
+    data = party.data
+    if data is not None:
+        data = msgspec.structs.replace(data, source=_beside(path, data.source))
+    return msgspec.structs.replace(party, data=data, path=str(path))
+
+
+def _beside(path: Path, source: str) -> str:
+    """A file's path, or that of an SQLite database, taken from the folder of the party file; other URLs unchanged."""
+    head, start, database = source.partition(_SQLITE)
+    if start and not head and database not in ("", ":memory:"):
+        return _SQLITE + os.fspath(path.absolute().parent / database)
+    return source if "://" in source else os.fspath(path.parent / Path(source).expanduser())
+
+
+_BITS = 128
+
+
+def seed_of(plan: Plan, file: PartyFile) -> int:
+    """The seed that a party begins a run with, a new one each time it is asked for; the run's folder keeps it.
+
+    Whoever knows the seed can draw a party's first weights again, and undo what they hide. Rows of a public data set,
+    which everybody deals out from the plan, have nothing to hide: there the plan's seed gives what a simulation gives.
+    """
+    return plan.seed if plan.data.name is not None or file.seed == "plan" else secrets.randbits(_BITS)
+
+
+def from_party_files(paths: Sequence[Path | str], *, name: str = "parties") -> Federation:
+    """Read each party's rows as its own file describes them; the party with a label is the hub.
+
+    Args:
+        paths: one party file a party.
+        name: of the data, for reports.
+
+    Raises:
+        PlanError: a party file cannot be used, or two do not fit together.
+        DataError: a party's rows cannot be used.
+    """
+    parties = [read_party(path) for path in paths]
+    check_together(parties)
+    read = {party.name: read_own(party.name, party.own_data) for party in parties if party.data is not None}
+    hub = next(party.name for party in parties if party.data is not None and party.data.label is not None)
+    tables = {party: own.table for party, own in read.items()}
+    return Federation(name=name, tables=tables, hub=hub, aligned=False, facts=_facts(name, read))
+
+
+def check_together(parties: Sequence[PartyFile]) -> None:
+    """Refuse party files that cannot be of one federation: names, labels, and how ids are written.
+
+    Raises:
+        PlanError: says which two do not fit and what to change.
+    """
+    seen: dict[str, str] = {}
+    for party in parties:
+        if party.name in seen:
+            raise PlanError(f"{seen[party.name]} and {party.path} are both called {party.name!r}; rename one party")
+        seen[party.name] = party.path
+    holders = [party for party in parties if party.data is not None and party.data.label is not None]
+    if len(holders) != 1:
+        found = " and ".join(f"{party.name} ({party.path})" for party in holders) or "none"
+        raise PlanError(
+            f"exactly one party must name a data.label; {found} does; correct the party files. Parties with the same "
+            "columns and labels of their own need none: laconic run FedAvg --files a.csv b.csv --label COLUMN"
+        )
+    first, *others = [party for party in parties if party.data is not None]
+    for other in others:
+        if len(other.own_data.keys) != len(first.own_data.keys):
+            raise PlanError(
+                f"the key of {first.name} has {len(first.own_data.keys)} columns ({', '.join(first.own_data.keys)}), "
+                f"that of {other.name} has {len(other.own_data.keys)} ({', '.join(other.own_data.keys)}); "
+                "say data.key alike, in the same order"
+            )
+        if _comparable(other.own_data.ids) != _comparable(first.own_data.ids):
+            raise DataError(
+                f"{first.name} and {other.name} write ids by different rules ({_comparable(first.own_data.ids)} and "
+                f"{_comparable(other.own_data.ids)}); say data.ids alike at every party, or nobody would match"
+            )
+
+
+def _comparable(rules: IdRules) -> str:
+    """The rules that must be the same everywhere; how dates are read is each party's own affair."""
+    return f"case {rules.case}, spaces {rules.spaces}, zeros {rules.zeros}"
+
+
+def _facts(name: str, read: Mapping[str, OwnTable]) -> dict[str, object]:
+    notes = [note for own in read.values() for note in own.notes]
+    facts: dict[str, object] = {
+        "source": name,
+        "rows": {party: own.rows for party, own in read.items()},
+        "left_out": {party: own.left_out for party, own in read.items() if own.left_out},
+        "columns": {party: len(own.table.columns) for party, own in read.items()},
+        "kinds": {party: {c.name: c.kind for c in own.table.columns} for party, own in read.items()},
+    }
+    if notes:
+        facts["notes"] = notes
+    return facts

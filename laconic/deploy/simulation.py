@@ -1,0 +1,261 @@
+"""Run a method over a federation whose parties are all at hand: the way to try things out."""
+
+import math
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import msgspec
+
+from laconic.align.exact import ExactMatch
+from laconic.align.schema import SameColumns
+from laconic.core.align import Align
+from laconic.core.device import Device, on_device
+from laconic.core.method import Method
+from laconic.core.party import Party
+from laconic.core.peers import Carrier, Peers
+from laconic.core.result import Result
+from laconic.core.run import releases_of, run
+from laconic.core.step import Script, Step
+from laconic.core.traffic import WireLog
+from laconic.data.federation import Federation
+from laconic.deploy.journal import Remembering
+from laconic.deploy.transports.inprocess import InProcess
+from laconic.errors import DataError
+from laconic.privacy.row_releases import take_over
+from laconic.tables.table import Table
+from laconic.tables.task import headline, metrics
+from laconic.threads import limit_threads
+from laconic.values import Array, Listener
+
+
+class Runtime(Protocol):
+    """A place for parties to be: in this process, in processes of their own, on other machines."""
+
+    def open(self, parties: tuple[Party, ...]) -> AbstractContextManager[Carrier]:
+        """Reach these parties for as long as the block lasts."""
+        ...
+
+
+def simulate(
+    method: Method,
+    federation: Federation,
+    *,
+    seed: int = 0,
+    runtime: Runtime = InProcess(),  # noqa: B008 (frozen)
+    align: Align | None = None,
+    max_bytes: float = math.inf,
+    look_every: int | None = None,
+    rows: str = "test",
+    threads: int = 1,
+    device: Device | None = None,
+    listener: Listener | None = None,
+) -> Result:
+    """Fit and score a method on a federation; the same seed gives the same run on every runtime.
+
+    Args:
+        align: how parties' rows are matched, or their columns agreed on, where that is still to be done; None as
+            usual (`usual_align`).
+        rows: the cut to score on; choose settings by `valid`, and look at `test` when they are chosen.
+        max_bytes, look_every, listener: as for `laconic.core.run.run`.
+        threads: processor threads; small networks are fastest on one. Another number gives other last bits.
+        device: what torch learns on, as for `on_device`; None is that of the block around this, or else `auto`.
+
+    Example:
+        >>> from laconic import Equal, FedOnce, deal, load, simulate
+        >>> simulate(FedOnce(), deal(load("breast_cancer"), Equal(parties=3))).score
+    """
+    refuse_other_kind(method, federation)
+    hub, judge, others = seats(method, federation, seed)
+    with limit_threads(threads), on_device(device), runtime.open(others) as carrier:
+        if isinstance(carrier, Remembering):
+            hub.keep_secret(carrier.secret)
+        peers = Peers(method, hub, carrier, WireLog(), carrier.names)
+        return run(
+            method,
+            hub,
+            peers,
+            judge=judge,
+            align=None if federation.aligned else align or usual_align(federation),
+            max_bytes=max_bytes,
+            look_every=look_every,
+            rows=rows,
+            data={"name": federation.name, "kind": federation.kind} | federation.facts,
+            listener=listener,
+        )
+
+
+def seats(method: Method, federation: Federation, seed: int) -> tuple[Party, Party, tuple[Party, ...]]:
+    """The party that runs the script, the one that has the labels, and all whom the first can ask."""
+    parties = {name: Party(name, table, seed) for name, table in federation.tables.items()}
+    judge = parties[federation.hub]
+    hub = Party("server", Table.without_rows("server"), seed) if method.server else judge
+    return hub, judge, tuple(party for party in parties.values() if party is not hub)
+
+
+def usual_align(federation: Federation) -> Align:
+    """How parties come together if nothing else is said: by ids in the clear, or by columns where rows are apart."""
+    return ExactMatch() if federation.kind == "vertical" else SameColumns()
+
+
+def refuse_other_kind(method: Method, federation: Federation) -> None:
+    """Refuse a vertical method on parties with other rows, the other way round, and one that lacks public rows.
+
+    Raises:
+        TypeError: `method` is a name or a class rather than settings, or `federation` is something else.
+        ValueError: the two are of different kinds.
+        DataError: a horizontal method needs public rows and there are none, or cannot predict numbers.
+    """
+    if not isinstance(method, Method):
+        name = method.__name__ if isinstance(method, type) else method if isinstance(method, str) else "FedOnce"
+        raise TypeError(f"the method must be its settings, such as {name}(), not {_shown(method)}")
+    if not isinstance(federation, Federation):
+        raise TypeError(
+            "the federation must be what deal(...), deal_rows(...), from_frames(...) or rows_from_frames(...) gives, "
+            f"not {_shown(federation)}"
+        )
+    if method.kind != federation.kind:
+        raise ValueError(
+            f"{type(method).__name__} is a {method.kind} method, but {federation.name} is dealt as a {federation.kind} "
+            "federation; use deal(...) or from_frames(...) for parties with other columns, deal_rows(...) or "
+            "rows_from_frames(...) for parties with other rows"
+        )
+    if method.kind == "horizontal":
+        _refuse_unfit_rows(method, federation)
+
+
+@contextmanager
+def reach(
+    script: Script,
+    federation: Federation,
+    *,
+    seed: int = 0,
+    runtime: Runtime = InProcess(),  # noqa: B008 (frozen)
+) -> Iterator[tuple[Party, Peers]]:
+    """A server without rows, and all parties of an aligned federation as its peers, for a script that is no method."""
+    hub = Party("server", Table.without_rows("server"), seed)
+    parties = tuple(Party(name, table, seed) for name, table in federation.tables.items())
+    with runtime.open(parties) as carrier:
+        yield hub, Peers(script, hub, carrier, WireLog(), carrier.names)
+
+
+def _refuse_unfit_rows(method: Method, federation: Federation) -> None:
+    """Refuse parties with other rows that a method cannot learn from: numbers to predict, or no public rows."""
+    if federation.task.kind not in method.tasks:
+        raise DataError(
+            f"{type(method).__name__} predicts classes, but label {federation.task.label!r} of {federation.name} holds "
+            "numbers; if these are classes, say so with task=Task(kind=...) (--set data.task=multiclass), or put them "
+            "into classes, such as low and high, at all parties"
+        )
+    if "public" in method.uses and "public" not in federation.tables[federation.hub].cuts:
+        raise DataError(
+            f"{type(method).__name__} learns from public rows, and {federation.name} has none; give rows of the same "
+            "columns that everybody may see, labels not needed (--public FILE, or public= in rows_from_frames), or use "
+            "a method without, such as FedAvg"
+        )
+
+
+def _shown(value: object) -> str:
+    kind = f"the class {value.__name__}" if isinstance(value, type) else f"a {type(value).__name__}"
+    return repr(value) if isinstance(value, str) else kind
+
+
+@dataclass(frozen=True)
+class FittedRun:
+    """What `train` hands back: the record of the run, and the parties as the run left them.
+
+    A `Result` is a record that can be stored, and so holds nothing of what was learnt; this holds it, in this process.
+
+    Attributes:
+        method, federation: what was run, on what; the federation's rows correspond.
+        hub, others: the parties with their memories.
+        result: the record.
+    """
+
+    method: Method
+    federation: Federation
+    hub: Party
+    others: tuple[Party, ...]
+    result: Result
+
+    def predict(self, rows: str = "test", federation: Federation | None = None) -> Array:
+        """Predictions for the rows of a cut, of these parties or of the same parties with other cells."""
+        tables = {self.hub.name: self.hub.data} | (federation or self.federation).tables
+        hub, *others = (
+            Party(party.name, tables[party.name], party.seed, dict(party.memory), party.ledger)
+            for party in (self.hub, *self.others)
+        )
+        try:
+            with InProcess().open(tuple(others)) as carrier:
+                log = WireLog()
+                log.phase = "final"
+                hub.turn("final", 0)
+                return self.method.predict(hub, Peers(self.method, hub, carrier, log, carrier.names), rows)
+        finally:
+            for party, asked in zip(self.others, others, strict=True):
+                take_over(party, asked)
+
+    def to_date(self) -> Result:
+        """The record with all that was given away since, by predictions and by finding out who matters."""
+        ledgers = {party.name: party.ledger for party in self.others}
+        return msgspec.structs.replace(self.result, releases=releases_of(self.hub, ledgers))
+
+    @limit_threads()
+    def score(self, rows: str = "test", federation: Federation | None = None) -> dict[str, float]:
+        """Every metric of those predictions."""
+        return metrics(self.federation.task, self.federation.labels(rows), self.predict(rows, federation))
+
+    def ask(self, question: Step) -> dict[str, Any]:
+        """Ask every party but the hub a step that needs nothing."""
+        with InProcess().open(self.others) as carrier:
+            return Peers(self.method, self.hub, carrier, WireLog(), carrier.names).ask(question)
+
+    def headline(self, federation: Federation | None = None) -> float:
+        """The headline figure on test rows."""
+        return headline(self.federation.task, self.score("test", federation)).value
+
+
+def train(
+    method: Method,
+    federation: Federation,
+    *,
+    seed: int = 0,
+    workers: int | None = None,
+    runtime: Runtime | None = None,
+    align: Align | None = None,
+    max_bytes: float = math.inf,
+    look_every: int | None = None,
+    rows: str = "test",
+    device: Device | None = None,
+    listener: Listener | None = None,
+) -> FittedRun:
+    """As `simulate`, but keep the parties.
+
+    Args:
+        workers: how many parties work at the same time, as for `InProcess`.
+        runtime: where parties are while they learn; they are brought back here with all that they remember. None is
+            this process, with so many workers.
+        align, max_bytes, look_every, rows, device, listener: as for `simulate`.
+    """
+    refuse_other_kind(method, federation)
+    hub, judge, others = seats(method, federation, seed)
+    with on_device(device), (runtime or InProcess(workers=workers)).open(others) as carrier:
+        if isinstance(carrier, Remembering):
+            hub.keep_secret(carrier.secret)
+        peers = Peers(method, hub, carrier, WireLog(), carrier.names)
+        result = run(
+            method,
+            hub,
+            peers,
+            judge=judge,
+            align=None if federation.aligned else align or usual_align(federation),
+            max_bytes=max_bytes,
+            look_every=look_every,
+            rows=rows,
+            data={"name": federation.name, "kind": federation.kind} | federation.facts,
+            listener=listener,
+        )
+    found = {party.name: party.data for party in (judge, *others)}
+    matched = {name: found[name] for name in federation.tables}
+    return FittedRun(method, replace(federation, tables=matched, aligned=True), hub, others, result)

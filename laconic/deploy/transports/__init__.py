@@ -1,0 +1,1 @@
+"""Transports: how a question reaches a party."""

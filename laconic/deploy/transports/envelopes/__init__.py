@@ -1,0 +1,1 @@
+"""Envelopes: sealed files between parties that have no network between them."""

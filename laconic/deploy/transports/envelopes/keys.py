@@ -1,0 +1,324 @@
+"""Keys: what a party signs and opens envelopes with, and the short public file that others check them by.
+
+A party has two pairs: Ed25519 to sign, X25519 to be written to. Its public file holds both public halves, signed with
+the first so that nobody can put another second beside it. Two people compare the fingerprint by voice before they trust
+it.
+"""
+
+import os
+from base64 import b64decode, b64encode
+from binascii import Error as NotBase64
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from laconic.errors import LaconicError, MissingExtra
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+
+
+class EnvelopeRefused(LaconicError):
+    """An envelope is not accepted; the kind of error says why, the text which file and what to do."""
+
+
+class NotAnEnvelope(EnvelopeRefused):
+    """The file is something else, or its cover cannot be read."""
+
+
+class Truncated(EnvelopeRefused):
+    """The file ends before the envelope does."""
+
+
+class Tampered(EnvelopeRefused):
+    """The signature does not fit the file, or the content does not fit its key: somebody changed it."""
+
+
+class WronglyAddressed(EnvelopeRefused):
+    """The envelope is for somebody else."""
+
+
+class UnknownKey(EnvelopeRefused):
+    """The envelope is signed with a key that its reader does not trust."""
+
+
+class Expired(EnvelopeRefused):
+    """The envelope was to be used by an earlier day."""
+
+
+class Replayed(EnvelopeRefused):
+    """The envelope, or an answer to the same question, was accepted before."""
+
+
+class OtherPlan(EnvelopeRefused):
+    """The envelope belongs to another plan."""
+
+
+class OtherAlignment(EnvelopeRefused):
+    """Its sender has other rows, or has them in another order."""
+
+
+class OtherVersion(EnvelopeRefused):
+    """It was written in another format, or by another version of Laconic."""
+
+
+class CoverMismatch(EnvelopeRefused):
+    """What is inside is not what the cover says."""
+
+
+class KeyRefused(LaconicError):
+    """A key file cannot be used; says which, and what to do."""
+
+
+PUBLIC, SECRET = ".public", ".secret"
+"""The endings of the two files."""
+
+_HEAD = "Laconic public key 1"
+_CLAIM = b"laconic public key 1\0"
+_MOST = 4096
+
+
+@dataclass(frozen=True)
+class PublicKey:
+    """What others may know of a party's keys.
+
+    Attributes:
+        name: the party's.
+        signing: the 32 bytes that its signatures are checked with.
+        sealing: the 32 bytes that envelopes to it are encrypted with.
+        proof: its own signature of all three.
+    """
+
+    name: str
+    signing: bytes
+    sealing: bytes
+    proof: bytes
+
+    @property
+    def fingerprint(self) -> str:
+        """Forty digits in eight groups, to be read over the phone; no two keys or names share one."""
+        digest = blake2b(_claim(self.name, self.signing, self.sealing), digest_size=32).digest()
+        digits = f"{int.from_bytes(digest) % 10**40:040d}"
+        return " ".join(digits[at : at + 5] for at in range(0, 40, 5))
+
+    def to_text(self) -> str:
+        """The public file: five short lines and the fingerprint."""
+        lines = [_HEAD, f"name: {self.name}"]
+        for word, value in (("signing", self.signing), ("sealing", self.sealing), ("proof", self.proof)):
+            lines.append(f"{word}: {b64encode(value).decode()}")
+        return "\n".join([*lines, f"fingerprint: {self.fingerprint}", ""])
+
+    def verifies(self, signature: bytes, message: bytes) -> bool:
+        """Whether this party signed the message."""
+        from cryptography.exceptions import InvalidSignature
+
+        try:
+            _signing_key(self.signing).verify(signature, message)
+        except InvalidSignature:
+            return False
+        return True
+
+    def sealing_key(self) -> "X25519PublicKey":
+        """The key that envelopes to this party are encrypted with."""
+        _need_cryptography()
+        from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
+
+        return X25519PublicKey.from_public_bytes(self.sealing)
+
+
+@dataclass(frozen=True)
+class SecretKey:
+    """A party's own keys; they never leave it."""
+
+    public: PublicKey
+    signing: "Ed25519PrivateKey"
+    sealing: "X25519PrivateKey"
+
+
+def make_key(name: str) -> SecretKey:
+    """New keys for a party."""
+    _need_cryptography()
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+    if not name or name != name.strip() or not name.isprintable() or len(name) > 100 or "/" in name or name[0] == ".":
+        raise KeyRefused(f"a party's name is 1 to 100 printable letters, with no / and no dot before it, not {name!r}")
+    return with_public(name, Ed25519PrivateKey.generate(), X25519PrivateKey.generate())
+
+
+def with_public(name: str, signing: "Ed25519PrivateKey", sealing: "X25519PrivateKey") -> SecretKey:
+    """A party's keys from their secret halves."""
+    halves = signing.public_key().public_bytes_raw(), sealing.public_key().public_bytes_raw()
+    return SecretKey(PublicKey(name, *halves, signing.sign(_claim(name, *halves))), signing, sealing)
+
+
+def save_key(secret: SecretKey, folder: Path, passphrase: str | None = None) -> tuple[Path, Path]:
+    """Write the secret file, for its owner's eyes only, and the public file; never over keys that are there."""
+    from cryptography.hazmat.primitives.serialization import (
+        BestAvailableEncryption,
+        Encoding,
+        KeySerializationEncryption,
+        NoEncryption,
+        PrivateFormat,
+    )
+
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = folder / f"{secret.public.name}{SECRET}", folder / f"{secret.public.name}{PUBLIC}"
+    lock: KeySerializationEncryption = BestAvailableEncryption(passphrase.encode()) if passphrase else NoEncryption()
+    blocks = [one.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, lock) for one in (secret.signing, secret.sealing)]
+    try:
+        handle = os.open(paths[0], os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError as problem:
+        raise KeyRefused(
+            f"there are keys in {paths[0]} already; who has the public half would no longer reach you: use them, or "
+            "move them away first"
+        ) from problem
+    with os.fdopen(handle, "wb") as file:
+        file.write(f"{secret.public.name}\n".encode() + b"".join(blocks))
+    paths[1].write_text(secret.public.to_text(), encoding="utf-8")
+    return paths
+
+
+def load_secret(path: Path, passphrase: str | None = None) -> SecretKey:
+    """Read a party's own keys back."""
+    _need_cryptography()
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+    if path.stat().st_mode & 0o077:
+        raise KeyRefused(f"others on this machine can read the secret keys in {path}; close it with: chmod 600 {path}")
+    name, _, rest = path.read_bytes().partition(b"\n")
+    middle = rest.find(b"-----BEGIN", 1)
+    word = None if passphrase is None else passphrase.encode()
+    try:
+        signing, sealing = (load_pem_private_key(block, word) for block in (rest[:middle], rest[middle:]))
+    except TypeError as problem:
+        needs = "needs a passphrase; give it in LACONIC_PASSPHRASE" if word is None else "has no passphrase; give none"
+        raise KeyRefused(f"the secret key {path} {needs}") from problem
+    except ValueError as problem:
+        raise KeyRefused(f"the secret key {path} cannot be read: {problem}; is the passphrase right?") from problem
+    if not isinstance(signing, Ed25519PrivateKey) or not isinstance(sealing, X25519PrivateKey):
+        raise KeyRefused(f"the secret key {path} was not made by `laconic keys`; make one with: laconic keys NAME")
+    return with_public(name.decode(), signing, sealing)
+
+
+def read_public(path: Path) -> PublicKey:
+    """Read a public file and check that its parts belong together."""
+    if not path.is_file() or path.stat().st_size > _MOST:
+        raise KeyRefused(f"{path} is no public key file; the owner makes one with: laconic keys NAME")
+    return parse_public(path.read_bytes(), str(path))
+
+
+def parse_public(written: bytes, where: str) -> PublicKey:
+    """The key in a public file's bytes; anything but what `to_text` writes is refused."""
+    wrong = f"{where} is no public key file, or a damaged one; ask its owner for it again"
+    try:
+        values = [line.partition(": ")[2] for line in written.decode().splitlines()]
+        signing, sealing, proof = (b64decode(value, validate=True) for value in values[2:5])
+        found = PublicKey(values[1], signing, sealing, proof)
+    except (UnicodeDecodeError, ValueError, IndexError, NotBase64) as problem:
+        raise KeyRefused(wrong) from problem
+    if (len(signing), len(sealing), len(proof)) != (32, 32, 64):
+        raise KeyRefused(wrong)
+    if found.to_text().encode() != written or not found.verifies(
+        found.proof, _claim(found.name, found.signing, found.sealing)
+    ):
+        raise KeyRefused(wrong)
+    return found
+
+
+def _claim(name: str, signing: bytes, sealing: bytes) -> bytes:
+    return _CLAIM + signing + sealing + name.encode()
+
+
+def _signing_key(raw: bytes) -> "Ed25519PublicKey":
+    _need_cryptography()
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+    return Ed25519PublicKey.from_public_bytes(raw)
+
+
+def _need_cryptography() -> None:
+    try:
+        import cryptography  # noqa: F401 (only to say what is missing)
+    except ImportError as problem:
+        raise MissingExtra("cryptography", "envelopes") from problem
+
+
+PASSPHRASE = "LACONIC_PASSPHRASE"  # noqa: S105 (the variable's name)
+"""The environment variable that may hold the passphrase of the secret keys."""
+
+
+@dataclass(frozen=True)
+class KeyRing:
+    """Own keys, and everybody's public ones by name.
+
+    Attributes:
+        own: this party's keys.
+        known: those it trusts, itself included.
+    """
+
+    own: SecretKey
+    known: dict[str, PublicKey]
+
+    def named(self, name: str) -> PublicKey:
+        """The key of a party, by its name."""
+        if name not in self.known:
+            raise UnknownKey(
+                f"there is no public key of {name} in the key ring; it has {', '.join(self.known)}. Get the file "
+                f"{name}{PUBLIC} from {name}, and add it with: laconic keys --trust {name}{PUBLIC}"
+            )
+        return self.known[name]
+
+    def by_fingerprint(self, fingerprint: str) -> PublicKey | None:
+        """The trusted key with a fingerprint; None if there is none."""
+        return next((key for key in self.known.values() if key.fingerprint == fingerprint), None)
+
+
+def open_ring(folder: Path, name: str | None = None) -> KeyRing:
+    """Read a key ring from its folder.
+
+    Args:
+        folder: holds one secret file and any number of public ones.
+        name: whose secret keys to take if there are several; None where there is one.
+    """
+    secrets = sorted(folder.glob(f"*{SECRET}"))
+    if name is not None:
+        secrets = [path for path in secrets if path.name == f"{name}{SECRET}"]
+    if len(secrets) != 1:
+        whose = f"of {name} " if name else ""
+        what = "are no secret keys" if not secrets else f"are {len(secrets)} secret keys"
+        raise KeyRefused(f"there {what} {whose}in {folder}; make some with: laconic keys {name or 'NAME'}")
+    own = load_secret(secrets[0], os.environ.get(PASSPHRASE))
+    known: dict[str, PublicKey] = {own.public.name: own.public}
+    for path in sorted(folder.glob(f"*{PUBLIC}")):
+        found = read_public(path)
+        if known.setdefault(found.name, found) != found:
+            raise KeyRefused(
+                f"{path} holds another key of {found.name} than the one trusted; ask {found.name} by phone which is "
+                "right, and take the other away"
+            )
+    return KeyRing(own, known)
+
+
+def trust(folder: Path, public: Path, fingerprint: str) -> Path:
+    """Add a public file to a key ring once its fingerprint was compared.
+
+    Args:
+        fingerprint: as its owner read it out; spaces do not matter.
+    """
+    found = read_public(public)
+    if fingerprint.replace(" ", "") != found.fingerprint.replace(" ", ""):
+        raise KeyRefused(
+            f"the key in {public} has the fingerprint {found.fingerprint}, not {fingerprint}: it is not "
+            f"{found.name}'s, or was misread; do not use it before the two agree"
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    place = folder / f"{found.name}{PUBLIC}"
+    if place.exists() and read_public(place) != found:
+        raise KeyRefused(f"another key of {found.name} is trusted already, in {place}; take it away first if it is old")
+    place.write_text(found.to_text(), encoding="utf-8")
+    return place

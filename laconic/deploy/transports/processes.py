@@ -1,0 +1,208 @@
+"""Every party in an operating-system process of its own, forgotten and reloaded between questions.
+
+What a party gave away is known here as soon as its answer is, and all that it remembers when the block ends.
+"""
+
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from time import monotonic
+from typing import IO, Any
+
+from laconic.core.device import device_asked
+from laconic.core.ledger import Ledger
+from laconic.core.party import Party
+from laconic.core.step import Script
+from laconic.core.wire import decode, encode
+from laconic.deploy.party_memory import OWN, PartyFolder
+from laconic.deploy.transports.party_process import read_frame, take_note, write_frame
+from laconic.deploy.transports.rpc_messages import name_script
+from laconic.errors import StepError
+from laconic.values import Settings
+
+_idle: list["subprocess.Popen[bytes]"] = []
+"""Started processes that serve no party now; starting one costs an import of torch."""
+
+
+class Processes(Settings, frozen=True):
+    """A runtime with one real process a party.
+
+    Attributes:
+        deadline: seconds to wait for the answers to one question; None waits for ever. A party that is late is
+            stopped, and keeps the memory that it had before the question.
+        threads: processor threads for each party.
+        folder: where each party keeps its memory, so that it is there after a crash; none for a place that is gone
+            when the run ends. `Journalled` sets it.
+    """
+
+    deadline: float | None = None
+    threads: int = 1
+    folder: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.deadline is not None and self.deadline <= 0:
+            raise ValueError(f"deadline must be above 0 seconds, not {self.deadline}; use None to wait for ever")
+
+    @contextmanager
+    def open(self, parties: tuple[Party, ...]) -> Iterator["_Pipes"]:
+        """Start or reuse a process for each party; stop using them when the block ends."""
+        with _place(self.folder) as folder:
+            pipes = _Pipes(parties, folder, self)
+            try:
+                pipes.start_missing()
+                yield pipes
+            except BaseException:
+                pipes.stop()  # Some may still be at work on a question.
+                pipes.bring_back()
+                raise
+            pipes.bring_back()
+            pipes.release()
+
+
+class _Pipes:
+    def __init__(self, parties: tuple[Party, ...], folder: Path, settings: Processes) -> None:
+        self._settings = settings
+        self._parties = {party.name: party for party in parties}
+        durable = settings.folder is not None
+        self._folders = {
+            party.name: PartyFolder(folder / str(number), durable=durable) for number, party in enumerate(parties)
+        }
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        for party in parties:
+            self._folders[party.name].begin(party)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._folders)
+
+    def carry(self, script: Script, blobs: Mapping[str, bytes], deadline: float | None) -> Iterator[tuple[str, bytes]]:
+        named = name_script(script)
+        if named["module"] == "__main__":
+            raise StepError(f"{named['class']} is defined in the main script, where other processes cannot find it; "
+                            "put it in a module of its own")  # fmt: skip
+        self.start_missing()
+        for name, blob in blobs.items():
+            try:
+                write_frame(_input(self._processes[name]), encode(self._request(name, named, blob)))
+            except BrokenPipeError as problem:
+                raise StepError(f"the process of {name} ended; start the run again") from problem
+        replies = self._wait(set(blobs), self._settings.deadline if deadline is None else deadline)
+        for name, reply in replies.items():
+            if reply.get("brought") is not None:
+                take_note(self._parties[name], reply["brought"])
+        # Answers come in the wrong order on purpose: no method may lean on the order of arrival.
+        for name in reversed([name for name in blobs if name in replies]):
+            yield name, _unwrap(name, replies[name])
+
+    def ledgers(self) -> dict[str, Ledger]:
+        return {name: folder.load().ledger for name, folder in self._folders.items()}
+
+    def bring_back(self) -> None:
+        """Have parties here remember what they do in their folders."""
+        for name, party in self._parties.items():
+            self._folders[name].bring_back(party)
+
+    def start_missing(self) -> None:
+        """Give every party a process that is ready, so that starting one is not charged to a deadline."""
+        missing = [name for name in self._folders if name not in self._processes]
+        new = missing[len(_idle) :]
+        # Noted one by one: a stop while they start must find all that were started.
+        for name in missing:
+            self._processes[name] = _start() if name in new else _idle.pop()
+        for name in new:
+            read_frame(_output(self._processes[name]))
+
+    def release(self) -> None:
+        """Let later runs use the processes."""
+        _idle.extend(process for process in self._processes.values() if process.poll() is None)
+
+    def stop(self) -> None:
+        """End the processes."""
+        for process in self._processes.values():
+            _kill(process)
+
+    def _request(self, name: str, named: dict[str, str], blob: bytes) -> dict[str, Any]:
+        return {
+            "folder": str(self._folders[name].folder),
+            "durable": self._settings.folder is not None,
+            "script": named,
+            "blob": blob,
+            "path": list(sys.path),
+            "threads": self._settings.threads,
+            "device": device_asked(),
+        }
+
+    def _wait(self, waiting: set[str], deadline: float | None) -> dict[str, dict[str, Any]]:
+        ends = None if deadline is None else monotonic() + deadline
+        replies: dict[str, dict[str, Any]] = {}
+        with selectors.DefaultSelector() as selector:
+            for name in waiting:
+                selector.register(_output(self._processes[name]), selectors.EVENT_READ, name)
+            while len(replies) < len(waiting):
+                left = None if ends is None else max(0.0, ends - monotonic())
+                ready = selector.select(left)
+                if not ready:
+                    break
+                for key, _ in ready:
+                    blob = read_frame(_output(self._processes[key.data]))
+                    selector.unregister(key.fileobj)
+                    replies[key.data] = {"error": "its process ended"} if blob is None else decode(blob, OWN)
+        for name in waiting - set(replies):
+            _kill(self._processes.pop(name))
+        return replies
+
+
+@contextmanager
+def _place(folder: str | None) -> Iterator[Path]:
+    """Where the parties' memories are: where they stay, or where they go with the run."""
+    if folder is not None:
+        yield Path(folder)
+        return
+    with tempfile.TemporaryDirectory(prefix="laconic-") as passing:
+        yield Path(passing)
+
+
+def _start() -> "subprocess.Popen[bytes]":
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    return subprocess.Popen(
+        [sys.executable, "-m", "laconic.deploy.transports.party_process"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=environment,
+        bufsize=0,
+        process_group=0,
+    )
+
+
+def _kill(process: "subprocess.Popen[bytes]") -> None:
+    """End a party's process together with the child that answers for it, which would write to memory later."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _input(process: "subprocess.Popen[bytes]") -> IO[bytes]:
+    if process.stdin is None:
+        raise RuntimeError("the party's process was started without standard input")
+    return process.stdin
+
+
+def _output(process: "subprocess.Popen[bytes]") -> IO[bytes]:
+    if process.stdout is None:
+        raise RuntimeError("the party's process was started without standard output")
+    return process.stdout
+
+
+def _unwrap(name: str, reply: dict[str, Any]) -> bytes:
+    if "answer" in reply:
+        blob: bytes = reply["answer"]
+        return blob
+    if reply.get("kind") == "own":
+        raise StepError(f"at {name}: {reply['error']}")
+    raise StepError(f"a step failed at {name}: {reply['error']}\n{reply.get('trace', '')}")

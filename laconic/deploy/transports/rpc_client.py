@@ -1,0 +1,176 @@
+"""How a hub asks parties over lines that may break: the carrier behind every engine, which only has to bring frames.
+
+Every call is short: a party that needs longer says that it is still working and is asked again. So a party that is gone
+is noticed soon, however long its work would have taken.
+"""
+
+import contextvars
+import queue
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from hashlib import blake2b
+from mmap import ACCESS_READ, mmap
+from pathlib import Path
+from time import monotonic
+from typing import TypeAlias, TypeVar
+
+import msgspec
+
+from laconic.core.align import Align
+from laconic.core.ledger import Entry, Ledger
+from laconic.core.step import Script
+from laconic.core.wire import Blob
+from laconic.deploy.transports import rpc_messages as frames
+from laconic.deploy.transports.rpc_messages import question_id
+from laconic.errors import LaconicError, Refused, StepError, WireError
+
+Line: TypeAlias = Callable[[str, bytes, float], bytes]
+"""Brings a frame to the party named and its reply back, within so many seconds, or raises `ConnectionBroken`."""
+
+_PATIENCE = 30.0
+"""Seconds for one call: longer than a party takes to say that it is still working."""
+
+
+_GREETING = 120.0
+"""Seconds for a greeting: a party may have to read all its rows."""
+
+T = TypeVar("T")
+
+
+class ConnectionBroken(LaconicError):
+    """A party cannot be reached."""
+
+
+class RpcClient:
+    """A carrier over lines.
+
+    Args:
+        line: brings frames.
+        names: the parties, in the order of the federation.
+        run: the run's name. spool: where long answers are put together.
+        deadline: seconds that a question may take in all; None for no limit while the party is there.
+    """
+
+    def __init__(
+        self, line: Line, names: tuple[str, ...], run: str, spool: Path, deadline: float | None = None
+    ) -> None:
+        self._line, self._names, self._run, self._spool = line, names, run, spool
+        self._deadline = deadline
+        self.shared: int | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The parties, in the order of the federation."""
+        return self._names
+
+    def carry(self, script: Script, blobs: Mapping[str, bytes], deadline: float | None) -> Iterator[tuple[str, Blob]]:
+        """Ask all at once; yield answers as they come, and leave out who cannot be reached or is late."""
+        deadline = self._deadline if deadline is None else deadline
+        ends = None if deadline is None else monotonic() + deadline
+        work = {name: partial(self._ask, script, name, blob, ends) for name, blob in blobs.items()}
+        for name, reply in _at_once(work):
+            if reply is not None:
+                yield name, reply
+
+    def ledgers(self) -> dict[str, Ledger]:
+        """The own ledger of each party that can be reached."""
+        ask = frames.ShowLedger(self._run)
+        work = {name: partial(self._call, name, ask, _PATIENCE) for name in self._names}
+        return {
+            name: Ledger(tuple(msgspec.convert(said.entries, list[Entry])))
+            for name, said in _at_once(work)
+            if isinstance(said, frames.Entries)
+        }
+
+    def greet(self, greeting: frames.Greet) -> dict[str, frames.Welcome]:
+        """Greet all; who cannot be reached is left out, and who refuses ends the run with the party's own words."""
+        found = dict(_at_once({name: partial(self._greet, name, greeting) for name in self._names}))
+        return {name: found[name] for name in self._names if name in found}
+
+    def _greet(self, name: str, greeting: frames.Greet) -> frames.Welcome:
+        said = self._call(name, greeting, _GREETING)
+        if not isinstance(said, frames.Welcome):
+            raise WireError(f"{name} answered a greeting with {type(said).__name__}")
+        return said
+
+    def _ask(self, script: Script, name: str, blob: bytes, ends: float | None) -> Blob | None:
+        question = question_id(script, name, blob)
+        kind = "align" if isinstance(script, Align) else "method"
+        long = len(blob) > frames.PART
+        if long:
+            self._send_parts(name, question, blob, ends)
+        ask = frames.Ask(self._run, kind, self.shared, question, None if long else blob)
+        said = self._call(name, ask, _left(ends))
+        while isinstance(said, frames.Working):
+            if ends is not None and monotonic() >= ends:
+                return None
+            said = self._call(name, ask, _left(ends))
+        if not isinstance(said, frames.Answer):
+            raise WireError(f"{name} answered a question with {type(said).__name__}")
+        return said.data if said.size == len(said.data) else self._fetch_parts(name, question, said, ends)
+
+    def _send_parts(self, name: str, question: str, blob: bytes, ends: float | None) -> None:
+        """Send what the party does not have yet."""
+        at = self._had(name, frames.Part(self._run, question, 0, len(blob), b""), ends)
+        while at < len(blob):
+            data = bytes(blob[at : at + frames.PART])
+            at = self._had(name, frames.Part(self._run, question, at, len(blob), data), ends)
+
+    def _had(self, name: str, part: frames.Part, ends: float | None) -> int:
+        said = self._call(name, part, _left(ends))
+        if not isinstance(said, frames.BytesReceived):
+            raise WireError(f"{name} answered a part of a question with {type(said).__name__}")
+        return said.at
+
+    def _fetch_parts(self, name: str, question: str, first: frames.Answer, ends: float | None) -> Blob:
+        """Put a long answer together on disk, going on from what is there."""
+        self._spool.mkdir(parents=True, exist_ok=True)
+        path = self._spool / f"{name}.{question}"
+        with path.open("ab") as stream:
+            if stream.tell() == 0:
+                stream.write(first.data)
+            while (at := stream.tell()) < first.size:
+                said = self._call(name, frames.More(self._run, question, at), _left(ends))
+                if not isinstance(said, frames.BytesReceived) or said.at != at or not said.data:
+                    raise WireError(f"{name} sent no part of its answer from byte {at:,}")
+                stream.write(said.data)
+        with path.open("rb") as stream:
+            whole = mmap(stream.fileno(), 0, access=ACCESS_READ)
+        path.unlink()  # The map keeps the content until it is used up.
+        if len(whole) != first.size or blake2b(whole, digest_size=16).digest() != first.digest:
+            raise WireError(f"the answer of {name} came in parts that do not fit together; start the run again")
+        return memoryview(whole)
+
+    def _call(self, name: str, frame: frames.Frame, seconds: float) -> frames.Said:
+        said = frames.read_said(self._line(name, frames.write(frame), seconds))
+        if isinstance(said, frames.Refusal):
+            raise StepError(f"a step failed at {name}: {said.words}") if said.fault else Refused(said.words)
+        return said
+
+
+def _at_once(work: Mapping[str, Callable[[], T]]) -> Iterator[tuple[str, T]]:
+    """Do all this at once, each in a thread; yield what is done as it is. Who cannot be reached is left out."""
+    done: queue.Queue[tuple[str, T | Exception]] = queue.Queue()
+
+    def do(name: str) -> None:
+        try:
+            done.put((name, work[name]()))
+        # Whatever goes wrong in a thread is the asker's to hear.
+        except Exception as problem:
+            done.put((name, problem))
+
+    for name in work:
+        # The engine knows whom a call is from by the context of the thread that makes it.
+        threading.Thread(target=contextvars.copy_context().run, args=(do, name), daemon=True).start()
+    for _ in work:
+        name, found = done.get()
+        if isinstance(found, ConnectionBroken):
+            continue
+        if isinstance(found, Exception):
+            raise found
+        yield name, found
+
+
+def _left(ends: float | None) -> float:
+    return _PATIENCE if ends is None else max(0.1, min(_PATIENCE, ends - monotonic()))

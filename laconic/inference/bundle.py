@@ -1,0 +1,227 @@
+"""A party's part of a model: what it needs to answer questions about new rows, and nothing of another party's."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from laconic.core.ledger import Entry, Ledger
+from laconic.core.method import Method
+from laconic.core.party import Party
+from laconic.data.schema import OwnData
+from laconic.errors import DataError
+from laconic.inference.absent import Answers, AnyAbsent, Store
+from laconic.inference.bundle_files import count_use, folder_name, read_folder, read_uses, write_folder
+from laconic.moved import with_current_names
+from laconic.tables.columns import Column, Recipe
+from laconic.tables.table import Table
+from laconic.tables.task import Task
+from laconic.values import Weights
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """What a party is asked at each prediction.
+
+    Attributes:
+        step: the question. gives, takes: in the step's words, what crosses; None for nothing made from rows.
+        bytes_up: of its answer, for each row. bytes_down: of the question, for each row.
+        bytes_fixed: both ways, whatever the number of rows.
+        needed: whether the method itself cannot predict without this party.
+    """
+
+    party: str
+    step: str
+    gives: str | None
+    takes: str | None
+    bytes_up: float
+    bytes_down: float
+    bytes_fixed: float
+    needed: bool
+
+
+class Expected(msgspec.Struct, frozen=True, kw_only=True):
+    """How good predictions are expected to be when only some parties are there.
+
+    Attributes:
+        present: the parties, beside the hub, that answer.
+        answer: how the others are made up for.
+        metric, value: the headline figure on validation rows; None where there is no answer.
+        rows: how many validation rows it was measured on.
+    """
+
+    present: tuple[str, ...]
+    answer: str
+    metric: str
+    value: float | None
+    rows: int
+
+
+class Card(msgspec.Struct, frozen=True, kw_only=True):
+    """What is printed on saving.
+
+    Attributes:
+        hub: who predicts. label: what.
+        asked: what parties are asked.
+        kept: whether the hub keeps parties' answers, and so can predict those rows, and refit, without asking.
+        rows: for how many rows it does.
+        bytes: what had to cross for that; 0 where the hub had the answers from training.
+        expected: for each pattern of presence and each way to make up for the absent.
+    """
+
+    method: str
+    hub: str
+    label: str
+    asked: tuple[Asked, ...]
+    kept: bool
+    rows: int
+    bytes: int
+    expected: tuple[Expected, ...]
+
+
+_HEADS, _MEMORY, _ABOUT, _LEDGER, _OWN = "heads", "memory", "about", "ledger", "own"
+_FROM = "from-"
+_FREE = 62  # bits of a seed
+
+
+class About(msgspec.Struct, frozen=True, kw_only=True):
+    """What a part says of itself.
+
+    Attributes:
+        party: whose part it is. hub: who predicts. peers: who is asked, in order.
+        method: the settings that the model was trained with.
+        seed: chance for its answers, mixed with how often it was used.
+        id: the column that says who a row is about; empty if there is none, and rows are counted from 1.
+        columns, recipe: how raw rows are read and prepared; None if the party has no rows.
+        task: what is predicted; None at a party that does not hold the label.
+        steps: at the hub, the questions whose answers can be kept; None if the method has to ask anew each time. At
+            another party, the questions that it answers.
+        head: at the hub, what predicts instead of the method, after parties or rows came or went; None for the method.
+        data: how the party's own file says that ids are written and files are read, without where its rows are; None if
+            the model was trained on tables.
+    """
+
+    party: str
+    hub: str
+    peers: tuple[str, ...]
+    method: dict[str, Any]
+    seed: int
+    id: str
+    columns: tuple[Column, ...]
+    recipe: Recipe | None
+    task: Task | None
+    steps: tuple[str, ...] | None = None
+    head: AnyAbsent | None = None
+    data: OwnData | None = None
+
+
+@dataclass(frozen=True)
+class Part:
+    """One party's part of a model.
+
+    Attributes:
+        memory: what the party remembers. ledger: what it gave away.
+        store: at the hub, what it keeps of others' answers; None elsewhere, or if it keeps nothing.
+        heads: at the hub, models fitted for parties being absent, by name.
+        card: at the hub, who can predict what.
+        texts: further files, such as the plan.
+        path: where it was loaded from; None if it was not.
+    """
+
+    about: About
+    memory: dict[str, Any]
+    ledger: Ledger
+    store: Store | None = None
+    heads: dict[str, Weights] = field(default_factory=dict)
+    card: Card | None = None
+    texts: dict[str, str] = field(default_factory=dict)
+    path: Path | None = None
+
+    def method(self, kind: type[Method] | None = None) -> Method:
+        """The method with its settings; `kind` is its class, for one that no installed package offers."""
+        from laconic.methods.registry import methods, unusable
+
+        name = self.about.method["type"]
+        known = methods().get(name) if kind is None else kind
+        if known is None:
+            usual = f"no package that is installed offers that; install the one that does, or give method={name}"
+            raise DataError(f"the model was trained by {name}: {unusable().get(name, usual)}")
+        settings: Method = msgspec.convert(with_current_names(self.about.method), known)
+        return settings
+
+    def party(self, rows: Table) -> Party:
+        """The party as it was when it was saved, with these rows; its chance is fresh for each counted use."""
+        uses = 0 if self.path is None else read_uses(self.path)
+        seed = self.about.seed
+        # The same noise on other rows would show their difference; the first use is as before saving.
+        if uses:
+            seed = int(np.random.default_rng([seed, uses]).integers(2**_FREE))
+        return Party(self.about.party, rows, seed, dict(self.memory), Ledger(self.ledger.entries))
+
+    def keep(self, party: Party) -> None:
+        """Write down what the party gave away and remembers since it was loaded: what it told once it tells again."""
+        if self.path is not None and party.ledger.entries != self.ledger.entries:
+            changed = replace(self, memory=party.memory, ledger=Ledger(party.ledger.entries))
+            save_part(self.path.parent, changed)
+
+    def note_use(self) -> None:
+        """Take note that the part was used to predict."""
+        if self.path is not None:
+            count_use(self.path)
+
+
+def save_part(folder: Path, part: Part, record: Callable[[dict[str, str]], dict[str, str]] | None = None) -> Path:
+    """Write one party's part to where it was, or to a folder named after it, on that party's own side.
+
+    Args:
+        folder: where that folder is to be.
+        part: what to write.
+        record: as for `write_folder`.
+    """
+    values: dict[str, Any] = {
+        _ABOUT: msgspec.to_builtins(part.about),
+        _MEMORY: part.memory,
+        _LEDGER: list(msgspec.to_builtins(part.ledger.entries)),
+    }
+    if part.store is not None:
+        values[_OWN] = part.store.to_plain()
+        for name, answers in part.store.answers.items():
+            kept = {"party": name, "ids": list(answers.ids), "steps": answers.steps}
+            values[f"{_FROM}{folder_name(name)}"] = kept
+    if part.about.party == part.about.hub:
+        values[_HEADS] = part.heads
+        values["card"] = msgspec.to_builtins(part.card)
+    path = part.path or folder / folder_name(part.about.party)
+    write_folder(path, values, part.texts, record)
+    return path
+
+
+def load_part(path: Path) -> Part:
+    """Read back what `save_part` wrote.
+
+    Raises:
+        DataError: it cannot be read; says which file, and what to do.
+    """
+    values = read_folder(path)
+    try:
+        about = msgspec.convert(values[_ABOUT], About)
+        ledger = Ledger(tuple(msgspec.convert(values[_LEDGER], list[Entry])))
+        card = msgspec.convert(values.get("card"), Card | None)
+        store = _store(values)
+    except (msgspec.ValidationError, KeyError, TypeError) as problem:
+        raise DataError(f"{path} does not hold what a part of a model holds: {problem}; save it again") from problem
+    further = [file for kind in ("*.toml", "*.jsonl") for file in path.glob(kind)]
+    texts = {file.name: file.read_text(encoding="utf-8") for file in further}
+    return Part(about, values[_MEMORY], ledger, store, values.get(_HEADS, {}), card, texts, path)
+
+
+def _store(values: dict[str, Any]) -> Store | None:
+    if _OWN not in values:
+        return None
+    kept = [value for name, value in values.items() if name.startswith(_FROM)]
+    answers = {one["party"]: Answers(tuple(one["ids"]), one["steps"]) for one in kept}
+    order = values[_ABOUT]["peers"]
+    table = Table.from_plain(values[_OWN]["table"])
+    return Store(table, values[_OWN]["y"], {name: answers[name] for name in order if name in answers})

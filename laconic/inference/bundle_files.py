@@ -1,0 +1,299 @@
+"""The file format of a party's part of a model: a folder of JSON and safetensors files with a digest of each.
+
+`model.json` names the format, and the digest of every other file. A folder is written whole or not at all. Nothing in
+it is code, and nothing in it is looked up by a name that it chooses.
+"""
+
+import json
+import shutil
+from collections.abc import Callable, Collection, Mapping
+from hashlib import sha256
+from math import isfinite
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+import numpy as np
+
+from laconic.errors import DataError
+from laconic.values import Array
+
+_SCALAR, _NUMBER, _BYTES, _ARRAY = "value", "number", "bytes", "array"
+_VALUES, _LIST, _PAIRS = "values", "list", "pairs"
+
+
+def part_arrays(value: Any) -> tuple[Any, dict[str, Array]]:
+    """A tree for JSON in which every array is a number, and the arrays by that number.
+
+    Takes what the wire can carry: arrays, numbers, text, bytes, lists and dicts.
+    """
+    arrays: dict[str, Array] = {}
+    return _write(value, arrays), arrays
+
+
+def join_arrays(tree: Any, arrays: dict[str, Array]) -> Any:
+    """What `part_arrays` took apart, equal to the bit."""
+    match tree:
+        case {"array": str(name)} if name in arrays:
+            return arrays[name]
+        case {"value": bool() | int() | float() | str() | None as value}:
+            return value
+        case {"number": str(text)}:
+            return float(text)
+        case {"bytes": str(text)}:
+            return bytes.fromhex(text)
+        case {"values": list(items)}:
+            return items
+        case {"list": list(items)}:
+            return [join_arrays(item, arrays) for item in items]
+        case {"pairs": list(pairs)}:
+            return {join_arrays(key, arrays): join_arrays(item, arrays) for key, item in pairs}
+    raise DataError(f"found {str(tree)[:60]!r} where a saved value was expected; the file was changed by hand")
+
+
+def _write(value: Any, arrays: dict[str, Array]) -> Any:
+    if isinstance(value, np.ndarray):
+        name = str(len(arrays))
+        # A copy in C order: safetensors writes a view's memory, whatever the view shows.
+        arrays[name] = value.copy(order="C")
+        return {_ARRAY: name}
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not isfinite(value):
+        return {_NUMBER: repr(value)}
+    if value is None or isinstance(value, bool | int | float | str):
+        return {_SCALAR: value}
+    if isinstance(value, bytes):
+        return {_BYTES: value.hex()}
+    if isinstance(value, list | tuple):
+        if all(isinstance(item, str | int) for item in value):
+            return {_VALUES: list(value)}
+        return {_LIST: [_write(item, arrays) for item in value]}
+    if isinstance(value, dict):
+        return {_PAIRS: [[_write(key, arrays), _write(item, arrays)] for key, item in value.items()]}
+    raise TypeError(f"cannot be saved: a {type(value).__name__}; remember arrays, numbers, text, lists or dicts")
+
+
+FORMAT = 1
+"""Counts up when the files change their meaning."""
+
+HEAD = "model.json"
+USES = "uses.json"
+"""How often the part was used; not among the digests, as it changes with every use."""
+
+_PART, _OLD = ".part", ".old"
+_KIND = "part of a Laconic model"
+
+
+def folder_name(party: str) -> str:
+    """A party's name as a name for a folder or file, whatever characters it has."""
+    return quote(party, safe=" ").replace(".", "%2E") or "%"
+
+
+def write_folder(
+    path: Path,
+    values: Mapping[str, Any],
+    texts: Mapping[str, str],
+    record: Callable[[dict[str, str]], dict[str, str]] | None = None,
+) -> None:
+    """Write the folder, in place of one that is there already if that is a model too.
+
+    Args:
+        path: where; its parent must be there.
+        values: plain values with arrays, by name: each becomes NAME.json and, if it has arrays, NAME.safetensors.
+        texts: whole files by their name.
+        record: more of these, made from the digests of all others; None for none.
+    """
+    from safetensors.numpy import save_file
+
+    if path.exists() and not (path / HEAD).is_file() and any(path.iterdir()):
+        raise DataError(f"{path} is there already and holds no model; name another folder or empty it")
+    bring_back(path)
+    part, old = path.with_name(path.name + _PART), path.with_name(path.name + _OLD)
+    for leftover in (part, old):
+        shutil.rmtree(leftover, ignore_errors=True)
+    part.mkdir(parents=True)
+    try:
+        for name, value in values.items():
+            tree, arrays = part_arrays(value)
+            (part / f"{name}.json").write_text(json.dumps(tree, allow_nan=False), encoding="utf-8")
+            if arrays:
+                save_file(arrays, part / f"{name}.safetensors")
+        for name, text in texts.items():
+            (part / name).write_text(text, encoding="utf-8")
+        if record is not None:
+            for name, text in record(_digests(part)).items():
+                (part / name).write_text(text, encoding="utf-8")
+        digests = _digests(part)
+        head = {"kind": _KIND, "format": FORMAT, "versions": _versions(), "digests": digests}
+        (part / HEAD).write_text(json.dumps(head, indent=2), encoding="utf-8")
+        if (path / USES).is_file():
+            shutil.copyfile(path / USES, part / USES)
+        if path.exists():
+            path.rename(old)
+        part.rename(path)
+    except BaseException:
+        shutil.rmtree(part, ignore_errors=True)
+        bring_back(path)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def bring_back(path: Path) -> None:
+    """Put the folder back that was moved aside by a writing that was broken off before the new one took its place."""
+    old = path.with_name(path.name + _OLD)
+    if not path.exists() and (old / HEAD).is_file():
+        old.rename(path)
+
+
+def model_folders(path: Path) -> list[Path]:
+    """The parts of a model within a folder."""
+    if not path.is_dir():
+        return []
+    for aside in path.glob(f"*{_OLD}"):
+        bring_back(aside.with_name(aside.name.removesuffix(_OLD)))
+    return [one for one in sorted(path.iterdir()) if (one / HEAD).is_file() and one.suffix not in (_OLD, _PART)]
+
+
+def refuse_full(path: Path, *, replace_old: bool) -> None:
+    """Refuse to save a model where one is that may not be replaced, or where something else is.
+
+    Raises:
+        DataError: says what is there, and what to do.
+    """
+    parts = [one.name for one in model_folders(path)]
+    if (path / HEAD).is_file():
+        raise DataError(f"{path} is one party's part of a model; name the folder around it, or another")
+    strangers = [one.name for one in path.iterdir() if one.name not in parts] if path.is_dir() else []
+    if strangers and not parts:
+        raise DataError(f"{path} holds no model but {strangers[0]}; name another folder or empty it")
+    if parts and not replace_old:
+        raise DataError(
+            f"{path} holds a model of {', '.join(parts)} already; name another folder, or say that it may go: "
+            "--replace (replace_old=True in Python)"
+        )
+
+
+def drop_parts(path: Path, keep: Collection[str]) -> None:
+    """Remove the parts of an older model within a folder, but for those of these parties, which are written anew."""
+    names = {folder_name(party) for party in keep}
+    for old in model_folders(path):
+        if old.name not in names:
+            shutil.rmtree(old)
+
+
+def read_folder(path: Path) -> dict[str, Any]:
+    """Every value that `write_folder` was given, by its name, after checking format and digests.
+
+    Raises:
+        DataError: it is no model, of a format that this version does not read, or a file is missing or was changed.
+    """
+    from safetensors import SafetensorError
+    from safetensors.numpy import load_file
+
+    digests = read_digests(path)
+    found: dict[str, Any] = {}
+    for name in (file.removesuffix(".json") for file in digests if file.endswith(".json")):
+        try:
+            tree = json.loads((path / f"{name}.json").read_text(encoding="utf-8"))
+            arrays = load_file(path / f"{name}.safetensors") if f"{name}.safetensors" in digests else {}
+        except (ValueError, SafetensorError, RecursionError) as problem:
+            raise DataError(f"{path / name} cannot be read: {problem}; take the folder from a backup") from problem
+        found[name] = join_arrays(tree, arrays)
+    return found
+
+
+def read_digests(path: Path) -> dict[str, str]:
+    """The digest of every file of a saved part, after checking that they are so."""
+    head = _head(path)
+    digests: dict[str, str] = head["digests"]
+    for name, expected in digests.items():
+        file = path / name
+        if Path(name).name != name or not file.is_file():
+            raise DataError(f"{path} lacks its file {name}; take the folder from a backup or save the model again")
+        if digest(file) != expected:
+            raise DataError(
+                f"{file} is not as it was saved (digest {digest(file)[:12]}..., expected {expected[:12]}...); "
+                "take it from a backup or save the model again"
+            )
+    return digests
+
+
+def digest(file: Path) -> str:
+    """The SHA-256 of a file."""
+    with file.open("rb") as stream:
+        found = sha256()
+        while block := stream.read(1 << 20):
+            found.update(block)
+    return found.hexdigest()
+
+
+def read_uses(path: Path) -> int:
+    """How often the part was used to predict.
+
+    Raises:
+        DataError: that cannot be read; says how to mend it without drawing the same chance again.
+    """
+    file = path / USES
+    if not file.is_file():
+        return 0
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=_Uses).uses
+    except (msgspec.DecodeError, UnicodeDecodeError) as problem:
+        raise DataError(
+            f"{file} cannot be read: {problem}. It counts how often this part was used, so that no chance is drawn "
+            'twice: take it from a backup, or write {"uses": N} there, with N above the number of uses so far'
+        ) from problem
+
+
+def count_use(path: Path) -> None:
+    """Take note of one more use."""
+    part = path / f"{USES}.part"
+    part.write_text(json.dumps({"uses": read_uses(path) + 1}), encoding="utf-8")
+    part.replace(path / USES)
+
+
+class _Uses(msgspec.Struct):
+    uses: int
+
+
+def _digests(folder: Path) -> dict[str, str]:
+    return {file.name: digest(file) for file in sorted(folder.iterdir())}
+
+
+def _head(path: Path) -> dict[str, Any]:
+    bring_back(path)
+    file = path / HEAD
+    if not file.is_file():
+        raise DataError(f"{path} holds no model, for it has no {HEAD}; save one with: laconic run ... --model {path}")
+    try:
+        head: dict[str, Any] = msgspec.json.decode(file.read_bytes(), type=dict[str, Any])
+    except msgspec.DecodeError as problem:
+        raise DataError(f"{file} is not JSON: {problem}; take the folder from a backup") from problem
+    if head.get("kind") != _KIND or not isinstance(head.get("format"), int):
+        raise DataError(f"{file} is not the head of a {_KIND}; name the folder that `laconic run --model` wrote")
+    _check_format(path, head)
+    if not isinstance(head.get("digests"), dict):
+        raise DataError(f"{file} names no digests; take the folder from a backup")
+    return head
+
+
+def _check_format(path: Path, head: dict[str, Any]) -> None:
+    by = head.get("versions", {}).get("laconic", "another version")
+    if head["format"] > FORMAT:
+        raise DataError(
+            f"{path} has format {head['format']}, written by Laconic {by}; this version reads format {FORMAT}: "
+            "use that version or a newer one"
+        )
+    if head["format"] < FORMAT:
+        raise DataError(
+            f"{path} has format {head['format']}, written by Laconic {by}; this version reads format {FORMAT} only: "
+            f"load it with Laconic {by}, or train and save it again"
+        )
+
+
+def _versions() -> dict[str, str]:
+    from importlib.metadata import version
+
+    return {name: version(name) for name in ("laconic", "numpy", "torch", "safetensors")}

@@ -1,0 +1,185 @@
+"""Reaching the parties of a saved model whose folders are at hand: for trials, and for parties on one machine."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+
+from laconic.core.ledger import Ledger
+from laconic.core.party import Party
+from laconic.core.peers import Carrier
+from laconic.core.step import Script
+from laconic.core.wire import Blob
+from laconic.data.labels import read_labels
+from laconic.data.readers.batches import column_names
+from laconic.data.readers.columns import read_known
+from laconic.data.readers.files import read_file
+from laconic.data.readers.frames import with_text_names
+from laconic.data.readers.ids import plain_text, read_ids, usable_rows
+from laconic.data.readers.source_table import own_frame, read_own
+from laconic.deploy.simulation import Runtime
+from laconic.deploy.transports.inprocess import InProcess
+from laconic.errors import DataError
+from laconic.inference.bundle import About, Part, load_part
+from laconic.inference.bundle_files import HEAD, folder_name, model_folders
+from laconic.privacy.row_releases import spent
+from laconic.tables.table import Table
+from laconic.values import Array
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+
+def parts_of(folder: Path) -> dict[str, Part]:
+    """Every party's part in a folder that holds several; the part itself if it is one party's own."""
+    folders = [folder] if (folder / HEAD).is_file() else model_folders(folder)
+    if not folders:
+        raise DataError(f"{folder} holds no model; save one with: laconic run ... --model {folder}")
+    return {part.about.party: part for part in (load_part(one) for one in folders)}
+
+
+@contextmanager
+def reach_parts(
+    hub: Part,
+    parts: Mapping[str, Part],
+    tables: Mapping[str, Table],
+    runtime: Runtime = InProcess(),  # noqa: B008 (frozen)
+) -> Iterator[Carrier]:
+    """Reach all parties but the hub that have a part and rows; the others are absent.
+
+    Every part reached counts as used, the hub's too: the next use has other chance. What a party gave away, and what it
+    then remembers, is written to its part; what costs anyone anything is there before the hub has the answer.
+    """
+    there = [parts[name] for name in _in_order(hub, parts) if name in tables]
+    reached = tuple(part.party(tables[part.about.party]) for part in there)
+    # Counted at once: a use that is broken off has shown its chance too.
+    for part in there:
+        part.note_use()
+    try:
+        with runtime.open(reached) as carrier:
+            yield _Keeping(carrier, {party.name: (part, party) for part, party in zip(there, reached, strict=True)})
+    finally:
+        for part, party in zip(there, reached, strict=True):
+            part.keep(party)
+    hub.note_use()
+
+
+def _in_order(hub: Part, parts: Mapping[str, Part]) -> list[str]:
+    asked = [name for name in hub.about.peers if name in parts]
+    return asked + [name for name in parts if name not in asked and name != hub.about.party]
+
+
+class _Keeping:
+    """A carrier that writes down what an answer costs before it hands the answer over."""
+
+    def __init__(self, within: Carrier, kept: Mapping[str, tuple[Part, Party]]) -> None:
+        self._within, self._kept = within, kept
+        self._written = {name: spent(party) for name, (_, party) in kept.items()}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self._within.names
+
+    def carry(self, script: Script, blobs: Mapping[str, bytes], deadline: float | None) -> Iterator[tuple[str, Blob]]:
+        for name, reply in self._within.carry(script, blobs, deadline):
+            part, party = self._kept[name]
+            # After a crash a row would else be told of again as if for the first time.
+            if spent(party) != self._written[name]:
+                part.keep(party)
+                self._written[name] = spent(party)
+            yield name, reply
+
+    def ledgers(self) -> dict[str, Ledger]:
+        return self._within.ledgers()
+
+
+def part_folder(folder: Path, party: str) -> Path:
+    """Where a party's part is, within a folder that holds several."""
+    return folder / folder_name(party)
+
+
+def read_rows(about: About, frame: "DataFrame", notes: list[str] | None = None) -> Table:
+    """A party's new rows as a table; the columns are those it was trained on, in whatever order, others are ignored.
+
+    Args:
+        about: what the model says of the party.
+        frame: the rows.
+        notes: what was decided when reading, and should be looked at, is added here.
+
+    Raises:
+        DataError: the id or a column is missing, or a cell does not fit; says whose, which, and what to do.
+    """
+    frame = with_text_names(frame)
+    wanted = [*([about.id] if about.id else []), *(column.name for column in about.columns)]
+    missing = [name for name in wanted if name not in frame.columns]
+    if missing:
+        raise DataError(
+            f"party {about.party!r}: the model was trained on the column {missing[0]!r}, which is not among "
+            f"{', '.join(frame.columns[:20])}; add it, with empty cells if it is not known any more"
+        )
+    if len(frame) == 0:
+        raise DataError(f"party {about.party!r} has no rows to predict, only column names; give it rows")
+    said = [] if notes is None else notes
+    cells = read_known(about.party, frame, about.columns, notes=said)
+    raw = np.column_stack(cells) if cells else np.empty((len(frame), 0))
+    if not about.id:
+        ids, kept = np.arange(1, len(frame) + 1), np.arange(len(frame))
+    else:
+        ids, kept = usable_rows(about.party, frame[about.id], raw, None, said)
+    return Table(raw[kept], about.columns, ids=ids, task=about.task, party=about.party, recipe=about.recipe)
+
+
+def read_new(about: About, path: Path, notes: list[str] | None = None) -> Table:
+    """A party's new rows from a file, read as the model or the party's own file says.
+
+    Raises:
+        DataError: the file cannot be used; says which, whose, and what to do.
+    """
+    if about.data is None or about.recipe is None:
+        try:
+            return read_rows(about, _frame(about, path), notes)
+        except DataError as problem:
+            raise DataError(f"{path}: {problem}") from problem
+    read = read_own(about.party, msgspec.structs.replace(about.data, source=str(path)), recipe=about.recipe)
+    if notes is not None:
+        notes.extend(read.notes)
+    table = read.table
+    return Table(table.raw, table.columns, ids=table.ids, task=about.task, party=about.party, recipe=about.recipe)
+
+
+def read_new_labels(about: About, path: Path, table: Table) -> Array | None:
+    """The labels of new rows, as the model codes them, in the order of their table; None without a label column.
+
+    Of rows with the same id the first counts, as in the table.
+    """
+    frame = with_text_names(_frame(about, path))
+    if about.task is None or about.task.label not in frame.columns:
+        return None
+    if about.data is not None:
+        ids = read_ids(frame, about.data.keys, about.data.ids, about.party).tolist()
+    else:
+        ids = plain_text(frame[about.id]).tolist() if about.id else [str(row + 1) for row in range(len(frame))]
+    places = {one: row for row, one in reversed(list(enumerate(ids)))}
+    kept = frame[about.task.label].iloc[[places[one] for one in table.keys.tolist()]]
+    return read_labels(kept, about.task, about.party)[0]
+
+
+def read_files(
+    parts: Mapping[str, About], files: Mapping[str, Path], notes: list[str] | None = None
+) -> dict[str, Table]:
+    """The new rows of each party that a file is given for; notes on what was decided when reading are added."""
+    for name, path in files.items():
+        if name not in parts:
+            raise DataError(f"{path} would be party {name!r}, but the model's parties are {', '.join(parts)}")
+    return {name: read_new(parts[name], path, notes) for name, path in files.items()}
+
+
+def _frame(about: About, path: Path) -> "DataFrame":
+    """All columns of a file, as they stand in it."""
+    if about.data is None:
+        return read_file(about.party, path, about.id, [column.name for column in about.columns])
+    data = msgspec.structs.replace(about.data, source=str(path))
+    return own_frame(about.party, data, column_names(about.party, data))

@@ -1,0 +1,417 @@
+"""A trained model at its hub: predictions by id, from what is stored or by asking, with or without everyone."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from hashlib import blake2b
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+
+from laconic.core.method import Method
+from laconic.core.party import Party
+from laconic.core.peers import Carrier, Peers
+from laconic.core.step import Script, step
+from laconic.core.traffic import WireLog
+from laconic.errors import DataError, PartyAbsent, StepError
+from laconic.inference.absent import Abstain, Answers, AnyAbsent, FromStore, Store, Zeros, as_kept
+from laconic.inference.bundle import Part, load_part
+from laconic.inference.bundle_files import HEAD, model_folders
+from laconic.tables.table import Table
+from laconic.tables.task import Task
+from laconic.threads import limit_threads
+from laconic.values import Array, Weights
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Predictions, and how each came about.
+
+    Attributes:
+        ids: whom they are about.
+        predictions: in the shape of `Task.shape`; NaN where there is none.
+        present: which parties, beside the hub, had a say in each.
+        how: what predicted each: `all`, the word for what was done about absent parties, or why there is no answer.
+        task: what is predicted.
+    """
+
+    ids: tuple[str, ...]
+    predictions: Array
+    present: tuple[tuple[str, ...], ...]
+    how: tuple[str, ...]
+    task: Task
+
+    @property
+    def probabilities(self) -> Array:
+        """A column for each class, in their order; NaN where there is no answer."""
+        if self.task.kind == "regression":
+            raise ValueError(f"{self.task.label} is a number, which has no probabilities; use the predictions")
+        found = self.predictions.astype(np.float64)
+        return found if self.task.kind == "multiclass" else np.stack([1.0 - found, found], axis=1)
+
+    @cached_property
+    def places(self) -> dict[str, int]:
+        """Where each person's score is."""
+        return {one: at for at, one in enumerate(self.ids)}
+
+    def with_others(self, places: Sequence[int], others: "Scores") -> "Scores":
+        """The same with the scores at these places replaced by others."""
+        predictions = self.predictions.astype(np.float64)
+        predictions[list(places)] = others.predictions
+        present, how = list(self.present), list(self.how)
+        for at, place in enumerate(places):
+            present[place], how[place] = others.present[at], others.how[at]
+        return Scores(self.ids, predictions, tuple(present), tuple(how), self.task)
+
+    def take(self, ids: Sequence[str]) -> "Scores":
+        """The scores of these people, in this order, each as often as named."""
+        if tuple(ids) == self.ids:
+            return self
+        at = [self.places[one] for one in ids]
+        return Scores(
+            tuple(ids),
+            self.predictions[at],
+            tuple(self.present[place] for place in at),
+            tuple(self.how[place] for place in at),
+            self.task,
+        )
+
+    @property
+    def answered(self) -> Array:
+        """Whether there is an answer, row by row."""
+        return np.asarray(np.isfinite(self.predictions.reshape(len(self.ids), -1)).all(axis=1))
+
+    @property
+    def decisions(self) -> list[str | float | None]:
+        """The name of the likeliest class, or the number, row by row; None where there is no answer."""
+        decided = self.task.decide(np.nan_to_num(self.predictions))
+        named = [self.task.classes[one] if self.task.classes else float(one) for one in decided.tolist()]
+        return [one if there else None for one, there in zip(named, self.answered.tolist(), strict=True)]
+
+
+def scores_frame(scores: Scores) -> "DataFrame":
+    """A table with a line for each id: what is predicted, how likely each class is, and how it came about."""
+    import pandas
+
+    columns: dict[str, object] = {"id": scores.ids, scores.task.label: scores.decisions}
+    if scores.task.kind != "regression":
+        shares = scores.probabilities
+        columns |= {f"probability of {name}": shares[:, place] for place, name in enumerate(scores.task.classes)}
+    columns |= {"answered by": scores.how, "parties": ["+".join(one) for one in scores.present]}
+    return pandas.DataFrame(columns)
+
+
+_ASKED = "asked "
+_AT_ONCE = 16
+"""How many questions about different people a party keeps in mind: several may be under way."""
+
+_MOST = 20_000
+"""Ids in one question; the wire takes no more than a hundred thousand values."""
+
+
+class FindRows(Script, frozen=True):
+    """Tells parties which people the next question is about."""
+
+    @step(takes="the ids of the people to be predicted, in the clear", gives="which of these people it knows")
+    def find_rows(self, party: Party, ids: list[str], rows: str) -> Array:
+        """Put the rows of these people, as far as there are any, into the cut `rows`, in this order."""
+        known = np.array([one in party.data.places for one in ids], dtype=bool)
+        places = [party.data.places[one] for one in ids if one in party.data.places]
+        asked = [name for name in party.data.cuts if name.startswith(_ASKED)]
+        old = asked[: max(0, len(asked) - _AT_ONCE)]
+        party.data = party.data.with_cut(rows, np.array(places, dtype=np.int64), dropping=old)
+        return known
+
+
+def cut_name(ids: Sequence[str]) -> str:
+    """A name for the rows of these people; other people, another name: some noise is drawn once for each name."""
+    found = blake2b(digest_size=8)
+    for one in ids:
+        found.update(one.encode() + b"\0")
+    return f"{_ASKED}{found.hexdigest()}"
+
+
+def collect(
+    method: Method,
+    steps: Sequence[str],
+    hub: Party,
+    carrier: Carrier,
+    ids: Sequence[str],
+    *,
+    log: WireLog | None = None,
+    rows: str | None = None,
+    deadline: float | None = None,
+) -> dict[str, Answers]:
+    """What parties answer about these people, by party; whoever is late or lost, or knows none of them, is left out.
+
+    Args:
+        steps: the questions that the method asks when it predicts.
+        log: where to write what crossed; None to write it nowhere.
+        rows: what to call the cut; None for a name of these people's own.
+        deadline: seconds for each question; None for as long as the runtime waits.
+    """
+    log = WireLog() if log is None else log
+    found: dict[str, Answers] = {}
+    for start in range(0, len(ids) if steps else 0, _MOST):
+        some = list(ids[start : start + _MOST])
+        peers = Peers(method, hub, carrier, log, carrier.names, tolerant=True, deadline=deadline)
+        for name, answers in _ask(method, steps, peers, some, rows or cut_name(some)).items():
+            found[name] = found[name].with_more(answers) if name in found else answers
+    return {name: found[name] for name in carrier.names if name in found}
+
+
+def _ask(method: Method, steps: Sequence[str], peers: Peers, ids: list[str], rows: str) -> dict[str, Answers]:
+    known = find(peers, ids, rows)
+    asked = peers.only(tuple(name for name, mask in known.items() if mask.any()))
+    found: dict[str, dict[str, Any]] = {name: {} for name in asked.names}
+    with peers.log.during("final"):
+        for one in steps:
+            for name, answer in asked.ask(getattr(method, one), rows=rows).items():
+                kept = as_kept(answer, rows, int(known[name].sum()))
+                if kept is None:
+                    raise StepError(f"{name} did not answer `{one}` with one row for each person it was asked about")
+                found[name][one] = kept
+    people = {name: tuple(np.array(ids)[mask].tolist()) for name, mask in known.items()}
+    return {name: Answers(people[name], answers) for name, answers in found.items() if len(answers) == len(steps)}
+
+
+def find(peers: Peers, ids: list[str], rows: str) -> dict[str, Array]:
+    """Tell parties which people are meant; which of them each party knows."""
+    finding = FindRows()
+    with peers.log.during("align"):
+        found: dict[str, Array] = peers.speaking(finding).ask(finding.find_rows, ids=ids, rows=rows)
+    return found
+
+
+_UNKNOWN = "unknown to the hub"
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model as its hub has it.
+
+    Attributes:
+        part: the hub's part.
+        method: what it was trained with.
+        heads: what was fitted for absent parties, by name; grows as it is used.
+    """
+
+    part: Part
+    method: Method
+    heads: dict[str, Weights] = field(default_factory=dict)
+
+    @property
+    def task(self) -> Task:
+        """What is predicted."""
+        task = self.part.about.task
+        if task is None:
+            raise DataError(f"{self.part.about.party} does not hold the label; load the part of {self.part.about.hub}")
+        return task
+
+    @property
+    def store(self) -> Store:
+        """What the hub keeps."""
+        if self.part.store is None:
+            raise DataError(
+                f"the model of {type(self.method).__name__} keeps no answers, so parties must be asked each time: "
+                "give the rows of all parties"
+            )
+        return self.part.store
+
+    def predict_stored(self, ids: Sequence[str], *, absent: AnyAbsent = Abstain()) -> Scores:  # noqa: B008 (frozen)
+        """Predictions from what the hub keeps; nobody is asked."""
+        return self.predict_from(self.store, ids, absent=absent)
+
+    def predict_from(self, store: Store, ids: Sequence[str], *, absent: AnyAbsent, rows: str | None = None) -> Scores:
+        """Predictions from a store, which may hold more than the hub keeps for good.
+
+        Args:
+            absent: what to do where a party has not answered for a person.
+            rows: what the method is told that the cut is called; None for a name of these people's own.
+        """
+        asked, ids = ids, list(dict.fromkeys(ids))
+        peers = self.part.about.peers
+        patterns = [
+            # A hub without columns knows whomever any party knows.
+            tuple(name for name in peers if name in have)
+            if one in store.own.places or (have and not store.own.columns)
+            else None
+            for one, have in zip(ids, store.knowing(ids), strict=True)
+        ]
+        found: dict[tuple[str, ...], tuple[list[int], Array]] = {}
+        with limit_threads():
+            for pattern in dict.fromkeys(one for one in patterns if one is not None):
+                at = [place for place, one in enumerate(patterns) if one == pattern]
+                some = [ids[place] for place in at]
+                whole = self._whole(store, some, frozenset(), rows) if pattern == peers else None
+                found[pattern] = at, self._part(store, some, pattern, absent) if whole is None else whole
+        how = [_UNKNOWN if one is None else "all" if one == peers else absent.word for one in patterns]
+        present = tuple(one or () for one in patterns)
+        return Scores(tuple(ids), self._together(len(ids), found), present, tuple(how), self.task).take(asked)
+
+    def head_for(self, absent: AnyAbsent, present: tuple[str, ...], store: Store | None = None) -> Weights:
+        """What `absent` predicts with when only these parties are there; fitted when first needed."""
+        key = head_key(absent, present)
+        if key not in self.heads:
+            with limit_threads():
+                self.heads[key] = absent.fit(self.task, store or self.store, present, self._whole)
+        return self.heads[key]
+
+    def ask(
+        self,
+        rows: Table,
+        carrier: Carrier,
+        ids: Sequence[str],
+        *,
+        absent: AnyAbsent = Zeros(),  # noqa: B008 (frozen)
+        log: WireLog | None = None,
+        name: str | None = None,
+        deadline: float | None = None,
+    ) -> Scores:
+        """Predictions made by asking the parties.
+
+        Args:
+            rows: the hub's own rows.
+            carrier: how to reach the others.
+            ids: whom to predict.
+            absent: what to do about a party that does not answer, or does not know a person.
+            log: where to write what crossed.
+            name: what to call the cut of these people; None for a name of their own.
+            deadline: seconds to wait for each answer.
+        """
+        asked, ids = ids, list(dict.fromkeys(ids))
+        hub = self.part.party(rows)
+        if self.part.about.steps is None:
+            return self._direct(rows, carrier, ids, log or WireLog(), name, deadline).take(asked)
+        hub.turn("final", 0)
+        steps = self.part.about.steps
+        with limit_threads():
+            answers = collect(self.method, steps, hub, carrier, ids, log=log, rows=name, deadline=deadline)
+        kept = {} if self.part.store is None else self.part.store.answers
+        forms = {one: kept[one].take(()) for one in self.part.about.peers if one in kept}
+        store = Store(rows, np.empty(0), forms | answers)
+        return self.predict_from(store, ids, absent=absent, rows=name).take(asked)
+
+    def _direct(
+        self, rows: Table, carrier: Carrier, ids: Sequence[str], log: WireLog, name: str | None, deadline: float | None
+    ) -> Scores:
+        """Let the method ask as it pleases: everybody must be there and know everyone."""
+        lacking = [one for one in self.part.about.peers if one not in carrier.names]
+        if lacking and self.method.kind == "vertical":
+            raise DataError(
+                f"{type(self.method).__name__} predicts with all parties, and {' and '.join(lacking)} is not there; "
+                "give the rows of everybody, or use a method that can do without, such as FedOnce"
+            )
+        hub, some = self.part.party(rows), list(ids)
+        cut = name or cut_name(some)
+        peers = Peers(self.method, hub, carrier, log, carrier.names, deadline=deadline)
+        with limit_threads():
+            if self.method.kind == "vertical":
+                for party, mask in find(peers, some, cut).items():
+                    if not mask.all():
+                        first = some[int((~mask).argmax())]
+                        raise DataError(
+                            f"{party} does not know {int((~mask).sum())} of {len(ids)} people, such as {first!r}, and "
+                            f"{type(self.method).__name__} cannot predict without; leave them out"
+                        )
+            if rows.rows:
+                hub.data = hub.data.with_cut(cut, _places(hub.data, some))
+            log.phase = "final"
+            hub.turn("final", 0)
+            predictions = self.method.predict(hub, peers, cut)
+        present = (self.part.about.peers,) * len(ids)
+        return Scores(tuple(ids), predictions, present, ("all",) * len(ids), self.task)
+
+    def _part(self, store: Store, ids: Sequence[str], present: tuple[str, ...], absent: AnyAbsent) -> Array:
+        weights = self.head_for(absent, present) if absent.fits else {}
+        return absent.predict(self.task, store, present, self._whole, weights, ids)
+
+    def _together(self, rows: int, found: dict[tuple[str, ...], tuple[list[int], Array]]) -> Array:
+        """Predictions of all groups of people, in the order asked; one group alone stays as it is, to the bit."""
+        for at, predictions in found.values():
+            if len(at) == rows:
+                return predictions
+        together = np.full(self.task.shape(rows), np.nan)
+        for at, predictions in found.values():
+            together[at] = predictions
+        return together
+
+    def _whole(self, store: Store, ids: Sequence[str], zeros: frozenset[str], rows: str | None = None) -> Array:
+        """The model of all parties, with zeros for some."""
+        peers = self.part.about.peers
+        lacking = [name for name in peers if name not in store.answers]
+        if lacking:
+            raise PartyAbsent(tuple(lacking), "predict")
+        answers = {
+            name: store.answers[name].zeros(len(ids)) if name in zeros else store.answers[name].take(ids)
+            for name in peers
+        }
+        head = self.part.about.head
+        own = store.own if store.own.columns else _nobody(store.own, ids)
+        if head is not None:
+            filled = {name: replace(one, ids=tuple(ids)) for name, one in answers.items()}
+            weights = self.heads[head_key(head, peers)]
+            return head.predict(self.task, Store(own, store.y, filled), peers, self._whole, weights, ids)
+        cut = rows or cut_name(ids)
+        hub = self.part.party(own.with_cut(cut, _places(own, ids)))
+        hub.turn("final", 0)
+        carrier = FromStore(answers)
+        return self.method.predict(hub, Peers(self.method, hub, carrier, WireLog(), carrier.names), cut)
+
+
+def load_model(path: Path | str, *, method: type[Method] | None = None) -> Model:
+    """The model in a folder: the hub's own, or one that holds a folder for each party.
+
+    Args:
+        path: where it was saved.
+        method: the class of its method, for one that no installed package offers.
+
+    Raises:
+        DataError: there is none, or it cannot be read; says which file, and what to do.
+    """
+    part = load_part(hub_folder(Path(path)))
+    if part.about.party != part.about.hub:
+        raise DataError(
+            f"{path} is the part of {part.about.party}, which only answers questions; load that of {part.about.hub}"
+        )
+    return Model(part, part.method(method), dict(part.heads))
+
+
+def hub_folder(path: Path) -> Path:
+    """The hub's folder of a model: the path itself, or the one within it."""
+    if (path / HEAD).is_file() or not path.is_dir():
+        return path
+    parts = model_folders(path)
+    hubs = [one for one in parts if (one / "heads.json").is_file()]
+    if len(hubs) == 1:
+        return hubs[0]
+    if not parts:
+        raise DataError(f"{path} holds no model; save one with: laconic run ... --model {path}")
+    raise DataError(
+        f"{path} holds {len(parts)} parts of models, {len(hubs)} of them a hub's; name the hub's own folder"
+    )
+
+
+def head_key(absent: AnyAbsent, present: Sequence[str]) -> str:
+    """The name of what was fitted for absent parties."""
+    return msgspec.json.encode([absent, sorted(present) if absent.by_pattern else []]).decode()
+
+
+def _places(table: Table, ids: Sequence[str]) -> Array:
+    unknown = [one for one in ids if one not in table.places]
+    if unknown:
+        raise DataError(
+            f"{table.party} does not know {len(unknown)} of {len(ids)} people, such as {unknown[0]!r}; leave them out "
+            "or add their rows"
+        )
+    return np.array([table.places[one] for one in ids], dtype=np.int64)
+
+
+def _nobody(own: Table, ids: Sequence[str]) -> Table:
+    """Rows without columns, for a hub that has only labels."""
+    return Table(np.empty((len(ids), 0)), (), ids=list(ids), task=own.task, party=own.party, recipe=own.recipe)

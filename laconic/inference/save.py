@@ -1,0 +1,336 @@
+"""Saving a trained model: one folder a party, and a card that says who can predict what."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import replace
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from laconic.atomic_files import note_written, unbroken
+from laconic.core.capabilities import Cacheable, Kept
+from laconic.core.ledger import Ledger
+from laconic.core.party import Party
+from laconic.core.peers import Carrier, Peers
+from laconic.core.step import Script, steps_of
+from laconic.core.traffic import Crossing, WireLog
+from laconic.core.wire import Blob, Question, decode, decode_question, encode
+from laconic.data.schema import OwnData
+from laconic.deploy.simulation import FittedRun
+from laconic.deploy.transports.inprocess import Faults, InProcess
+from laconic.errors import PartyAbsent
+from laconic.inference.absent import WAYS, Answers, AnyAbsent, Store, as_kept
+from laconic.inference.bundle import About, Asked, Card, Expected, Part, save_part
+from laconic.inference.bundle_files import drop_parts, refuse_full
+from laconic.inference.predict import FindRows, Model, collect, cut_name
+from laconic.tables.table import Table
+from laconic.tables.task import headline_metric, metrics
+from laconic.threads import limit_threads
+from laconic.values import Array
+
+_FEW, _MANY = "probe 1", "probe 2"  # of one length, or the names would count as bytes
+_ROWS = 64
+
+
+def probe(trained: FittedRun) -> tuple[tuple[Asked, ...], tuple[str, ...] | None]:
+    """What each party is asked for a prediction, and the steps whose answers can be kept.
+
+    The second is None if the method asks anything but its rows' own answers: then it has to ask anew each time.
+    """
+    rows = min(_ROWS, *(len(_shared(party)) for party in (trained.hub, *trained.others) if party.data.rows))
+    few, many = max(1, rows // 2), rows
+    one, _, _ = _predict(trained, _FEW, few)
+    other, kept, _ = _predict(trained, _MANY, many)
+    asked = []
+    for first, second in zip(one, other, strict=True):
+        up, down = ((getattr(second, way) - getattr(first, way)) / max(1, many - few) for way in ("up", "down"))
+        asked.append(
+            Asked(
+                party=second.party,
+                step=second.step,
+                gives=second.gives,
+                takes=second.takes,
+                bytes_up=up,
+                bytes_down=down,
+                bytes_fixed=(second.up or 0) + second.down - many * (up + down),
+                needed=_predict(trained, _MANY, many, absent=second.party)[2],
+            )
+        )
+    if asked and trained.method.kind == "vertical":
+        asked = [*_finding(trained), *asked]
+    steps = tuple(dict.fromkeys(crossing.step for crossing in other)) if kept else None
+    return tuple(asked), steps
+
+
+def _finding(trained: FittedRun) -> list[Asked]:
+    """What it takes to say whom a prediction is about."""
+    words = steps_of(FindRows)["find_rows"]
+    found = []
+    for party in trained.others:
+        keys = party.data.keys[_shared(party)].tolist()
+        none, all_of_them = _asking_bytes([]), _asking_bytes(keys)
+        row = (all_of_them - none) / len(keys)
+        found.append(
+            Asked(
+                party=party.name,
+                step="find_rows",
+                gives=words.gives,
+                takes=words.takes,
+                bytes_up=1.0,
+                bytes_down=row,
+                bytes_fixed=none + len(encode(np.empty(0, dtype=bool))),
+                needed=False,
+            )
+        )
+    return found
+
+
+def _asking_bytes(ids: list[str]) -> int:
+    return len(encode(Question("find_rows", "align", 1, {"ids": ids, "rows": cut_name(ids)})))
+
+
+def _predict(trained: FittedRun, cut: str, count: int, absent: str | None = None) -> tuple[list[Crossing], bool, bool]:
+    """Let the method predict some rows; what crossed, whether all of it can be kept, and whether it failed."""
+    hub, *others = (_copy(party, cut, count) for party in (trained.hub, *trained.others))
+    faults = Faults(absent=(absent,)) if absent else Faults()
+    log = WireLog()
+    log.phase = "final"
+    with InProcess(faults=faults).open(tuple(others)) as within:
+        carrier = _Listening(within, count)
+        hub.turn("final", 0)
+        try:
+            trained.method.predict(hub, Peers(trained.method, hub, carrier, log, carrier.names), cut)
+        except PartyAbsent:
+            return log.crossings, carrier.row_by_row, True
+    return log.crossings, carrier.row_by_row, False
+
+
+def _copy(party: Party, cut: str, count: int) -> Party:
+    table = party.data.with_cut(cut, _shared(party)[:count]) if party.data.rows else party.data
+    # Deep: what a party is asked while it is tried out must leave no trace.
+    return Party(party.name, table, party.seed, deepcopy(party.memory), Ledger(party.ledger.entries))
+
+
+def _shared(party: Party) -> Array:
+    """Rows to try it out on: in a vertical federation, the same people at every party."""
+    cuts = party.data.cuts
+    # A server without public rows has only rows to score on.
+    found = [cuts[name] for name in ("train", "public") if name in cuts]
+    return np.concatenate(found or [cuts["test"]])
+
+
+class _Listening:
+    """A carrier that notes whether every question names just a cut, and every answer has a row for each of its rows."""
+
+    def __init__(self, within: Carrier, count: int) -> None:
+        self._within, self._count = within, count
+        self.row_by_row = True
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self._within.names
+
+    def carry(self, script: Script, blobs: Mapping[str, bytes], deadline: float | None) -> Iterator[tuple[str, Blob]]:
+        for name, blob in self._within.carry(script, blobs, deadline):
+            asked: dict[str, Any] = decode_question(blobs[name]).payload
+            fits = asked.keys() == {"rows"} and as_kept(decode(blob), asked["rows"], self._count) is not None
+            self.row_by_row = self.row_by_row and fits
+            yield name, blob
+
+    def ledgers(self) -> dict[str, Ledger]:
+        return self._within.ledgers()
+
+
+_ALL_PATTERNS = 4
+"""With up to this many peers every pattern of presence is tried; with more, everybody, each one missing, and nobody."""
+
+KEPT = ("train", "valid")
+"""The rows for which answers are kept."""
+
+
+@limit_threads()
+def save_model(
+    trained: FittedRun,
+    folder: Path | str,
+    *,
+    id: str = "id",  # noqa: A002 the word every reader of a table looks for
+    plan: str | None = None,
+    keep: bool = True,
+    ways: Sequence[AnyAbsent] = WAYS,
+    replace_old: bool = False,
+    data: Mapping[str, OwnData] | None = None,
+) -> Card:
+    """Write a folder for each party, named after it, into `folder`; each may be moved to that party's own side.
+
+    Args:
+        id: the column that says who a row is about, in files to come; empty if there is none, with other rows.
+        plan: the plan of the run as TOML, to be kept with every part.
+        keep: whether the hub keeps the answers it has about training and validation rows, and its own such rows.
+            Without them it cannot refit, and absent parties cannot be made up for.
+        ways: what to do about absent parties: each is fitted and measured for each pattern of presence.
+        replace_old: whether a model that is in `folder` already may go, with all its parts and records. How often its
+            parts were used is kept, so that the same chance is not drawn again.
+        data: what party files say of each party's data, by which new rows are read; None for tables with the column
+            `id`.
+
+    Returns:
+        Who can predict what.
+
+    Raises:
+        DataError: `folder` holds a model that may not go, or something else.
+    """
+    folder = Path(folder)
+    refuse_full(folder, replace_old=replace_old)
+    asked, steps = probe(trained)
+    log = WireLog()
+    keeps = keep and steps is not None and trained.method.kind == "vertical"
+    store = _store(trained, steps or (), log) if keeps else None
+    said = {} if data is None else {name: without_source(one) for name, one in data.items()}
+    parts = [
+        _part(trained, party, asked, steps, id, plan, said.get(party.name)) for party in (trained.hub, *trained.others)
+    ]
+    model = Model(replace(parts[0], store=store), trained.method)
+    card = make_card(model, asked, ways, log.bytes_of("align") + log.bytes_of("final"))
+    hub = replace(model.part, heads=model.heads, card=card)
+    with unbroken():
+        folder.mkdir(parents=True, exist_ok=True)
+        drop_parts(folder, keep={part.about.party for part in parts})
+        for part in (hub, *parts[1:]):
+            save_part(folder, part)
+        note_written(folder)
+    return card
+
+
+def make_card(model: Model, asked: Sequence[Asked], ways: Sequence[AnyAbsent], crossed: int = 0) -> Card:
+    """Who can predict what, measured on the validation rows that the hub keeps."""
+    store, about = model.part.store, model.part.about
+    measured = [] if store is None else [_expect(model, present, way) for present, way in _patterns(model, ways)]
+    return Card(
+        method=str(about.method["type"]),
+        hub=about.hub,
+        label="" if about.task is None else about.task.label,
+        asked=tuple(asked),
+        kept=store is not None,
+        rows=0 if store is None else store.own.rows,
+        bytes=crossed,
+        expected=tuple(one for one in measured if one is not None),
+    )
+
+
+def _patterns(model: Model, ways: Sequence[AnyAbsent]) -> list[tuple[tuple[str, ...], AnyAbsent | None]]:
+    peers = model.part.about.peers
+    sizes = range(len(peers) + 1) if len(peers) <= _ALL_PATTERNS else (0, len(peers) - 1, len(peers))
+    found: list[tuple[tuple[str, ...], AnyAbsent | None]] = []
+    for size in sorted(sizes, reverse=True):
+        for present in combinations(peers, size):
+            found += [(present, None)] if present == peers else [(present, way) for way in ways]
+    return found
+
+
+def _expect(model: Model, present: tuple[str, ...], way: AnyAbsent | None) -> Expected | None:
+    """The score on validation rows if only these parties are there; None if the hub alone has nothing to go by."""
+    store = model.store
+    people, y = store.ids_of("valid"), store.labels_of("valid")
+    if not store.own.columns and (not present or (way is not None and way.alone)):
+        return None
+    known = [set(model.part.about.peers) <= have for have in store.knowing(people)]
+    ids, y = [one for one, there in zip(people, known, strict=True) if there], y[np.array(known, dtype=bool)]
+    if not ids:
+        return None
+    for name in set(store.answers) - set(present):
+        store = store.as_if_absent(name)
+    # With too few rows there is no head for this pattern, and so no answer.
+    chosen = way or WAYS[-1]
+    chosen = chosen if chosen.can_fit(model.store, present) else WAYS[-1]
+    scores = model.predict_from(store, ids, absent=chosen)
+    answered = np.isfinite(scores.predictions).all()
+    values = metrics(model.task, y, scores.predictions) if answered else {}
+    metric = headline_metric(model.task)
+    return Expected(
+        present=present,
+        answer="all" if way is None else way.word,
+        metric=metric,
+        value=values.get(metric),
+        rows=len(ids),
+    )
+
+
+def _part(
+    trained: FittedRun,
+    party: Party,
+    asked: Sequence[Asked],
+    steps: tuple[str, ...] | None,
+    id_name: str,
+    plan: str | None,
+    data: OwnData | None,
+) -> Part:
+    table = party.data
+    is_hub = party is trained.hub
+    names = {one.party for one in asked}
+    about = About(
+        party=party.name,
+        hub=trained.hub.name,
+        peers=tuple(one.name for one in trained.others if one.name in names),
+        method=msgspec.to_builtins(trained.method),
+        seed=party.seed,
+        id=id_name,
+        columns=table.columns,
+        recipe=table.recipe if table.rows else None,
+        task=trained.federation.task if is_hub else table.task,
+        steps=steps if is_hub else tuple(one.step for one in asked if one.party == party.name),
+        data=data,
+    )
+    texts = {} if plan is None else {"plan.toml": plan}
+    return Part(about, party.memory, Ledger(party.ledger.entries), texts=texts)
+
+
+def without_source(data: OwnData) -> OwnData:
+    """What new rows need: how ids are written and files are read, but not where the rows of the training were."""
+    return OwnData(
+        source="",
+        key=data.key,
+        ids=data.ids,
+        on_duplicate=data.on_duplicate,
+        on_empty=data.on_empty,
+        delimiter=data.delimiter,
+        encoding=data.encoding,
+    )
+
+
+def _store(trained: FittedRun, steps: tuple[str, ...], log: WireLog) -> Store:
+    table = trained.hub.data
+    rows = np.concatenate([table.cut(name) for name in KEPT])
+    ends = np.cumsum([0, *(len(table.cut(name)) for name in KEPT)])
+    own = Table(
+        table.raw[rows],
+        table.columns,
+        ids=table.keys[rows],
+        task=table.task,
+        cuts={name: np.arange(ends[place], ends[place + 1]) for place, name in enumerate(KEPT)},
+        party=table.party,
+        recipe=table.recipe,
+    )
+    store = Store(own, np.asarray(table.y)[rows], {})
+    at_hand = trained.method.answers_at_hand(trained.hub) if isinstance(trained.method, Cacheable) else {}
+    # A head that looks at no validation rows never had them sent: then they are asked for like everything else.
+    if at_hand and all(cuts.keys() >= set(KEPT) for steps_kept in at_hand.values() for cuts in steps_kept.values()):
+        kept = as_answers(store, at_hand)
+        return store.with_answers({name: kept[name] for name in (one.name for one in trained.others) if name in kept})
+    with InProcess().open(trained.others) as carrier:
+        hub = Party(trained.hub.name, table, trained.hub.seed, dict(trained.hub.memory))
+        return store.with_answers(collect(trained.method, steps, hub, carrier, own.keys.tolist(), log=log))
+
+
+def as_answers(store: Store, kept: Kept) -> dict[str, Answers]:
+    """Answers by party, step and cut, as answers by party and id."""
+    found: dict[str, Answers] = {}
+    for name, steps in kept.items():
+        for cut in KEPT:
+            ids = store.ids_of(cut)
+            some = {step: as_kept(cuts[cut], cut, len(ids)) for step, cuts in steps.items()}
+            answers = Answers(tuple(ids), some)
+            found[name] = found[name].with_more(answers) if name in found else answers
+    return found

@@ -1,0 +1,149 @@
+"""What the hub's server does with a request: predict from what is stored, or ask the parties."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from threading import Lock
+
+import numpy as np
+
+from laconic.core.peers import Carrier
+from laconic.core.traffic import WireLog
+from laconic.errors import DataError
+from laconic.inference.absent import AnyAbsent, Store
+from laconic.inference.predict import Model, Scores
+from laconic.tables.table import Table
+
+_EDGES = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
+
+
+class Counts:
+    """Counters of requests, people and absences, and a histogram of how long predictions took."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._sums: dict[tuple[str, str], float] = {}
+        self._buckets = [0] * (len(_EDGES) + 1)
+        self._seconds = 0.0
+
+    def add(self, name: str, label: str = "", amount: float = 1) -> None:
+        """Count something; `label` is `key="value"`."""
+        with self._lock:
+            self._sums[name, label] = self._sums.get((name, label), 0) + amount
+
+    def took(self, seconds: float) -> None:
+        """Note how long a prediction took."""
+        with self._lock:
+            self._buckets[sum(edge < seconds for edge in _EDGES)] += 1
+            self._seconds += seconds
+
+    def text(self) -> str:
+        """All of it."""
+        lines = []
+        with self._lock:
+            for name in dict.fromkeys(name for name, _ in self._sums):
+                lines.append(f"# TYPE laconic_{name} counter")
+                for (other, label), value in self._sums.items():
+                    if other == name:
+                        lines.append(f"laconic_{name}{{{label}}} {value:g}" if label else f"laconic_{name} {value:g}")
+            lines.append("# TYPE laconic_predict_seconds histogram")
+            total = 0
+            for edge, count in zip((*_EDGES, "+Inf"), self._buckets, strict=True):
+                total += count
+                lines.append(f'laconic_predict_seconds_bucket{{le="{edge}"}} {total}')
+            lines += [f"laconic_predict_seconds_sum {self._seconds:g}", f"laconic_predict_seconds_count {total}"]
+        return "\n".join(lines) + "\n"
+
+
+@dataclass(frozen=True)
+class Live:
+    """Parties that can be asked while the server runs.
+
+    Attributes:
+        rows: the hub's own rows, among which people are looked up.
+        carrier: how to reach the others.
+        deadline: seconds to wait for each answer; who is later is absent.
+    """
+
+    rows: Table
+    carrier: Carrier
+    deadline: float
+    lock: Lock = field(default_factory=Lock)
+    log: WireLog = field(default_factory=WireLog)
+
+
+@dataclass(frozen=True)
+class Answering:
+    """A model ready to answer requests, from several threads.
+
+    Attributes:
+        live: parties to ask about people whom nothing is stored about; None to ask nobody.
+        counts: what was done.
+        known: scores of everybody who is stored, by what was done about absent parties.
+    """
+
+    model: Model
+    live: Live | None = None
+    counts: Counts = field(default_factory=Counts)
+    lock: Lock = field(default_factory=Lock)
+    known: dict[str, Scores] = field(default_factory=dict)
+
+    def predict(self, ids: Sequence[str], absent: AnyAbsent) -> Scores:
+        """Scores for these people, in this order: from what is stored if everybody's answers are, else by asking."""
+        scores = self._stored(ids, absent)
+        if self.live is not None:
+            asked = [place for place, how in enumerate(scores.how) if how != "all"]
+            scores = self._replaced(scores, asked, absent) if asked else scores
+        for how in dict.fromkeys(scores.how):
+            self.counts.add("people_total", f'answered_by="{how}"', scores.how.count(how))
+        return scores
+
+    def get_ready(self, absent: AnyAbsent) -> Scores:
+        """Everybody's scores from what is stored, worked out once: it does not change while the server runs."""
+        with self.lock:
+            if absent.word not in self.known:
+                store = self.model.part.store
+                everybody = [] if store is None else sorted({*store.own.keys.tolist(), *_heard_of(store)})
+                self.known[absent.word] = (
+                    self.model.predict_stored(everybody, absent=absent) if everybody else self._nothing(())
+                )
+            return self.known[absent.word]
+
+    def _stored(self, ids: Sequence[str], absent: AnyAbsent) -> Scores:
+        known, nothing = self.get_ready(absent), self._nothing(ids)
+        there = [place for place, one in enumerate(ids) if one in known.places]
+        if len(there) == len(ids):
+            return known.take(ids)
+        return nothing.with_others(there, known.take([ids[place] for place in there])) if there else nothing
+
+    def _nothing(self, ids: Sequence[str]) -> Scores:
+        task, count = self.model.task, len(ids)
+        nothing = np.full(task.shape(count), np.nan)
+        return Scores(tuple(ids), nothing, ((),) * count, ("unknown to the hub",) * count, task)
+
+    def _replaced(self, scores: Scores, places: list[int], absent: AnyAbsent) -> Scores:
+        """The scores with those at these places made anew by asking, as far as the hub knows the people."""
+        if self.live is None:
+            raise DataError("there is nobody to ask")
+        rows = self.live.rows
+        places = [place for place in places if not rows.columns or scores.ids[place] in rows.places]
+        if not places:
+            return scores
+        found = self._asked(self.live, [scores.ids[place] for place in places], absent)
+        return scores.with_others(places, found)
+
+    def _asked(self, live: Live, ids: list[str], absent: AnyAbsent) -> Scores:
+        with live.lock:
+            try:
+                # One log for all requests: its rounds go on counting, so that chance is fresh for each.
+                return self.model.ask(live.rows, live.carrier, ids, absent=absent, log=live.log, deadline=live.deadline)
+            finally:
+                for one in live.log.crossings:
+                    self.counts.add("bytes_total", f'party="{one.party}"', one.down + (one.up or 0))
+                    if one.up is None:
+                        self.counts.add("absences_total", f'party="{one.party}"')
+                live.log.crossings.clear()
+
+
+def _heard_of(store: Store) -> set[str]:
+    """People whom parties have answered about, if the hub can predict them without columns of its own."""
+    return set() if store.own.columns else {one for answers in store.answers.values() for one in answers.ids}

@@ -1,0 +1,263 @@
+"""The hub's server as an ASGI application."""
+
+from collections.abc import Awaitable, Callable, MutableMapping
+from time import perf_counter
+from typing import Annotated, Any, Literal
+
+import msgspec
+from anyio import CapacityLimiter, move_on_after, to_thread
+from starlette.applications import Starlette
+from starlette.requests import Request as HttpRequest
+from starlette.responses import Response
+from starlette.routing import Route
+
+from laconic.errors import DataError, LaconicError
+from laconic.inference.absent import WAYS, AnyAbsent
+from laconic.inference.predict import Scores
+from laconic.inference.server.answering import Answering, Counts
+from laconic.inference.server.guard import Access, Guard, Limits
+
+Way = Literal["zeros", "refit", "solo", "abstain"]
+Id = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
+
+
+class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Whom to predict.
+
+    Attributes:
+        ids: the people, in the order in which answers come.
+        absent: what to do about parties that are not there; as the server was started if left out.
+    """
+
+    ids: Annotated[list[Id], msgspec.Meta(min_length=1)]
+    absent: Way | None = None
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """One person's score.
+
+    Attributes:
+        prediction: the likeliest class, or the number; null if there is no answer.
+        probabilities: of each class; null for numbers, or if there is no answer.
+        answered_by: `all`, what was done about absent parties, or why there is no answer.
+        parties: who, beside the hub, had a say.
+    """
+
+    id: str
+    prediction: str | float | None
+    probabilities: dict[str, float] | None
+    answered_by: str
+    parties: list[str]
+
+
+class Answers(msgspec.Struct, frozen=True):
+    """Everybody's score, in the order asked."""
+
+    label: str
+    scores: list[Answer]
+
+
+class Health(msgspec.Struct, frozen=True):
+    """Whether the server can answer, and from what."""
+
+    status: Literal["ok"]
+    method: str
+    label: str
+    people: int
+    asks: list[str]
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """Why there is no answer, and what to do."""
+
+    error: str
+
+
+_TROUBLE = {
+    "400": "The request is not as described.",
+    "401": "No token, or one that is not known.",
+    "413": "The request is larger than allowed.",
+    "429": "Too many requests; wait as long as Retry-After says.",
+    "503": "The server is busy, or the parties it needs are not there.",
+}
+
+_ANYWHERE = ("401", "429", "503")
+_TEXT = {"text/plain": {"schema": {"type": "string"}}}
+
+
+def describe(limits: Limits, *, tokens: bool) -> dict[str, Any]:
+    """The OpenAPI description of the hub's server."""
+    kinds = (Request, Answers, Health, Problem)
+    refs, parts = msgspec.json.schema_components(kinds, ref_template="#/components/schemas/{name}")
+    request, answers, health, problem = refs
+    parts["Request"]["properties"]["ids"]["maxItems"] = limits.ids
+    body = {"required": True, "content": {"application/json": {"schema": request}}}
+    predict = _operation("predict", "Predict people by their ids.", _json(answers), problem)
+    paths = {
+        "/predict": {"post": predict | {"requestBody": body}},
+        "/health": {"get": _operation("health", "Whether the server can answer.", _json(health), problem, _ANYWHERE)},
+        "/metrics": {"get": _operation("metrics", "Counters for Prometheus.", _TEXT, problem, _ANYWHERE)},
+        "/openapi.json": {"get": _operation("openapi", "This page.", _json({"type": "object"}), problem, _ANYWHERE)},
+    }
+    found: dict[str, Any] = {
+        "openapi": "3.1.0",
+        "info": {"title": "Laconic predictions", "version": "1"},
+        "paths": paths,
+        "components": {"schemas": parts},
+    }
+    if tokens:
+        found["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+        found["security"] = [{"token": []}]
+    return found
+
+
+def _operation(
+    name: str, words: str, answer: dict[str, Any], problem: dict[str, Any], trouble: tuple[str, ...] = tuple(_TROUBLE)
+) -> dict[str, Any]:
+    bad = {code: {"description": _TROUBLE[code], "content": _json(problem)} for code in trouble}
+    return {
+        "operationId": name,
+        "summary": words,
+        "responses": {"200": {"description": "The answer.", "content": answer}} | bad,
+    }
+
+
+def _json(schema: dict[str, Any]) -> dict[str, Any]:
+    return {"application/json": {"schema": schema}}
+
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+_THREADS = 4
+_PATIENCE = 10.0
+_CLIENT = "laconic.client"
+
+
+def make_app(answering: Answering, *, absent: AnyAbsent, access: Access, limits: Limits) -> "Guarded":
+    """The application: predictions, health, metrics and its own description, none of them without authorisation."""
+    answering.get_ready(absent)
+    service = _Service(answering, absent, Guard(access, limits), limits)
+    described = msgspec.json.encode(describe(limits, tokens=bool(access.tokens)))
+
+    async def describe_it(_: HttpRequest) -> Response:
+        return Response(described, media_type="application/json")
+
+    routes = [
+        Route("/predict", service.predict, methods=["POST"]),
+        Route("/health", service.health, methods=["GET"]),
+        Route("/metrics", service.metrics, methods=["GET"]),
+        Route("/openapi.json", describe_it, methods=["GET"]),
+    ]
+    return Guarded(Starlette(routes=routes), service.guard, answering.counts)
+
+
+class Guarded:
+    """An application that answers nobody who may not ask, nor anybody who asks too often."""
+
+    def __init__(self, within: Starlette, guard: Guard, counts: Counts) -> None:
+        self._within, self._guard, self._counts = within, guard, counts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            await self._within(scope, receive, send)
+            return
+        client = self._guard.client(dict(scope))
+        refusal = self._refuse(client)
+        self._counts.add("requests_total", f'let_in="{"no" if refusal else "yes"}"')
+        if refusal is not None:
+            await refusal(scope, receive, send)
+            return
+        scope[_CLIENT] = client
+        await self._within(scope, receive, send)
+
+    def _refuse(self, client: str | None) -> Response | None:
+        if client is None:
+            return _trouble(401, "give a token: Authorization: Bearer ...")
+        wait = self._guard.wait_for_request(client)
+        return _too_often(wait) if wait else None
+
+
+class _Service:
+    def __init__(self, answering: Answering, absent: AnyAbsent, guard: Guard, limits: Limits) -> None:
+        self.answering, self.absent, self.guard, self.limits = answering, absent, guard, limits
+        self._threads = CapacityLimiter(_THREADS)
+
+    async def predict(self, request: HttpRequest) -> Response:
+        started = perf_counter()
+        body = await read_body(request, self.limits.bytes)
+        if body is None:
+            return _trouble(413, f"the body is over {self.limits.bytes:,} bytes; ask about fewer people at once")
+        try:
+            wanted = msgspec.json.decode(body, type=Request)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as problem:
+            return _trouble(400, f"the body is not as described in /openapi.json: {problem}")
+        if len(wanted.ids) > self.limits.ids:
+            return _trouble(400, f"{len(wanted.ids):,} ids at once are over the limit of {self.limits.ids:,}")
+        wait = self.guard.wait_for_ids(request.scope[_CLIENT], len(wanted.ids))
+        if wait:
+            return _too_often(wait)
+        way = self.absent if wanted.absent is None else next(one for one in WAYS if one.word == wanted.absent)
+        try:
+            scores = await to_thread.run_sync(self.answering.predict, wanted.ids, way, limiter=self._threads)
+        except DataError as problem:
+            return _trouble(400, str(problem))
+        except LaconicError as problem:
+            return _trouble(503, str(problem))
+        self.answering.counts.took(perf_counter() - started)
+        return _json_of_app(Answers(scores.task.label, as_answers(scores)))
+
+    async def health(self, request: HttpRequest) -> Response:
+        model, live = self.answering.model, self.answering.live
+        people = 0 if model.part.store is None else model.part.store.own.rows
+        asks = [] if live is None else list(live.carrier.names)
+        return _json_of_app(Health("ok", type(model.method).__name__, model.task.label, people, asks))
+
+    async def metrics(self, request: HttpRequest) -> Response:
+        return Response(self.answering.counts.text(), media_type="text/plain; version=0.0.4")
+
+
+def as_answers(scores: Scores) -> list[Answer]:
+    """Scores as they are sent: numbers that JSON has, and null where there is no answer."""
+    shares = None if scores.task.kind == "regression" else scores.probabilities.tolist()
+    found = []
+    for place, (one, decision) in enumerate(zip(scores.ids, scores.decisions, strict=True)):
+        chances = None
+        if shares is not None and decision is not None:
+            chances = dict(zip(scores.task.classes, shares[place], strict=True))
+        found.append(Answer(one, decision, chances, scores.how[place], list(scores.present[place])))
+    return found
+
+
+async def read_body(request: HttpRequest, most: int) -> bytes | None:
+    """The body of a request, or None if it is larger than allowed; no more than that is ever held.
+
+    One that does not come within ten seconds counts as empty.
+    """
+    body = bytearray()
+    with move_on_after(_PATIENCE):
+        async for block in request.stream():
+            body += block
+            if len(body) > most:
+                return None
+        return bytes(body)
+    return b""
+
+
+def _json_of_app(value: object) -> Response:
+    return Response(msgspec.json.encode(value), media_type="application/json")
+
+
+def _trouble(status: int, words: str) -> Response:
+    headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
+    return Response(msgspec.json.encode(Problem(words)), status, headers, media_type="application/json")
+
+
+def _too_often(wait: float) -> Response:
+    seconds = max(1, round(wait + 0.5))
+    words = f"too many requests; try again in {seconds} s"
+    return Response(
+        msgspec.json.encode(Problem(words)), 429, {"Retry-After": str(seconds)}, media_type="application/json"
+    )

@@ -1,0 +1,204 @@
+"""Growing: new rows and new parties are added to a saved model by sending only the difference."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from laconic.atomic_files import note_written, unbroken
+from laconic.core.capabilities import Growable
+from laconic.core.ledger import Ledger
+from laconic.core.method import Method
+from laconic.core.party import Party
+from laconic.core.peers import Carrier, Peers
+from laconic.core.step import steps_of
+from laconic.core.traffic import WireLog
+from laconic.core.wire import encode
+from laconic.data.schema import OwnData
+from laconic.deploy.transports.inprocess import InProcess
+from laconic.errors import DataError
+from laconic.inference.absent import WAYS, Answers, Refit, Store, as_kept
+from laconic.inference.bundle import About, Asked, Card, Part, save_part
+from laconic.inference.forget import refitted
+from laconic.inference.predict import Model, collect, find
+from laconic.inference.save import KEPT, make_card, without_source
+from laconic.tables.table import Table
+from laconic.threads import limit_threads
+from laconic.values import Array
+
+
+class Difference(msgspec.Struct, frozen=True, kw_only=True):
+    """What was added, and what crossed for it.
+
+    Attributes:
+        people: about how many people new answers came, by party.
+        bytes: what crossed, both ways, by party.
+        whole: what would have crossed if all that the hub now keeps had been sent again, by party.
+    """
+
+    people: dict[str, int]
+    bytes: dict[str, int]
+    whole: dict[str, int]
+
+
+@limit_threads()
+def add_rows(model: Model, rows: Table, labels: Array | None, carrier: Carrier) -> tuple[Model, Difference]:
+    """Ask parties about people whom they have not answered for yet, and keep the answers.
+
+    Args:
+        model: the hub's model, which is left as it is; save what comes back.
+        rows: the hub's own new rows.
+        labels: their labels; they become training rows and the head is refitted. None: they can be predicted, only.
+        carrier: the other parties, with their new rows.
+    """
+    part, (kept, steps) = model.part, kept_answers(model)
+    ids, log = rows.keys.tolist(), WireLog()
+    unknown = np.full(rows.rows, np.nan if model.task.kind == "regression" else -1)
+    store = kept.with_rows(rows, unknown if labels is None else labels, None if labels is None else "train")
+    added: dict[str, Answers] = {}
+    for name in carrier.names:
+        # Each party is asked only about people whom it has not answered for.
+        asked = [one for one in ids if name not in store.answers or one not in store.answers[name].places]
+        hub = part.party(rows)
+        added |= collect(model.method, steps, hub, _Only(carrier, name), asked, log=log) if asked else {}
+    store = store.with_answers(added)
+    grown = replace(part, store=store)
+    if labels is not None:
+        grown = replace(grown, about=msgspec.structs.replace(part.about, head=Refit()))
+        model = Model(grown, model.method, refitted(grown))
+    else:
+        model = Model(grown, model.method, model.heads)
+    return model, _difference(log, added, store)
+
+
+def kept_answers(model: Model) -> tuple[Store, tuple[str, ...]]:
+    """What the hub keeps of parties' answers, and to which questions.
+
+    Raises:
+        DataError: it keeps none, so that rows cannot be added.
+    """
+    if model.part.store is None or model.part.about.steps is None:
+        raise DataError(
+            f"the model of {type(model.method).__name__} keeps no answers, so rows cannot be added to it; train it "
+            "again with all rows, or use FedOnce"
+        )
+    return model.part.store, model.part.about.steps
+
+
+@limit_threads()
+def add_party(
+    model: Model, name: str, table: Table, *, seed: int = 0, data: OwnData | None = None
+) -> tuple[Model, Difference, Part]:
+    """Let one more party learn and send, and refit the head; nobody else is asked.
+
+    Args:
+        model: the hub's model, which is left as it is.
+        name: what the new party is called.
+        table: its rows, with ids.
+        seed: for its chance.
+        data: how new rows of it are read, as its party file says; None for tables with the model's id column.
+
+    Returns:
+        The model, what crossed, and the new party's part; save model and part with `save_grown`.
+    """
+    method, part = model.method, model.part
+    if not isinstance(method, Growable) or part.store is None:
+        raise DataError(
+            f"{type(method).__name__} trains all parties together, so that none can join later without the others; "
+            "train again with everybody, or use FedOnce"
+        )
+    if name in (part.about.hub, *part.about.peers):
+        raise DataError(f"there is a party {name!r} already; to add rows of it, name its file without --party")
+    party, log = Party(name, table, seed), WireLog()
+    with InProcess().open((party,)) as carrier:
+        peers = Peers(method, part.party(part.store.own), carrier, log, carrier.names)
+        known = {cut: find(peers, part.store.ids_of(cut), cut)[name] for cut in KEPT}
+        if not known["train"].any():
+            raise DataError(f"{name} knows none of the people that the model was trained on; compare the ids")
+        answers = _by_id(part.store, method.take_in(peers)[name], known)
+    store = part.store.with_answers({name: answers})
+    about = msgspec.structs.replace(part.about, peers=(*part.about.peers, name), head=Refit())
+    asked = (*(part.card.asked if part.card else ()), *_asked(method, name, answers))
+    grown = replace(part, about=about, store=store, card=part.card and msgspec.structs.replace(part.card, asked=asked))
+    difference = _difference(log, {name: answers}, store)
+    return Model(grown, method, refitted(grown)), difference, _new_part(about, party, data)
+
+
+def save_grown(model: Model, joined: Part | None = None) -> Card:
+    """Write a model back to its folder, measured anew, and the part of a party that joined to a folder beside it."""
+    card = make_card(model, model.part.card.asked if model.part.card else (), WAYS)
+    path = model.part.path or Path()
+    with unbroken():
+        if joined is not None:
+            save_part(path.parent, joined)
+        note_written(save_part(path, replace(model.part, heads=model.heads, card=card)))
+    return card
+
+
+def _by_id(store: Store, sent: Mapping[str, Mapping[str, Array]], known: Mapping[str, Array]) -> Answers:
+    found = None
+    for cut in KEPT:
+        ids = np.array(store.ids_of(cut))[known[cut]].tolist()
+        answers = Answers(tuple(ids), {step: as_kept(cuts[cut], cut, len(ids)) for step, cuts in sent.items()})
+        found = answers if found is None else found.with_more(answers)
+    if found is None or any(value is None for value in found.steps.values()):
+        raise DataError("the new party did not answer with one row for each person")
+    return found
+
+
+def _asked(method: Method, name: str, answers: Answers) -> list[Asked]:
+    words, found = steps_of(method), []
+    few, many = answers.take(answers.ids[:1]), answers.take(answers.ids[:2])
+    for step in answers.steps:
+        less, more = (len(encode(one.for_cut(step, "rows"))) for one in (few, many))
+        row = float(more - less)
+        found.append(
+            Asked(
+                party=name,
+                step=step,
+                gives=words[step].gives,
+                takes=words[step].takes,
+                bytes_up=row,
+                bytes_down=0.0,
+                bytes_fixed=less - row,
+                needed=False,
+            )
+        )
+    return found
+
+
+def _new_part(about: About, party: Party, data: OwnData | None) -> Part:
+    own = msgspec.structs.replace(
+        about,
+        party=party.name,
+        seed=party.seed,
+        columns=party.data.columns,
+        recipe=party.data.recipe,
+        task=None,
+        steps=("find_rows", *(about.steps or ())),
+        head=None,
+        data=None if data is None else without_source(data),
+    )
+    return Part(own, party.memory, Ledger(party.ledger.entries))
+
+
+def _difference(log: WireLog, added: Mapping[str, Answers], store: Store) -> Difference:
+    crossed: dict[str, int] = {}
+    for one in log.crossings:
+        crossed[one.party] = crossed.get(one.party, 0) + one.down + (one.up or 0)
+    whole = {
+        name: sum(len(encode(answers.for_cut(step, "rows"))) for step in answers.steps) + len(encode(list(answers.ids)))
+        for name, answers in store.answers.items()
+    }
+    return Difference(people={name: len(one.ids) for name, one in added.items()}, bytes=crossed, whole=whole)
+
+
+class _Only:
+    """A carrier that reaches one party."""
+
+    def __init__(self, within: Carrier, name: str) -> None:
+        self._within = within
+        self.names = (name,)
+        self.carry, self.ledgers = within.carry, within.ledgers

@@ -1,0 +1,1 @@
+"""Encoders: a few numbers per row that stand for its columns."""

@@ -1,0 +1,312 @@
+"""All encoders, and which one suits which data."""
+
+from itertools import pairwise
+from math import prod, sqrt
+from typing import Protocol, TypeAlias
+
+import lap
+import msgspec
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from laconic.core.device import device_now, is_on_cpu
+from laconic.learn.encoders.encoder import Encoder, Pca, RandomProjection, WhitenedPca
+from laconic.learn.nets.nets import Cnn, Mlp, Net, Shape, give_chance, initialise, make, to_array, to_tensor, weights_of
+from laconic.learn.train.sgd import Optimiser, Sgd, send_back
+from laconic.values import Array, Rng, Settings, Weights, track
+
+
+class Exact(Settings, frozen=True):
+    """Find the best assignment of a batch's targets to its rows."""
+
+    def assign(self, outputs: Array, targets: Array, epoch: int) -> Array:
+        """The targets in their best order, each still there exactly once."""
+        ordered: Array = targets[_best_order(outputs, targets)]
+        return ordered
+
+
+class Swaps(Settings, frozen=True):
+    """Let pairs of rows swap targets where both are each other's best partner.
+
+    A pass looks at all pairs of the batch in one matrix product. Rows meet others every epoch, so one pass is
+    enough once the targets are roughly sorted; the first epoch sorts them exactly within small blocks.
+
+    Attributes:
+        block: rows in a block that is solved exactly in the first epoch.
+    """
+
+    block: int = 25
+
+    def __post_init__(self) -> None:
+        """Refuse a block below 1."""
+        if self.block < 1:
+            raise ValueError(f"block must be 1 or more, not {self.block}")
+
+    def assign(self, outputs: Array, targets: Array, epoch: int) -> Array:
+        """The targets in a better order, or the same, each still there exactly once."""
+        targets = targets.copy()
+        for start in range(0, len(targets), self.block) if epoch == 0 else ():
+            rows = slice(start, start + self.block)
+            targets[rows] = targets[rows][_best_order(outputs[rows], targets[rows])]
+        return _swap(outputs, targets)
+
+
+AnyAssignment: TypeAlias = Exact | Swaps
+
+
+def _best_order(outputs: Array, targets: Array) -> Array:
+    if len(targets) == 1:
+        return np.zeros(1, dtype=np.intp)
+    # Least squared distance is largest inner product: the squared norms are the same in every order.
+    order: Array = lap.lapjvr(-(outputs @ targets.T))[-1]
+    return order
+
+
+def _swap(outputs: Array, targets: Array) -> Array:
+    """Swap, in place, the targets of all pairs of rows that are each other's best partner."""
+    rows = np.arange(len(targets))
+    gain = outputs @ targets.T
+    gain -= gain.diagonal().copy()
+    gain = gain + gain.T
+    partner = gain.argmax(axis=1)
+    # The sum above is symmetric to the last bit, so that both rows of a pair agree on its gain.
+    swapping = ((partner[partner] == rows) & (gain[rows, partner] > 0)).nonzero()[0]
+    targets[swapping] = targets[partner[swapping]]
+    return targets
+
+
+class FlatMlp:
+    """Trains the weights of `Mlp(final="tanh")`, given and handed back as `nets` names them.
+
+    Attributes:
+        x: all rows, with a last column of ones.
+        lr: Adam's learning rate.
+    """
+
+    def __init__(self, x: Array, weights: Weights, lr: float) -> None:
+        self.x = np.concatenate([x.reshape(len(x), -1), np.ones((len(x), 1))], axis=1, dtype=np.float32)
+        self.lr = lr
+        self.names = [name.removesuffix(".weight") for name in weights if name.endswith(".weight")]
+        layers = [np.column_stack([weights[f"{name}.weight"], weights[f"{name}.bias"]]) for name in self.names]
+        self.params = np.concatenate([layer.ravel() for layer in layers])
+        self.grads, self.means, self.squares = (np.zeros_like(self.params) for _ in range(3))
+        self.layers, self.layer_grads = (_cut(flat, layers) for flat in (self.params, self.grads))
+        self.activations: list[Array] = []
+        self.steps = 0
+
+    def outputs(self, rows: Array) -> Array:
+        """The net's outputs for these rows, (rows, dim), kept in mind for `learn`."""
+        self.activations = [self.x.take(rows, axis=0).T]
+        for layer in self.layers[:-1]:
+            hidden = np.empty((len(layer) + 1, len(rows)), np.float32)
+            hidden[-1] = 1
+            np.maximum(np.dot(layer, self.activations[-1], out=hidden[:-1]), 0, out=hidden[:-1])
+            self.activations.append(hidden)
+        self.activations.append(np.tanh(self.layers[-1] @ self.activations[-1]))
+        return self.activations[-1].T
+
+    def learn(self, grads: Array) -> None:
+        """One step of Adam, given the loss's gradients by the last outputs, (rows, dim)."""
+        *inputs, out = self.activations
+        flow = grads.T * (1 - out * out)
+        for index in range(len(self.layers) - 1, 0, -1):
+            np.dot(flow, inputs[index].T, out=self.layer_grads[index])
+            flow = self.layers[index][:, :-1].T @ flow
+            flow *= inputs[index][:-1] > 0
+        np.dot(flow, inputs[0].T, out=self.layer_grads[0])
+        self._adam()
+
+    def weights(self) -> Weights:
+        """What was learnt, as `nets` names it."""
+        found: Weights = {}
+        for name, layer in zip(self.names, self.layers, strict=True):
+            found |= {f"{name}.weight": layer[:, :-1].copy(), f"{name}.bias": layer[:, -1].copy()}
+        return found
+
+    def _adam(self) -> None:
+        self.steps += 1
+        change = self.grads * _f32(0.1)
+        self.means *= _f32(0.9)
+        self.means += change
+        np.multiply(self.grads, self.grads, out=change)
+        change *= _f32(0.001)
+        self.squares *= _f32(0.999)
+        self.squares += change
+        np.sqrt(self.squares, out=change)
+        # Both bias corrections folded into numbers, to spare two passes over the vector.
+        shrink = sqrt(1 - 0.999**self.steps)
+        change += _f32(1e-8 * shrink)
+        np.divide(self.means, change, out=change)
+        change *= _f32(self.lr * shrink / (1 - 0.9**self.steps))
+        self.params -= change
+
+
+def _cut(flat: Array, layers: list[Array]) -> list[Array]:
+    """Views into a flat vector, one for each layer and of its shape."""
+    edges = np.cumsum([0, *(layer.size for layer in layers)])
+    return [flat[start:end].reshape(layer.shape) for (start, end), layer in zip(pairwise(edges), layers, strict=True)]
+
+
+def _f32(number: float) -> np.float32:
+    return np.float32(number)
+
+
+class Nat(Encoder, frozen=True):
+    """Noise as targets.
+
+    Attributes:
+        rows_net: the net for columns; it should end in tanh, as targets have norm 1.
+        image_net: the net for images.
+        epochs: how often every row is seen.
+        batch: rows a step, and rows that trade targets with each other.
+        lr: Adam's learning rate.
+        every: trade targets in every so many epochs.
+        assignment: how targets are traded.
+    """
+
+    rows_net: Mlp = msgspec.field(default_factory=lambda: Mlp(hidden=(30, 30), final="tanh"))
+    image_net: Cnn = msgspec.field(default_factory=Cnn)
+    epochs: int = 30
+    batch: int = 100
+    lr: float = 1e-3
+    every: int = 1
+    assignment: AnyAssignment = msgspec.field(default_factory=Swaps)
+
+    def __post_init__(self) -> None:
+        """Refuse counts below 1 and a learning rate that is not above 0."""
+        super().__post_init__()
+        for name, count in {"epochs": self.epochs, "batch": self.batch, "every": self.every}.items():
+            if count < 1:
+                raise ValueError(f"{name} must be 1 or more, not {count}")
+        if not self.lr > 0:
+            raise ValueError(f"lr must be above 0, not {self.lr}")
+
+    def net(self, shape: Shape) -> Net:
+        """The net for columns or the net for images."""
+        return self.image_net if len(shape) == 3 else self.rows_net
+
+    def fit(self, x: Array, rng: Rng) -> Weights:
+        """Learn to hit the rows' targets while the rows trade them."""
+        weights, _ = self.chase(x, sphere(len(x), self.dim_for(x.shape[1:]), rng), rng)
+        return weights
+
+    def chase(self, x: Array, targets: Array, rng: Rng) -> tuple[Weights, Array]:
+        """Learn to hit these targets, a row each; the weights, and the targets as the rows own them in the end."""
+        learner = self._learner(x, rng)
+        targets = targets.copy()
+        for epoch in track(self.epochs, "noise as targets"):
+            order = rng.permutation(len(x))
+            for start in range(0, len(x), self.batch):
+                rows = order[start : start + self.batch]
+                outputs, owned = learner.outputs(rows), targets.take(rows, axis=0)
+                if epoch % self.every == 0:
+                    owned = self.assignment.assign(outputs, owned, epoch // self.every)
+                    targets[rows] = owned
+                learner.learn((outputs - owned) * np.float32(2 / len(rows)))
+        return learner.weights(), targets
+
+    def _learner(self, x: Array, rng: Rng) -> "_Learner":
+        shape, dim = x.shape[1:], self.dim_for(x.shape[1:])
+        module = make(self.net(shape), shape, dim, rng)
+        if len(shape) == 1 and self.rows_net.final == "tanh" and not self.rows_net.dropout:
+            return FlatMlp(x, weights_of(module), self.lr) if is_on_cpu() else _TorchNet(x, module, self.lr)
+        return _TorchNet(x, give_chance(module, rng), self.lr)
+
+
+def sphere(rows: int, dim: int, rng: Rng) -> Array:
+    """Random points, uniform on the unit sphere."""
+    points = rng.standard_normal((rows, dim), dtype=np.float32)
+    points /= np.linalg.norm(points, axis=1, keepdims=True)
+    return points
+
+
+class _Learner(Protocol):
+    """A net that is shown some rows, then told how its outputs should change."""
+
+    def outputs(self, rows: Array) -> Array: ...
+
+    def learn(self, grads: Array) -> None: ...
+
+    def weights(self) -> Weights: ...
+
+
+class _TorchNet:
+    """Any net, trained by torch."""
+
+    def __init__(self, x: Array, module: nn.Module, lr: float) -> None:
+        self.x = to_tensor(x)
+        self.module = module.train()
+        settings = Sgd(lr=lr, weight_decay=0.0)
+        self.lr, self.optimiser = lr, Optimiser(settings, self.module, settings.begin(self.module))
+        self.last: Tensor = torch.empty(0, device=device_now())
+
+    def outputs(self, rows: Array) -> Array:
+        self.last = self.module(self.x[torch.from_numpy(rows).to(device_now())])
+        return to_array(self.last)
+
+    def learn(self, grads: Array) -> None:
+        self.module.zero_grad()
+        send_back(self.last, to_tensor(grads))
+        self.optimiser.step(self.lr)
+
+    def weights(self) -> Weights:
+        return weights_of(self.module)
+
+
+class Autoencoder(Encoder, frozen=True):
+    """The narrow middle of a net trained to restore its rows; with convolutions for images.
+
+    Attributes:
+        rows_net: squeezes columns.
+        image_net: squeezes images.
+        restore: widens the numbers back into the row, columns and images alike.
+        trainer: how both are trained, on the mean squared error.
+    """
+
+    rows_net: Mlp = msgspec.field(default_factory=Mlp)
+    image_net: Cnn = msgspec.field(default_factory=lambda: Cnn(channels=(16, 32), hidden=(128,)))
+    restore: Mlp = msgspec.field(default_factory=lambda: Mlp(hidden=(128,)))
+    trainer: Sgd = msgspec.field(default_factory=lambda: Sgd(epochs=20, decay="cosine"))
+
+    def net(self, shape: Shape) -> Net:
+        """The net for columns or the net for images."""
+        return self.image_net if len(shape) == 3 else self.rows_net
+
+    def fit(self, x: Array, rng: Rng) -> Weights:
+        """Learn to restore these rows, and keep the squeezing half."""
+        shape = x.shape[1:]
+        squeeze = self.build(shape)
+        both = initialise(nn.Sequential(squeeze, self.restore.build((self.dim_for(shape),), prod(shape))), rng)
+        rows = to_tensor(x)
+        self.trainer.fit(both, [rows], torch.flatten(rows, 1), _squared_error, rng, what="autoencoder")
+        return weights_of(squeeze)
+
+
+def _squared_error(outputs: Tensor, targets: Tensor) -> Tensor:
+    return functional.mse_loss(outputs, targets)
+
+
+class BestEncoder(Encoder, frozen=True):
+    """Whatever did best on data of a party's kind, as `studies/fedonce_oneshot.py` measures it."""
+
+    dim: int = 0
+
+    def net(self, shape: Shape) -> Net:
+        """The net of the encoder that suits."""
+        return self._choice(shape).net(shape)
+
+    def dim_for(self, shape: Shape) -> int:
+        """The dimension asked for, or what suits."""
+        return self._choice(shape).dim_for(shape)
+
+    def fit(self, x: Array, rng: Rng) -> Weights:
+        """Fit the encoder that suits."""
+        return self._choice(x.shape[1:]).fit(x, rng)
+
+    def _choice(self, shape: Shape) -> Encoder:
+        return Pca(dim=self.dim)
+
+
+AnyEncoder: TypeAlias = BestEncoder | Nat | Pca | WhitenedPca | RandomProjection | Autoencoder

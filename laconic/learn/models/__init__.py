@@ -1,0 +1,1 @@
+"""Supervised models: networks, linear models, and what several methods fit on top of others."""

@@ -1,0 +1,103 @@
+"""What every classifier can do, and how many are fitted at once, one-class shards and all."""
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import numpy as np
+
+from laconic.errors import WireError
+from laconic.tables.task import Task
+from laconic.values import Array, Rng, Settings, Weights
+
+Shard: TypeAlias = tuple[Array, Array]
+"""Prepared rows and their class codes."""
+
+CONSTANT = "constant"
+"""The one array of a model that always says the same class."""
+
+
+class Classifier(Settings, frozen=True):
+    """Abstract: settings that learn classes from rows.
+
+    To bring a model of your own, write a frozen subclass with `fit` and `predict`; what is learnt must be plain arrays,
+    for it is sent and kept as such. Override `fit_many` where many models are faster together, and `check` to refuse
+    arrays that your `predict` could not stand. Such a class is known to your own process only: plans and parties in
+    other processes take the classes of `laconic.learn.models.classifiers`.
+    """
+
+    @abstractmethod
+    def fit(self, task: Task, x: Array, y: Array, rng: Rng) -> Weights:
+        """Learn from rows of at least two classes."""
+
+    @abstractmethod
+    def predict(self, task: Task, weights: Weights, x: Array) -> Array:
+        """Probabilities for rows, in the shape of `Task.shape`."""
+
+    def fit_many(self, task: Task, shards: Sequence[Shard], rng: Rng) -> list[Weights]:
+        """A model for each shard."""
+        return [self.fit(task, x, y, own) for (x, y), own in zip(shards, rng.spawn(len(shards)), strict=True)]
+
+    def check(self, task: Task, weights: Weights, shape: tuple[int, ...]) -> None:
+        """Raise an error if these arrays, which may come from anyone, are not a model for rows of this shape."""
+
+
+def fit_models(classifier: Classifier, task: Task, shards: Sequence[Shard], rng: Rng) -> list[Weights]:
+    """A model for each shard that has rows; for a shard of one class, the model that always says it."""
+    filled = [(x, y) for x, y in shards if len(y)]
+    models: list[Weights] = [{CONSTANT: np.unique(y)} for _, y in filled]
+    varied = [place for place, model in enumerate(models) if len(model[CONSTANT]) > 1]
+    for place, model in zip(varied, classifier.fit_many(task, [filled[i] for i in varied], rng), strict=True):
+        models[place] = model
+    return models
+
+
+def predict_model(classifier: Classifier, task: Task, weights: Weights, x: Array) -> Array:
+    """Probabilities for rows from one of the models of `fit_models`."""
+    if CONSTANT not in weights:
+        return classifier.predict(task, weights, x)
+    code = int(weights[CONSTANT][0])
+    if task.kind == "binary":
+        return np.full(len(x), float(code), dtype=np.float32)
+    return np.repeat(np.eye(len(task.classes), dtype=np.float32)[[code]], len(x), axis=0)
+
+
+def classes_of(classifier: Classifier, task: Task, models: Sequence[Weights], x: Array) -> Array:
+    """The class that each model gives each row, shape (models, rows)."""
+    decided = [task.decide(predict_model(classifier, task, weights, x)) for weights in models]
+    return np.array(decided, dtype=np.int64).reshape(len(models), len(x))
+
+
+def check_model(classifier: Classifier, task: Task, weights: object, shape: tuple[int, ...], sender: str) -> Weights:
+    """The weights, if they can be a model of this classifier for rows of this shape.
+
+    Raises:
+        WireError: they cannot; says whose they are and what is wrong.
+    """
+    try:
+        model = _arrays(weights)
+        if CONSTANT in model:
+            _check_constant(model, len(task.classes))
+        else:
+            classifier.check(task, model, shape)
+    except (ValueError, KeyError, TypeError) as problem:
+        raise WireError(
+            f"the model from {sender} is no {type(classifier).__name__} for these rows: {problem}"
+        ) from problem
+    return model
+
+
+def _arrays(weights: object) -> Weights:
+    if not isinstance(weights, dict) or not all(isinstance(one, np.ndarray) for one in weights.values()):
+        raise ValueError("it is not arrays by name")
+    if not all(array.dtype.kind in "iuf" for array in weights.values()):
+        raise ValueError("it holds something else than numbers")
+    if not all(np.isfinite(array).all() for array in weights.values()):
+        raise ValueError("it holds numbers that are not finite; if the party trained it so, a smaller lr may help")
+    return weights
+
+
+def _check_constant(model: Weights, classes: int) -> None:
+    code = model[CONSTANT]
+    if len(model) != 1 or code.shape != (1,) or code.dtype.kind not in "iu" or not 0 <= code[0] < classes:
+        raise ValueError(f"a constant must be one class code from 0 to {classes - 1}")

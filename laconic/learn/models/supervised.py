@@ -1,0 +1,339 @@
+"""Learning labels: a net, a task and rows in, plain arrays out; and predictions from them."""
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from laconic.learn.nets.nets import AnyNet, Mlp, Net, initialise, load, to_array, to_tensor, weights_of
+from laconic.learn.train import losses as heads
+from laconic.learn.train.sgd import Sgd, Trainer, evaluate
+from laconic.learn.trees.dense_trees import Boosted, Forest
+from laconic.tables.task import Task
+from laconic.threads import limit_threads
+from laconic.values import Array, Rng, Settings, Weights
+
+
+def fit_supervised(
+    net: AnyNet,
+    task: Task,
+    inputs: Sequence[Array],
+    y: Array,
+    trainer: Trainer,
+    rng: Rng,
+    *,
+    valid: tuple[Sequence[Array], Array] | None = None,
+    what: str = "training",
+) -> Weights:
+    """Train a net on labelled rows.
+
+    Args:
+        net: an `Mlp` or `Cnn` for one input; a `Joint` for (own, received), or for (received) alone.
+        task: what the labels are.
+        inputs: arrays with a row for each label.
+        y: the labels, as the task codes them.
+        trainer: how to train.
+        rng: chance for first weights, order of rows and dropout.
+        valid: inputs and labels to stop early by, if the trainer has patience; no rows are as good as None.
+        what: a name for the work, shown with its progress.
+
+    Returns:
+        The net's weights, and for regression the labels' scale.
+    """
+    scale = heads.scale_of(task, y)
+    valid = valid if valid is not None and len(valid[1]) else None
+    module = initialise(net.model([x.shape[1:] for x in inputs], task.outputs), rng)
+    trainer.fit(
+        module,
+        [to_tensor(x) for x in inputs],
+        heads.to_targets(task, y, scale),
+        heads.loss_of(task),
+        rng,
+        valid=valid and ([to_tensor(x) for x in valid[0]], heads.to_targets(task, valid[1], scale)),
+        what=what,
+    )
+    return {**weights_of(module), **scale}
+
+
+def predict_supervised(net: AnyNet, task: Task, weights: Weights, inputs: Sequence[Array]) -> Array:
+    """Predictions for rows, from the same net, task and what `fit_supervised` returned."""
+    scale = {name: values for name, values in weights.items() if name in (heads.MEAN, heads.SD)}
+    module = net.model([x.shape[1:] for x in inputs], task.outputs)
+    load(module, {name: values for name, values in weights.items() if name not in scale})
+    return heads.to_predictions(task, evaluate(module, [to_tensor(x) for x in inputs]), scale)
+
+
+def fit_linear(task: Task, x: Array, y: Array, penalty: float) -> Weights:
+    """Fit by the library's own exact solvers; `penalty` weighs the squared size of the coefficients."""
+    from sklearn.linear_model import LogisticRegression, Ridge
+
+    flat = x.reshape(len(x), -1).astype(np.float64)
+    if task.kind == "regression":
+        with limit_threads():  # The library may just have been loaded, with threads of its own.
+            ridge = Ridge(alpha=penalty).fit(flat, y)
+        return {"coefficients": ridge.coef_[None], "intercept": np.array([ridge.intercept_])}
+    with limit_threads():
+        model = LogisticRegression(C=1.0 / penalty, max_iter=1000).fit(flat, y)
+    coefficients, intercept = model.coef_, model.intercept_
+    if task.kind == "multiclass":
+        if len(model.classes_) == 2:
+            # The library gives one row of coefficients for two classes: the second against the first.
+            coefficients, intercept = np.vstack([0 * coefficients, coefficients]), np.append(0.0, intercept)
+        coefficients, intercept = (
+            _at(model.classes_, coefficients, 0.0, task),
+            _at(model.classes_, intercept, -1e3, task),
+        )
+    return {"coefficients": coefficients, "intercept": intercept}
+
+
+def predict_linear(task: Task, weights: Weights, x: Array) -> Array:
+    """Probabilities, or numbers, for rows."""
+    from scipy.special import expit, softmax
+
+    outputs = x.reshape(len(x), -1).astype(np.float64) @ weights["coefficients"].T + weights["intercept"]
+    if task.kind == "multiclass":
+        return np.asarray(softmax(outputs, axis=1))
+    return np.asarray(expit(outputs[:, 0]) if task.kind == "binary" else outputs[:, 0])
+
+
+def _at(classes: Array, values: Array, otherwise: float, task: Task) -> Array:
+    """Values of the classes seen, in the places of all classes; `otherwise` for a class never seen."""
+    full = np.full((task.outputs, *values.shape[1:]), otherwise)
+    full[classes] = values
+    return full
+
+
+def fit_from(
+    net: Net,
+    task: Task,
+    start: Weights,
+    rows: tuple[Array, Array],
+    trainer: Sgd,
+    rng: Rng,
+    *,
+    pull: float = 0.0,
+    push: Weights | None = None,
+) -> Weights:
+    """Train on labelled rows from given weights; without rows the weights stay as they are.
+
+    Args:
+        net: the form of the net.
+        task: two classes or several.
+        start: the weights to start from.
+        rows: prepared rows and their class codes.
+        trainer: how to train.
+        rng: chance for the order of rows.
+        pull: weight of half the squared distance from `start`, which is added to the loss.
+        push: added to the gradient of every step, by name; None for nothing.
+    """
+    x, y = rows
+    if len(y) == 0:
+        return start
+    module = load(net.build(x.shape[1:], task.outputs), start)
+    anchors = {name: values.detach().clone() for name, values in module.named_parameters()}
+    pushes = {name: to_tensor(values) for name, values in (push or {}).items()}
+
+    def loss(outputs: Tensor, targets: Tensor) -> Tensor:
+        total = heads.loss(task, outputs, targets)
+        for name, values in module.named_parameters():
+            if pull:
+                total = total + pull / 2 * (values - anchors[name]).square().sum()
+            if pushes:
+                # A term whose gradient is the push itself.
+                total = total + (values * pushes[name]).sum()
+        return total
+
+    trainer.fit(module, [to_tensor(x)], heads.to_targets(task, y, {}), loss, rng, what="local rows")
+    return {name: values.copy() for name, values in weights_of(module).items()}
+
+
+def fit_to_shares(net: Net, task: Task, start: Weights, rows: tuple[Array, Array], trainer: Sgd, rng: Rng) -> Weights:
+    """Train from given weights towards probabilities, shape as `Task.shape`, instead of labels: distillation."""
+    x, shares = rows
+    module = load(net.build(x.shape[1:], task.outputs), start)
+
+    def loss(outputs: Tensor, targets: Tensor) -> Tensor:
+        if task.kind == "binary":
+            return torch.nn.functional.binary_cross_entropy_with_logits(outputs.squeeze(1), targets)
+        return torch.nn.functional.cross_entropy(outputs, targets)
+
+    trainer.fit(module, [to_tensor(x)], to_tensor(shares), loss, rng, what="distilling")
+    return {name: values.copy() for name, values in weights_of(module).items()}
+
+
+def mean_of(models: list[Weights], shares: list[float]) -> Weights:
+    """The mean of models, weighted by shares that need not sum to 1."""
+    total = sum(shares)
+    if total <= 0:
+        raise ValueError("no party has any rows to learn from; deal the rows anew")
+    parts = list(zip(models, shares, strict=True))
+    return {
+        name: np.sum([share / total * model[name].astype(np.float64) for model, share in parts], axis=0).astype(
+            np.float32
+        )
+        for name in models[0]
+    }
+
+
+Valid: TypeAlias = tuple[Array, Array] | None
+
+
+class NetModel(Settings, frozen=True):
+    """A fully connected net.
+
+    Attributes:
+        net: its layers; no hidden layer makes it linear.
+        trainer: how it is trained; with patience, it also looks at validation rows.
+    """
+
+    net: Mlp = Mlp(hidden=(128,))
+    trainer: Sgd = Sgd(epochs=100, patience=10)
+
+    @property
+    def cuts(self) -> tuple[str, ...]:
+        """The rows it looks at."""
+        return ("train",) if self.trainer.patience is None else ("train", "valid")
+
+    def fit(self, task: Task, x: Array, y: Array, rng: Rng, valid: Valid = None) -> Weights:
+        """Train the net; several numbers a row share its hidden layers."""
+        if y.ndim == 2:
+            return _fit_numbers(self, x, y, rng, valid)
+        kept = valid and ([valid[0]], valid[1])
+        return fit_supervised(self.net, task, [x], y, self.trainer, rng, valid=kept, what="server")
+
+    def predict(self, task: Task, weights: Weights, x: Array) -> Array:
+        """Predictions as `Task` shapes them."""
+        several = weights[heads.MEAN].size if task.kind == "regression" else 1
+        if several == 1:
+            return predict_supervised(self.net, task, weights, [x])
+        scale = {name: weights[name] for name in (heads.MEAN, heads.SD)}
+        layers = {name: values for name, values in weights.items() if name not in scale}
+        found = evaluate(load(self.net.build(x.shape[1:], several), layers), [to_tensor(x)])
+        return np.asarray(to_array(found).astype(np.float64) * scale[heads.SD] + scale[heads.MEAN])
+
+
+class LinearModel(Settings, frozen=True):
+    """Logistic regression for classes, ridge regression for numbers, by exact solvers.
+
+    Attributes:
+        penalty: weight of the squared size of the coefficients.
+    """
+
+    penalty: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Refuse a penalty that the solvers cannot take."""
+        if self.penalty <= 0:
+            raise ValueError(f"penalty must be above 0, not {self.penalty}")
+
+    @property
+    def cuts(self) -> tuple[str, ...]:
+        """Training rows are all it looks at."""
+        return ("train",)
+
+    def fit(self, task: Task, x: Array, y: Array, rng: Rng, valid: Valid = None) -> Weights:
+        """Solve for the coefficients; takes no chance."""
+        return _fit_each(lambda numbers: fit_linear(task, x, numbers, self.penalty), y)
+
+    def predict(self, task: Task, weights: Weights, x: Array) -> Array:
+        """Predictions as `Task` shapes them."""
+        return _predict_each(lambda model: predict_linear(task, model, x), weights)
+
+
+class TreeModel(Settings, frozen=True):
+    """Boosted trees or a forest.
+
+    They split on one column at a time, so they lose accuracy where columns were mixed with each other.
+
+    Attributes:
+        trees: which, and how many.
+    """
+
+    trees: Boosted | Forest = Boosted(trees=200, lr=0.2)
+
+    @property
+    def cuts(self) -> tuple[str, ...]:
+        """Training rows are all it looks at."""
+        return ("train",)
+
+    def fit(self, task: Task, x: Array, y: Array, rng: Rng, valid: Valid = None) -> Weights:
+        """Grow the trees."""
+        return _fit_each(lambda numbers: self.trees.fit(task, x, numbers, rng), y)
+
+    def predict(self, task: Task, weights: Weights, x: Array) -> Array:
+        """Predictions as `Task` shapes them."""
+        return _predict_each(lambda model: self.trees.predict(task, model, x), weights)
+
+
+AnyLearner: TypeAlias = NetModel | LinearModel | TreeModel
+
+
+def _fit_numbers(model: NetModel, x: Array, y: Array, rng: Rng, valid: Valid) -> Weights:
+    """One net with an output for each number, trained on the sum of their squared errors."""
+    mean, sd = y.mean(axis=0, dtype=np.float64), y.std(axis=0, dtype=np.float64)
+    module = initialise(model.net.build(x.shape[1:], y.shape[1]), rng)
+    model.trainer.fit(
+        module,
+        [to_tensor(x)],
+        to_tensor((y - mean) / sd),
+        functional.mse_loss,
+        rng,
+        valid=valid and ([to_tensor(valid[0])], to_tensor((valid[1] - mean) / sd)),
+        what="server",
+    )
+    return {**weights_of(module), heads.MEAN: mean, heads.SD: sd}
+
+
+def _fit_each(fit: Callable[[Array], Weights], y: Array) -> Weights:
+    """A model of the labels, or one of each of several numbers a row, its arrays named `0/...`, `1/...`."""
+    if y.ndim == 1:
+        return fit(y)
+    models = [fit(np.ascontiguousarray(numbers)) for numbers in y.T]
+    return {f"{place}/{name}": values for place, model in enumerate(models) for name, values in model.items()}
+
+
+def _predict_each(predict: Callable[[Weights], Array], weights: Weights) -> Array:
+    """What the model, or each of several, predicts."""
+    models: dict[str, Weights] = {}
+    for key, values in weights.items():
+        place, _, name = key.rpartition("/")
+        models.setdefault(place, {})[name] = values
+    found = [predict(model) for model in models.values()]
+    return found[0] if "" in models else np.column_stack(found)
+
+
+Trees: TypeAlias = Boosted | Forest
+"""Grown rather than trained; they take no look at validation rows."""
+
+Top: TypeAlias = AnyNet | Trees
+
+
+def fit_top(
+    top: Top,
+    task: Task,
+    inputs: Sequence[Array],
+    y: Array,
+    trainer: Trainer,
+    rng: Rng,
+    *,
+    valid: tuple[Sequence[Array], Array] | None = None,
+) -> Weights:
+    """Learn labels from own columns and received numbers; trees see all of them side by side."""
+    if isinstance(top, Trees):
+        return top.fit(task, _beside(inputs), y, rng)
+    return fit_supervised(top, task, inputs, y, trainer, rng, valid=valid, what="label holder")
+
+
+def predict_top(top: Top, task: Task, weights: Weights, inputs: Sequence[Array]) -> Array:
+    """Predictions for rows, from the same model and what `fit_top` returned."""
+    if isinstance(top, Trees):
+        return top.predict(task, weights, _beside(inputs))
+    return predict_supervised(top, task, weights, inputs)
+
+
+def _beside(inputs: Sequence[Array]) -> Array:
+    return np.concatenate([x.reshape(len(x), prod(x.shape[1:])) for x in inputs], axis=1)

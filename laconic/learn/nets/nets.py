@@ -1,0 +1,251 @@
+"""Small networks as settings: what to build, and how weights get in and out of what was built."""
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import TypeAlias, TypeVar
+
+import msgspec
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from laconic.core.device import device_now
+from laconic.learn.draws import torch_generator
+from laconic.learn.nets.layers import Conv, Dropout, Final, PatchLayer, PatchNet, ResNet, dense
+from laconic.values import Array, Rng, Settings, Weights
+
+Shape: TypeAlias = tuple[int, ...]
+"""The shape of one row, without the batch axis: (columns,) or (channels, height, width)."""
+
+AnyModule = TypeVar("AnyModule", bound=nn.Module)
+
+
+class Mlp(Settings, frozen=True):
+    """A fully connected net with ReLU between its layers; images are flattened.
+
+    Attributes:
+        hidden: widths of the hidden layers; empty for a linear map.
+        dropout: share of hidden values zeroed while training.
+        final: what follows the last layer.
+    """
+
+    hidden: tuple[int, ...] = (64,)
+    dropout: float = 0.0
+    final: Final = "linear"
+
+    def __post_init__(self) -> None:
+        """Refuse widths below 1 and a dropout outside [0, 1)."""
+        _check_widths("hidden", self.hidden)
+        _check_dropout(self.dropout)
+
+    def build(self, shape: Shape, outputs: int) -> nn.Module:
+        """The net for rows of this shape, its weights unset."""
+        return nn.Sequential(nn.Flatten(), *dense((prod(shape), *self.hidden, outputs), self.dropout, self.final))
+
+    def model(self, shapes: Sequence[Shape], outputs: int) -> nn.Module:
+        """As `build`, for the shapes of a list of inputs, of which there must be one."""
+        return self.build(_only(shapes), outputs)
+
+
+class Cnn(Settings, frozen=True):
+    """Convolutions with ReLU and pooling, then a fully connected net.
+
+    Each pooling halves the sides that are still 4 or longer, so that narrow strips of an image work too.
+
+    Attributes:
+        channels: channels after each convolution.
+        hidden: widths of the fully connected hidden layers.
+        kernel: height and width of each convolution, an odd number.
+        pad: whether images are padded so that a convolution keeps their size; without, each side loses `kernel` - 1.
+        dropout: share of hidden values zeroed while training.
+        final: what follows the last layer.
+    """
+
+    channels: tuple[int, ...] = (32, 64)
+    hidden: tuple[int, ...] = (128,)
+    kernel: int = 3
+    pad: bool = True
+    dropout: float = 0.0
+    final: Final = "linear"
+
+    def __post_init__(self) -> None:
+        """Refuse widths below 1 and a dropout outside [0, 1)."""
+        _check_widths("channels", self.channels)
+        _check_widths("hidden", self.hidden)
+        _check_dropout(self.dropout)
+        if self.kernel < 1 or self.kernel % 2 == 0:
+            raise ValueError(f"kernel must be an odd number from 1 up, not {self.kernel}")
+
+    def build(self, shape: Shape, outputs: int) -> nn.Module:
+        """The net for images of this shape (channels, height, width), its weights unset."""
+        if len(shape) != 3:
+            raise ValueError(f"a Cnn needs rows of shape (channels, height, width), not {shape}; use Mlp for columns")
+        depth, height, width = shape
+        layers: list[nn.Module] = []
+        for channels in self.channels:
+            lost = 0 if self.pad else self.kernel - 1
+            height, width = height - lost, width - lost
+            if min(height, width) < 1:
+                raise ValueError(f"images of shape {shape} are too small for this Cnn; use pad=True or fewer channels")
+            pool = (_pooling(height), _pooling(width))
+            # The largest of what is above zero is what is above zero of the largest, and there are fewer of these.
+            layers += [Conv(depth, channels, self.kernel, pad=self.pad), nn.MaxPool2d(pool), nn.ReLU()]
+            depth, height, width = channels, height // pool[0], width // pool[1]
+        widths = (depth * height * width, *self.hidden, outputs)
+        return nn.Sequential(*layers, nn.Flatten(), *dense(widths, self.dropout, self.final))
+
+    def model(self, shapes: Sequence[Shape], outputs: int) -> nn.Module:
+        """As `build`, for the shapes of a list of inputs, of which there must be one."""
+        return self.build(_only(shapes), outputs)
+
+
+Net: TypeAlias = Mlp | Cnn | ResNet | PatchNet
+
+
+class Joint(Settings, frozen=True):
+    """The label holder's model: its own columns through a small net, beside what it received, into a head.
+
+    Attributes:
+        own: the net for its own columns; None passes them on as they are.
+        width: how many numbers `own` puts out for a row.
+        head: from own and received numbers, side by side, to the outputs.
+    """
+
+    own: Net | None = None
+    width: int = 32
+    head: Mlp = msgspec.field(default_factory=Mlp)
+
+    def __post_init__(self) -> None:
+        """Refuse a width below 1."""
+        _check_widths("width", (self.width,))
+
+    def model(self, shapes: Sequence[Shape], outputs: int) -> nn.Module:
+        """The joint net for inputs of these shapes: own and received, or received alone if there are no own columns."""
+        *own_shapes, received = shapes
+        if not own_shapes:
+            return Join(None, self.head.build(received, outputs))
+        shape = _only(own_shapes)
+        own = nn.Flatten() if self.own is None else self.own.build(shape, self.width)
+        width = prod(shape) if self.own is None else self.width
+        return Join(own, self.head.build((width + prod(received),), outputs))
+
+
+class Join(nn.Module):
+    """What `Joint` builds; called with (own, received), or with (received) alone if there are no own columns."""
+
+    def __init__(self, own: nn.Module | None, head: nn.Module) -> None:
+        super().__init__()
+        self.own = own
+        self.head = head
+
+    def forward(self, *inputs: Tensor) -> Tensor:
+        """The outputs for rows of own columns and received numbers."""
+        *own, received = inputs
+        if self.own is not None:
+            received = torch.cat((self.own(own[0]), received.flatten(1)), dim=1)
+        outputs: Tensor = self.head(received)
+        return outputs
+
+
+AnyNet: TypeAlias = Net | Joint
+
+
+def default_net(shape: Shape) -> Net:
+    """A fully connected net for columns, a convolutional one for images."""
+    return Cnn() if len(shape) == 3 else Mlp()
+
+
+def make(net: Net, shape: Shape, outputs: int, rng: Rng) -> nn.Module:
+    """Build a net for rows of this shape and draw its first weights."""
+    return initialise(net.build(shape, outputs), rng)
+
+
+def initialise(module: AnyModule, rng: Rng) -> AnyModule:
+    """Draw every weight and bias from U(-b, b) with b = 1 / sqrt(inputs of its layer), and return the module."""
+    for layer in module.modules():
+        weights = [*layer.parameters(recurse=False), *layer.buffers(recurse=False)]
+        for values in weights:
+            bound = weights[0][0].numel() ** -0.5
+            drawn = rng.random(tuple(values.shape), dtype=np.float32) * np.float32(2 * bound) - np.float32(bound)
+            values.data.copy_(torch.from_numpy(drawn))
+    return module
+
+
+def look_at(module: AnyModule, rows: Callable[[], Array], rng: Rng) -> AnyModule:
+    """Let layers that learn from rows without labels do so, and return the module; rows are fetched if one does."""
+    for layer in module.modules():
+        if isinstance(layer, PatchLayer):
+            layer.learn(to_tensor(rows()), torch_generator(rng))
+    return module
+
+
+def give_chance(module: AnyModule, rng: Rng) -> AnyModule:
+    """Let dropout draw its masks from `rng` from here on, and return the module."""
+    generator = torch_generator(rng)
+    for layer in module.modules():
+        if isinstance(layer, Dropout):
+            layer.generator = generator
+    return module
+
+
+def weights_of(module: nn.Module) -> Weights:
+    """The module's weights by name: trained ones first, then those that no gradient changes.
+
+    On the processor they share the module's memory.
+    """
+    return {name: to_array(values) for name, values in _all_weights(module).items()}
+
+
+def load(module: AnyModule, weights: Weights) -> AnyModule:
+    """Copy weights into a module and return it.
+
+    Copied, not shared: torch's own memory is aligned alike in every process, and fast matrix products round
+    differently on differently aligned memory. It stays laid out as the layers want it, however the arrays are.
+
+    Raises:
+        ValueError: an array is missing, unknown, or of the wrong shape; the message names it.
+    """
+    targets = _all_weights(module)
+    if weights.keys() != targets.keys():
+        missing, unknown = sorted(targets.keys() - weights.keys()), sorted(weights.keys() - targets.keys())
+        raise ValueError(f"these weights are not this net's: missing {missing}, unknown {unknown}")
+    for name, values in targets.items():
+        if weights[name].shape != tuple(values.shape):
+            raise ValueError(f"weights {name!r} have shape {weights[name].shape}; this net needs {tuple(values.shape)}")
+        values.data.copy_(torch.tensor(np.ascontiguousarray(weights[name]), device="cpu"))
+    return module
+
+
+def _all_weights(module: nn.Module) -> dict[str, Tensor]:
+    return {**dict(module.named_parameters()), **dict(module.named_buffers())}
+
+
+def to_tensor(x: Array) -> Tensor:
+    """A copy of `x` as float32 on the device of the block, in torch's own memory, aligned alike everywhere (`load`)."""
+    return torch.tensor(np.ascontiguousarray(x), dtype=torch.float32, device=device_now())
+
+
+def to_array(values: Tensor) -> Array:
+    """A tensor of whatever device as an array; on the processor the two share their memory."""
+    found: Array = values.detach().cpu().numpy()
+    return found
+
+
+def _pooling(side: int) -> int:
+    return 2 if side >= 4 else 1
+
+
+def _only(shapes: Sequence[Shape]) -> Shape:
+    if len(shapes) != 1:
+        raise ValueError(f"this net takes one input, not {len(shapes)} of shapes {list(shapes)}; use Joint to join two")
+    return shapes[0]
+
+
+def _check_widths(name: str, widths: tuple[int, ...]) -> None:
+    if any(width < 1 for width in widths):
+        raise ValueError(f"{name} must be whole numbers from 1 up, not {widths}")
+
+
+def _check_dropout(dropout: float) -> None:
+    if not 0 <= dropout < 1:
+        raise ValueError(f"dropout must be at least 0 and below 1, not {dropout}")

@@ -1,0 +1,1 @@
+"""Training: losses, gradient descent, semi-supervised learning, ADMM."""

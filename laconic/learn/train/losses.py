@@ -1,0 +1,102 @@
+"""What a task means for a model: its loss, its targets in training, and its outputs as predictions."""
+
+from collections.abc import Callable, Mapping
+from itertools import pairwise
+from typing import TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from laconic.core.device import device_now
+from laconic.learn.nets.nets import to_array, to_tensor
+from laconic.tables.task import Task
+from laconic.values import Array, Weights
+
+MEAN, SD = "target.mean", "target.sd"
+
+
+Loss: TypeAlias = Callable[[Tensor, Tensor], Tensor]
+
+
+def loss(task: Task, outputs: Tensor, targets: Tensor) -> Tensor:
+    """The mean loss: cross-entropy for classes, squared error on standardised labels for regression."""
+    return loss_of(task)(outputs, targets)
+
+
+def loss_of(task: Task) -> Loss:
+    """The task's mean loss, as a function of outputs and targets."""
+    return _LOSSES[task.kind]
+
+
+def slope(of: Loss, outputs: Tensor, targets: Tensor) -> Tensor | None:
+    """How each row's loss, not the mean, changes with its outputs; None if the loss is none of ours."""
+    known = _SLOPES.get(of)
+    return None if known is None else known(outputs, targets)
+
+
+def _binary(outputs: Tensor, targets: Tensor) -> Tensor:
+    return functional.binary_cross_entropy_with_logits(outputs.squeeze(1), targets)
+
+
+def _squared(outputs: Tensor, targets: Tensor) -> Tensor:
+    return functional.mse_loss(outputs.squeeze(1), targets)
+
+
+def _slope_of_classes(outputs: Tensor, targets: Tensor) -> Tensor:
+    return outputs.softmax(dim=1).scatter_add_(1, targets[:, None], torch.full_like(outputs[:, :1], -1.0))
+
+
+def _slope_of_binary(outputs: Tensor, targets: Tensor) -> Tensor:
+    return outputs.sigmoid().sub_(targets[:, None])
+
+
+def _slope_of_squared(outputs: Tensor, targets: Tensor) -> Tensor:
+    return (outputs - targets[:, None]).mul_(2.0)
+
+
+_LOSSES: dict[str, Loss] = {"multiclass": functional.cross_entropy, "binary": _binary, "regression": _squared}
+_SLOPES: dict[Loss, Callable[[Tensor, Tensor], Tensor]] = {
+    functional.cross_entropy: _slope_of_classes,
+    _binary: _slope_of_binary,
+    _squared: _slope_of_squared,
+}
+
+
+def scale_of(task: Task, y: Array) -> Weights:
+    """Mean and standard deviation of training labels for regression, nothing for classes.
+
+    Labels that are all alike get standard deviation 1, so that they still can be scaled.
+    """
+    if task.kind != "regression":
+        return {}
+    sd = float(np.std(y, dtype=np.float64))
+    return {MEAN: np.array([np.mean(y, dtype=np.float64)]), SD: np.array([sd if sd > 0 else 1.0])}
+
+
+def to_targets(task: Task, y: Array, scale: Weights) -> Tensor:
+    """Labels as `loss` wants them: class codes, 0 or 1, or standardised numbers."""
+    if task.kind == "multiclass":
+        return torch.tensor(y, dtype=torch.int64, device=device_now())
+    if task.kind == "binary":
+        return to_tensor(y)
+    return to_tensor((np.asarray(y, dtype=np.float64) - scale[MEAN]) / scale[SD])
+
+
+def to_predictions(task: Task, outputs: Tensor, scale: Weights) -> Array:
+    """A model's outputs as probabilities, or as numbers in the label's own unit."""
+    outputs = outputs.detach()
+    if task.kind == "multiclass":
+        return to_array(outputs.softmax(dim=1))
+    if task.kind == "binary":
+        return to_array(outputs.squeeze(1).sigmoid())
+    numbers: Array = to_array(outputs.squeeze(1)).astype(np.float64) * scale[SD] + scale[MEAN]
+    return numbers
+
+
+def lengths_by_block(weights: Array, widths: Mapping[str, int]) -> dict[str, float]:
+    """How long the weights of each block of inputs are, given how wide the blocks are, in the order of the inputs."""
+    edges = np.cumsum([0, *widths.values()])
+    blocks = zip(widths, pairwise(edges), strict=True)
+    return {name: float(np.linalg.norm(weights[:, start:end])) for name, (start, end) in blocks}

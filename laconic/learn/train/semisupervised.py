@@ -1,0 +1,409 @@
+"""Learning from few labelled and many unlabelled rows, by FixMatch's rule, whatever the rows are.
+
+A guess about a slightly changed row that is confident enough becomes the label of a much changed view of the same row.
+Sohn and others: FixMatch (2020); class-prior alignment after Berthelot and others: ReMixMatch (2020).
+"""
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from copy import deepcopy
+from math import inf
+from typing import TypeAlias
+
+import numpy as np
+import torch
+from torch import Generator, Tensor, nn
+from torch.nn import functional
+
+from laconic.core.device import device_now
+from laconic.learn.draws import permutation, torch_generator
+from laconic.learn.nets.ensembles import AnyExtractor, members_of
+from laconic.learn.nets.layers import Linear
+from laconic.learn.nets.nets import Shape, give_chance, initialise, load, to_tensor, weights_of
+from laconic.learn.train.sgd import Optimiser, Sgd
+from laconic.values import Array, Rng, Settings, Weights, track
+
+
+class Fixed(Settings, frozen=True):
+    """One threshold for all classes and for all time.
+
+    On a table of 78 % and 22 % a threshold of 0.95 takes one row in twenty, all of them of the common class.
+
+    Attributes:
+        level: the least probability.
+    """
+
+    level: float = 0.95
+
+    def __post_init__(self) -> None:
+        """Refuse what is no probability."""
+        _check_share("level", self.level)
+
+    def watch(self, classes: int) -> "_Watch":
+        """Cut-offs that never change."""
+        return _Constant(self.level, classes)
+
+
+class Adaptive(Settings, frozen=True):
+    """Follows the model's mean confidence, and lies lower for classes that it guesses seldom.
+
+    Wang and others: FreeMatch, Self-adaptive Thresholding for Semi-supervised Learning (2023).
+
+    Attributes:
+        momentum: how slowly the running means follow.
+    """
+
+    momentum: float = 0.99
+
+    def __post_init__(self) -> None:
+        """Refuse a momentum that never or at once forgets."""
+        _check_share("momentum", self.momentum)
+
+    def watch(self, classes: int) -> "_Watch":
+        """Cut-offs that start at even chances."""
+        return _Running(self.momentum, classes)
+
+
+class Soft(Settings, frozen=True):
+    """None: every guess counts, as the probability that it gives each class, and comes from the averaged weights.
+
+    Tarvainen, Valpola: Mean teachers are better role models (2017). Right where a row does not tell its class, such as
+    half a digit that may be of a 4 or a 9: it stays both, and what parties say of it can be added up.
+    """
+
+    def watch(self, classes: int) -> "_Watch":
+        """No cut-offs for any number of classes."""
+        return _Nothing()
+
+
+AnyThreshold: TypeAlias = Fixed | Adaptive | Soft
+
+
+class _Watch:
+    """Cut-offs, one a class, that may follow what a model guesses.
+
+    Attributes:
+        averaged: whether the averaged weights make the guesses, or the weights of the moment.
+    """
+
+    cutoffs: Tensor
+    averaged = False
+
+    def see(self, guesses: Tensor) -> None:
+        """Take note of a batch's probabilities."""
+
+    def labels(self, guesses: Tensor) -> tuple[Tensor, Tensor]:
+        """What is learnt from each row's probabilities, and how much each row counts."""
+        confidence, labels = guesses.max(dim=1)
+        return labels, (confidence >= self.cutoffs[labels]).float()
+
+
+class _Nothing(_Watch):
+    averaged = True
+
+    def labels(self, guesses: Tensor) -> tuple[Tensor, Tensor]:
+        return guesses, torch.ones(len(guesses), device=guesses.device)
+
+
+class _Constant(_Watch):
+    def __init__(self, level: float, classes: int) -> None:
+        self.cutoffs = torch.full((classes,), level, device=device_now())
+
+
+class _Running(_Watch):
+    def __init__(self, momentum: float, classes: int) -> None:
+        self._momentum = momentum
+        self._confidence = torch.tensor(1 / classes, device=device_now())
+        self._shares = torch.full((classes,), 1 / classes, device=device_now())
+        self.cutoffs = self._shares
+
+    def see(self, guesses: Tensor) -> None:
+        self._confidence = torch.lerp(guesses.max(dim=1).values.mean(), self._confidence, self._momentum)
+        self._shares = torch.lerp(guesses.mean(dim=0), self._shares, self._momentum)
+        self.cutoffs = self._confidence * self._shares / self._shares.max()
+
+
+def _check_share(name: str, value: float) -> None:
+    if not 0 < value < 1:
+        raise ValueError(f"{name} must be above 0 and below 1, not {value}")
+
+
+_SLOWEST = 0.999
+
+
+class SemiSupervised(Settings, frozen=True):
+    """Abstract: few labels, many rows; what weak and strong views are depends on the kind of rows.
+
+    Attributes:
+        steps: gradient steps in all.
+        batch: labelled rows a step.
+        ratio: unlabelled rows a step for each labelled one (mu); 0 learns from labelled rows alone.
+        weight: of the unlabelled rows' loss (lambda).
+        warm_up: the share of all steps over which that weight rises from zero.
+        threshold: from which confidence on a guess counts; `Soft()` takes all, as probabilities.
+        align: scale guesses so that classes come as often as among the labelled rows.
+        average: momentum of the running mean of weights that is kept in the end; 0 keeps the last weights.
+        lr: Adam's learning rate, which falls to zero along a cosine.
+        weight_decay: weight of the L2 penalty.
+    """
+
+    steps: int = 600
+    batch: int = 64
+    ratio: int = 4
+    weight: float = 1.0
+    warm_up: float = 0.1
+    threshold: AnyThreshold = Adaptive()
+    align: bool = True
+    average: float = 0.99
+    lr: float = 3e-3
+    weight_decay: float = 1e-4
+
+    def __post_init__(self) -> None:
+        """Refuse values that cannot train anything."""
+        for name, value, least in (("steps", self.steps, 1), ("batch", self.batch, 1), ("ratio", self.ratio, 0)):
+            if value < least:
+                raise ValueError(f"{name} must be {least} or more, not {value}")
+        for name, number in {"weight": self.weight, "lr": self.lr, "weight_decay": self.weight_decay}.items():
+            if not 0 <= number < inf:
+                raise ValueError(f"{name} must be 0 or more, not {number}")
+        for name, share in {"warm_up": self.warm_up, "average": self.average}.items():
+            if not 0 <= share <= _SLOWEST:
+                raise ValueError(f"{name} must be from 0 to {_SLOWEST}, not {share}")
+
+    @abstractmethod
+    def weak(self, rows: Tensor, chance: Generator) -> Tensor:
+        """Rows changed a little: a good model guesses the same."""
+
+    @abstractmethod
+    def strong(self, rows: Tensor, chance: Generator) -> Tensor:
+        """Rows changed a lot: what they are can still be told."""
+
+    def fit(
+        self, start: Weights, net: AnyExtractor, width: int, x: Array, codes: Array, unlabelled: Array, rng: Rng
+    ) -> Weights:
+        """Train an extractor and a class head from the given weights (`begin`).
+
+        Args:
+            start: weights of `Extractor`.
+            net: the extractor's form.
+            width: how many numbers the extractor puts out.
+            x: labelled rows.
+            codes: their classes, from 0.
+            unlabelled: further rows; may be none.
+            rng: chance for order, views and dropout.
+        """
+        classes = start["head.bias"].size
+        module = load(Extractor(net, x.shape[1:], width, classes), start)
+        y = torch.tensor(codes, dtype=torch.int64, device=device_now())
+        run = _Run(self, module, to_tensor(x), y, to_tensor(unlabelled), rng)
+        for number in track(self.steps, "local learning"):
+            run.step(number)
+        return run.finish()
+
+
+class Extractor(nn.Module):
+    """A net that puts a row into a few numbers, and a linear class head on top of them."""
+
+    def __init__(self, net: AnyExtractor, shape: Shape, width: int, classes: int) -> None:
+        super().__init__()
+        self.body = net.build(shape, width)
+        self.head = Linear(width, classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The class logits of rows."""
+        logits: Tensor = self.head(self.body(x))
+        return logits
+
+    def each(self, x: Tensor) -> list[Tensor]:
+        """The class logits of rows by each net that learns by itself: one, or several."""
+        return [self.head(member(x)) for member in members_of(self.body)]
+
+
+def begin(net: AnyExtractor, shape: Shape, width: int, classes: int, rng: Rng) -> Weights:
+    """First weights of an `Extractor`."""
+    return weights_of(initialise(Extractor(net, shape, width, classes), rng))
+
+
+def body_of(weights: Weights) -> Weights:
+    """The weights of an extractor without its class head, as the net names them."""
+    return {name.removeprefix("body."): values for name, values in weights.items() if name.startswith("body.")}
+
+
+class _Run:
+    """One training run: the module, its optimiser, running means, and where in the rows it is."""
+
+    def __init__(
+        self, settings: SemiSupervised, module: Extractor, x: Tensor, y: Tensor, unlabelled: Tensor, rng: Rng
+    ) -> None:
+        self.settings, self.x, self.y, self.unlabelled = settings, x, y, unlabelled
+        self.averaged = deepcopy(module).eval().requires_grad_(False)
+        self.mean: list[Tensor] = list(self.averaged.parameters())
+        self.module = give_chance(module, rng).train()
+        self.chance = torch_generator(rng)
+        self.pace = Sgd(lr=settings.lr, decay="cosine", weight_decay=settings.weight_decay)
+        self.optimiser = Optimiser(self.pace, module, self.pace.begin(module))
+        classes = module.head.bias.numel()
+        self.prior = (torch.bincount(y, minlength=classes) + 1.0) / (len(y) + classes)
+        self.guessed = torch.full((classes,), 1 / classes, device=device_now())
+        self.watch = settings.threshold.watch(classes)
+        self.labelled_rows = _endless(len(x), settings.batch, self.chance)
+        self.other_rows = _endless(len(unlabelled), settings.batch * settings.ratio, self.chance)
+
+    def step(self, number: int) -> None:
+        """One gradient step on a labelled batch and, if there are any, on unlabelled rows."""
+        rows = next(self.labelled_rows)
+        batch, y = self.settings.weak(self.x[rows], self.chance), self.y[rows]
+        self.module.zero_grad()
+        if len(self.unlabelled) and self.settings.ratio:
+            loss = self._both(batch, y, self.unlabelled[next(self.other_rows)], number)
+        else:
+            loss = _total([functional.cross_entropy(known, y) for known in self.module.each(batch)])
+        torch.autograd.backward(loss)
+        self.optimiser.step(self.pace.lr_at(number / self.settings.steps))
+        # The mean starts young and forgets fast, so that first weights leave no trace.
+        momentum = min(self.settings.average, (1 + number) / (10 + number))
+        with torch.no_grad():
+            torch._foreach_lerp_(self.mean, list(self.module.parameters()), 1 - momentum)
+
+    def finish(self) -> Weights:
+        """The averaged weights, or the last ones if nothing is averaged."""
+        module = self.averaged if self.settings.average > 0 else self.module
+        return {name: np.ascontiguousarray(values) for name, values in weights_of(module).items()}
+
+    def _both(self, batch: Tensor, y: Tensor, others: Tensor, number: int) -> Tensor:
+        labels, keep = self._guess(others)
+        views = torch.cat((batch, self.settings.strong(others, self.chance)))
+        warmth = min(1.0, number / max(1.0, self.settings.warm_up * self.settings.steps))
+        total = []
+        for logits in self.module.each(views):
+            known, unknown = torch.split(logits, [len(batch), len(others)])
+            losses = functional.cross_entropy(unknown, labels, reduction="none")
+            total.append(functional.cross_entropy(known, y) + self.settings.weight * warmth * (losses * keep).mean())
+        return _total(total)
+
+    @torch.no_grad()
+    def _guess(self, others: Tensor) -> tuple[Tensor, Tensor]:
+        """What each row is taken for, a class or shares of several, and how much the guess counts."""
+        module = self.averaged if self.watch.averaged else self.module
+        guesses = module(self.settings.weak(others, self.chance)).softmax(dim=1)
+        if self.settings.align:
+            self.guessed = torch.lerp(guesses.mean(dim=0), self.guessed, 0.99)
+            guesses = guesses * self.prior / self.guessed
+            guesses = guesses / guesses.sum(dim=1, keepdim=True)
+        self.watch.see(guesses)
+        return self.watch.labels(guesses)
+
+
+def _total(losses: list[Tensor]) -> Tensor:
+    return torch.stack(losses).sum()
+
+
+def _endless(rows: int, count: int, chance: Generator) -> Iterator[Tensor]:
+    """Row numbers, `count` at a time, for ever; every row comes once before any comes again."""
+    left = torch.empty(0, dtype=torch.int64, device="cpu")
+    while rows and count:
+        while len(left) < count:
+            left = torch.cat((left, permutation(rows, chance)))
+        yield left[:count].to(device_now())
+        left = left[count:]
+
+
+class Confident(Settings, frozen=True):
+    """One confidence for all classes, as in the paper; where one class is common, it chooses that class alone.
+
+    Attributes:
+        level: the least probability.
+    """
+
+    level: float = 0.9
+
+    def __post_init__(self) -> None:
+        """Refuse what is no probability."""
+        if not 0 <= self.level < 1:
+            raise ValueError(f"level must be at least 0 and below 1, not {self.level}")
+
+    def cutoffs(self, confidence: Array, decided: Array, classes: int) -> Array:
+        """The least confidence for each class."""
+        return np.full(classes, self.level)
+
+
+class PerClass(Settings, frozen=True):
+    """The surest share of the rows of each class, so that every class is chosen as often as it is seen.
+
+    Attributes:
+        share: of the rows that a model puts into a class.
+    """
+
+    share: float = 0.5
+
+    def __post_init__(self) -> None:
+        """Refuse what is no share."""
+        if not 0 < self.share <= 1:
+            raise ValueError(f"share must be above 0 and at most 1, not {self.share}")
+
+    def cutoffs(self, confidence: Array, decided: Array, classes: int) -> Array:
+        """The least confidence for each class."""
+        members = [confidence[decided == one] for one in range(classes)]
+        return np.array([np.quantile(some, 1 - self.share) if len(some) else 1.0 for some in members])
+
+
+AnyChoice: TypeAlias = Confident | PerClass
+
+
+def chances(alone: Array, joint: Array, choice: AnyChoice, prior: Array) -> Array:
+    """For each row, the chance that it is given a label (paper, eq. 9): zero unless both models agree and are sure.
+
+    Args:
+        alone: class probabilities by the model of one party's numbers, shape (rows, classes).
+        joint: class probabilities by the model of all parties' numbers.
+        choice: how sure is sure.
+        prior: how often each class comes among labelled rows; probabilities are scaled so that it does here too.
+    """
+    if len(alone) == 0:
+        return np.zeros(0)
+    alone, joint = aligned(alone, prior), aligned(joint, prior)
+    decided, confidence = joint.argmax(axis=1), joint.max(axis=1)
+    kept = decided == alone.argmax(axis=1)
+    for sure in (alone.max(axis=1), confidence):
+        kept = kept & (sure >= choice.cutoffs(sure, decided, len(prior))[decided])
+    return np.asarray(kept * confidence)
+
+
+def aligned(probabilities: Array, prior: Array) -> Array:
+    """Probabilities scaled so that their mean comes near the prior."""
+    scaled = probabilities * (prior / np.maximum(probabilities.mean(axis=0), 1e-6))
+    return np.asarray(scaled / scaled.sum(axis=1, keepdims=True))
+
+
+def count_votes(votes: Array, classes: int) -> Array:
+    """How many models say each class of each row, from class codes of shape (models, rows)."""
+    return np.asarray((votes[:, :, None] == np.arange(classes)).sum(axis=0))
+
+
+def count_consistent(groups: list[Array], classes: int) -> Array:
+    """As `count_votes` over groups of models, but a group counts for a row only if all its models agree on it.
+
+    An agreeing group gives as many votes as it has models.
+    """
+    rows = groups[0].shape[1]
+    counts = np.zeros((rows, classes), dtype=np.int64)
+    for votes in groups:
+        agreed = np.flatnonzero((votes == votes[:1]).all(axis=0))
+        counts[agreed, votes[0, agreed]] += len(votes)
+    return counts
+
+
+def fall_back(counts: Array, groups: list[Array]) -> Array:
+    """Counts in which rows that nobody agreed on get the plain votes of all models.
+
+    Where those are equal too, the class that is commoner in all votes on all rows comes first.
+    """
+    plain = count_votes(np.concatenate(groups), counts.shape[1])
+    commonness = plain.sum(axis=0) / (plain.sum() + 1.0)
+    return np.where(counts.sum(axis=1, keepdims=True) == 0, plain + commonness, counts)
+
+
+def winners(counts: Array, rng: Rng) -> Array:
+    """The class with the most votes of each row; equal ones are drawn from, not decided by their order."""
+    ties = rng.random(counts.shape)
+    return np.asarray(np.where(counts == counts.max(axis=1, keepdims=True), ties, -1.0).argmax(axis=1))

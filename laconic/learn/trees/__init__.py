@@ -1,0 +1,1 @@
+"""Trees: as dense arrays, grown at one party or over several."""

@@ -1,0 +1,282 @@
+"""Forests and boosted trees, grown by XGBoost and kept as plain arrays (see `complete_trees`)."""
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from math import prod
+from typing import Any, Protocol
+
+import msgspec
+import numpy as np
+
+from laconic.errors import MissingExtra
+from laconic.learn.models.classifier import Classifier, Shard
+from laconic.tables.task import Task
+from laconic.values import Array, Rng, Weights
+
+ALWAYS = np.finfo(np.float32).max
+"""The threshold of a padding node: every prepared number is below it, so all rows go left."""
+
+_MOST_NODES = 2**26
+_ROWS_AT_ONCE = 8192
+
+
+class GrownTree(Protocol):
+    """A tree as XGBoost writes it, node by node; a leaf has children -1 and its answer for a condition."""
+
+    left_children: list[int]
+    right_children: list[int]
+    split_indices: list[int]
+    split_conditions: list[float]
+
+
+def complete(trees: Sequence[GrownTree], depth: int) -> Weights:
+    """All trees padded to the same depth, level by level for all of them at once."""
+    starts = np.cumsum([0, *(len(tree.left_children) for tree in trees)])[:-1]
+    left, right, column, value = (
+        np.concatenate([np.array(getattr(tree, name)) for tree in trees])
+        for name in ("left_children", "right_children", "split_indices", "split_conditions")
+    )
+    sizes = [len(tree.left_children) for tree in trees]
+    offsets = np.repeat(starts, sizes)
+    ends = left < 0
+    left, right = np.where(ends, 0, left + offsets), np.where(ends, 0, right + offsets)
+    at, columns, thresholds = starts[:, None], [], []
+    for _ in range(depth):
+        done = ends[at]
+        columns.append(np.where(done, 0, column[at]))
+        thresholds.append(np.where(done, ALWAYS, value[at]))
+        both = np.stack([np.where(done, at, left[at]), np.where(done, at, right[at])], axis=2)
+        at = both.reshape(len(trees), -1)
+    return {
+        "column": np.concatenate(columns, axis=1).astype(np.int16 if column.max() < 2**15 else np.int32),
+        "threshold": np.concatenate(thresholds, axis=1).astype(np.float32),
+        "leaf": value[at].astype(np.float32),
+    }
+
+
+def predict_trees(task: Task, weights: Weights, x: Array) -> Array:
+    """Probabilities, or numbers, for rows."""
+    from scipy.special import expit, softmax
+
+    flat = np.ascontiguousarray(x.reshape(len(x), prod(x.shape[1:])), dtype=np.float32)
+    parts = np.array_split(flat, len(flat) // _ROWS_AT_ONCE + 1)
+    sums = np.concatenate([_sums(weights, part) for part in parts]) + weights["base"]
+    if task.kind == "regression":
+        return sums[:, 0].astype(np.float64)
+    if weights["logit"][0]:
+        sums = expit(sums) if task.kind == "binary" else softmax(sums, axis=1)
+    sums = np.clip(sums, 0, 1)
+    if task.kind == "binary":
+        return np.asarray(sums[:, 0])
+    total = sums.sum(axis=1, keepdims=True)
+    return np.asarray(np.where(total > 0, sums / np.where(total > 0, total, 1), 1 / sums.shape[1]))
+
+
+def check_trees(task: Task, weights: Weights, shape: tuple[int, ...]) -> None:
+    """Raise a `ValueError` unless these arrays, which may come from anyone, are trees for rows of this shape."""
+    if weights.keys() != {"column", "threshold", "leaf", "output", "base", "logit"}:
+        raise ValueError(f"its arrays are {sorted(weights)}")
+    column, threshold, leaf, output = (weights[name] for name in ("column", "threshold", "leaf", "output"))
+    if leaf.ndim != 2 or leaf.size == 0 or leaf.size > _MOST_NODES or leaf.shape[1].bit_count() != 1:
+        raise ValueError(f"leaves of shape {leaf.shape}; a power of two for each of some trees is needed")
+    inner = (len(leaf), leaf.shape[1] - 1)
+    if column.shape != inner or threshold.shape != inner or output.shape != (len(leaf),):
+        raise ValueError("its arrays do not fit each other")
+    if weights["base"].shape != (task.outputs,) or weights["logit"].shape != (1,):
+        raise ValueError(f"it does not give {task.outputs} numbers a row")
+    _check_range("columns", column, prod(shape))
+    _check_range("outputs", output, task.outputs)
+
+
+def _sums(weights: Weights, x: Array) -> Array:
+    """What all trees say of each row, summed by output."""
+    trees, leaves = weights["leaf"].shape
+    starts = np.arange(trees, dtype=np.int32)[:, None] * np.int32(leaves - 1)
+    rows = np.arange(len(x), dtype=np.int32)[None] * np.int32(x.shape[1])
+    column, threshold = weights["column"].astype(np.int32).ravel(), weights["threshold"].ravel()
+    cells, at = x.ravel(), np.zeros((trees, len(x)), dtype=np.int32)
+    for _ in range(leaves.bit_length() - 1):
+        node = at + starts
+        goes_right = cells.take(column.take(node) + rows) >= threshold.take(node)
+        at += at + 1 + goes_right
+    leaf = np.take_along_axis(weights["leaf"], at - (leaves - 1), axis=1)
+    outputs = range(len(weights["base"]))
+    return np.stack([leaf[weights["output"] == output].sum(axis=0, dtype=np.float64) for output in outputs], axis=1)
+
+
+def _check_range(what: str, values: Array, count: int) -> None:
+    if values.dtype.kind not in "iu" or values.size == 0 or values.min() < 0 or values.max() >= count:
+        raise ValueError(f"its {what} are not all whole numbers from 0 to {count - 1}")
+
+
+_DEEPEST = 10
+_BINS = 64
+_MOST_BINS = 1024
+
+
+class _Trees(Classifier, frozen=True):
+    """Abstract: trees, whichever way they are grown; also for regression."""
+
+    @abstractmethod
+    def plan(self, task: Task, columns: int) -> "_Growth":
+        """What to ask XGBoost for."""
+
+    def fit(self, task: Task, x: Array, y: Array, rng: Rng) -> Weights:
+        """Grow trees on labelled rows."""
+        return self.fit_many(task, [(x, y)], rng)[0]
+
+    def fit_many(self, task: Task, shards: Sequence[Shard], rng: Rng) -> list[Weights]:
+        """Grow trees for each shard; rows that shards share are sorted into bins once."""
+        try:
+            import xgboost
+        except ImportError as problem:
+            raise MissingExtra("xgboost", "trees") from problem
+        binned: dict[int, Any] = {}
+        models = []
+        for x, y in shards:
+            growth = self.plan(task, prod(x.shape[1:]))
+            if id(x) not in binned:
+                flat = x.reshape(len(x), -1).astype(np.float32)
+                binned = {id(x): xgboost.QuantileDMatrix(flat, max_bin=growth.wanted["max_bin"], nthread=1)}
+            models.append(growth.grow(task, binned[id(x)], y, rng))
+        return models
+
+    def predict(self, task: Task, weights: Weights, x: Array) -> Array:
+        """What the trees say together."""
+        return predict_trees(task, weights, x)
+
+    def check(self, task: Task, weights: Weights, shape: tuple[int, ...]) -> None:
+        """Refuse what are not trees for such rows."""
+        check_trees(task, weights, shape)
+
+
+class Forest(_Trees, frozen=True):
+    """A random forest: the mean of many trees, each on a sample of the rows, each split on a sample of the columns.
+
+    With one tree and all rows and columns it is a plain decision tree.
+
+    Attributes:
+        trees: how many there are.
+        depth: questions from root to leaf at most.
+        rows: share of the rows that each tree sees.
+        columns: share of the columns that each split may choose from; None for the square root of their number.
+    """
+
+    trees: int = 100
+    depth: int = 6
+    rows: float = 0.632
+    columns: float | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse forests that cannot grow."""
+        _check_counts(self.depth, trees=self.trees)
+        _check_shares(rows=self.rows, columns=1.0 if self.columns is None else self.columns)
+
+    def plan(self, task: Task, columns: int) -> "_Growth":
+        """What to ask XGBoost for: squared error on class flags makes each leaf a class's share of its rows."""
+        share = columns**-0.5 if self.columns is None else self.columns
+        wanted = {"num_parallel_tree": self.trees, "subsample": self.rows, "colsample_bynode": share, "eta": 1.0}
+        wanted |= {"objective": "reg:squarederror", "lambda": 0.0, "max_depth": self.depth}
+        return _Growth(wanted, 1, _BINS, flags=task.kind == "multiclass", link="share")
+
+
+class Boosted(_Trees, frozen=True):
+    """Gradient-boosted trees.
+
+    Attributes:
+        trees: how many follow each other (for each class, if there are several).
+        depth: questions from root to leaf at most.
+        lr: the share of each tree's answer that is taken.
+        penalty: weight of the squared size of the leaves.
+        bins: into how many bins the rows of a column are put at most.
+    """
+
+    trees: int = 50
+    depth: int = 6
+    lr: float = 0.3
+    penalty: float = 1.0
+    bins: int = _BINS
+
+    def __post_init__(self) -> None:
+        """Refuse trees that cannot grow."""
+        _check_counts(self.depth, trees=self.trees)
+        _check_shares(lr=self.lr)
+        if self.penalty < 0:
+            raise ValueError(f"penalty must be 0 or more, not {self.penalty}")
+        if not 2 <= self.bins <= _MOST_BINS:
+            raise ValueError(f"bins must be 2 to {_MOST_BINS}, not {self.bins}")
+
+    def plan(self, task: Task, columns: int) -> "_Growth":
+        """What to ask XGBoost for."""
+        objectives = {"binary": "binary:logistic", "multiclass": "multi:softprob", "regression": "reg:squarederror"}
+        wanted = {"objective": objectives[task.kind], "eta": self.lr, "lambda": self.penalty, "max_depth": self.depth}
+        if task.kind == "multiclass":
+            wanted["num_class"] = len(task.classes)
+        link = "logit" if task.kind != "regression" else "share"
+        return _Growth(wanted, self.trees, self.bins, flags=False, link=link)
+
+
+def read_model(written: bytes, depth: int) -> Weights:
+    """The trees of a model that XGBoost wrote as JSON, and which output each is for."""
+    model = msgspec.json.decode(written, type=_Document).learner.gradient_booster.model
+    return complete(model.trees, depth) | {"output": np.array(model.tree_info, dtype=np.int16)}
+
+
+class _Growth:
+    """What to ask XGBoost for, and how to read what it gives."""
+
+    def __init__(self, wanted: dict[str, Any], rounds: int, bins: int, *, flags: bool, link: str) -> None:
+        self.rounds, self.flags, self.link = rounds, flags, link
+        self.wanted = wanted | {"tree_method": "hist", "max_bin": bins, "nthread": 1, "verbosity": 0}
+
+    def grow(self, task: Task, rows: Any, y: Array, rng: Rng) -> Weights:
+        """Grow on rows that are in bins."""
+        import xgboost
+
+        base = float(np.mean(y)) if task.kind == "regression" else 0.5
+        rows.set_label(np.eye(len(task.classes), dtype=np.float32)[y] if self.flags else y.astype(np.float32))
+        wanted = self.wanted | {"base_score": base, "seed": int(rng.integers(2**31))}
+        booster = xgboost.train(wanted, rows, self.rounds)
+        is_logit = self.link == "logit"
+        return read_model(bytes(booster.save_raw("json")), self.wanted["max_depth"]) | {
+            "base": np.full(task.outputs, 0.0 if is_logit else base, dtype=np.float32),
+            "logit": np.array([is_logit], dtype=np.uint8),
+        }
+
+
+class _Tree(msgspec.Struct):
+    left_children: list[int]
+    right_children: list[int]
+    split_indices: list[int]
+    split_conditions: list[float]
+
+
+class _Model(msgspec.Struct):
+    trees: list[_Tree]
+    tree_info: list[int]
+
+
+class _Booster(msgspec.Struct):
+    model: _Model
+
+
+class _Learner(msgspec.Struct):
+    gradient_booster: _Booster
+
+
+class _Document(msgspec.Struct):
+    learner: _Learner
+
+
+def _check_counts(depth: int, **counts: int) -> None:
+    if not 1 <= depth <= _DEEPEST:
+        raise ValueError(f"depth must be 1 to {_DEEPEST}, not {depth}")
+    for name, value in counts.items():
+        if value < 1:
+            raise ValueError(f"{name} must be 1 or more, not {value}")
+
+
+def _check_shares(**shares: float) -> None:
+    for name, value in shares.items():
+        if not 0 < value <= 1:
+            raise ValueError(f"{name} must be above 0 and at most 1, not {value}")

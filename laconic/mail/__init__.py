@@ -1,1 +1,0 @@
-"""Runs by mail: parties that are never connected answer by envelope, each in its own time."""

@@ -1,1 +1,0 @@
-"""Models after training: saved, loaded, asked with or without everyone, shrunk and grown."""

@@ -1,0 +1,259 @@
+"""A run as data: the method, whose rows, the seed, the limits and the runtime, as values that text can hold."""
+
+from math import inf
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from laconic.align.agreed import AgreedIds
+from laconic.align.exact import ExactMatch
+from laconic.align.psi import PrivateMatch
+from laconic.core.capabilities import Budgeted
+from laconic.core.device import Device
+from laconic.core.method import Method
+from laconic.core.step import steps_of
+from laconic.data.federation import Federation
+from laconic.data.partition.columns import Cut
+from laconic.data.partition.rows import RowCut
+from laconic.deploy.journal import Journalled
+from laconic.deploy.transports.forked import Forked
+from laconic.deploy.transports.inprocess import InProcess
+from laconic.deploy.transports.processes import Processes
+from laconic.errors import PlanError
+from laconic.methods import registry
+from laconic.privacy.accounting import AnyAccountant, Pld
+from laconic.privacy.budget import Budget as PrivacyBudget
+from laconic.values import Settings
+
+AnyRuntime: TypeAlias = InProcess | Processes | Forked | Journalled
+
+
+class DataPlan(Settings, frozen=True, tag=False):
+    """Whose rows: a public data set dealt among parties, or one file a party.
+
+    Attributes:
+        name: a public data set, as `laconic data` lists them; none when files are given.
+        files: one CSV or Parquet file a party, as a list (parties are called by their file) or as party = "file"; or
+            one party file (bank.toml) a party, which says the rest itself.
+        id: the column that says which person a row is about; the same name in every file. Horizontal methods can do
+            without.
+        label: the column to predict, in one of the files; for horizontal methods, in all of them.
+        public: a file of rows of the same columns that everybody may see, for horizontal methods; none without one.
+        kinds: what a column of the files is, numeric or categorical, where that should not be guessed.
+        task: what the label is; none to tell from its cells.
+        parties: among how many a public data set is dealt, if `cut` is not set.
+        cut: how its columns, or for horizontal methods its rows, are dealt; none for equal shares of a table's columns,
+            quadrants or bands of images, or rows with label skew.
+        hub: which party has the labels of a public data set, by its place from 0 or by name.
+        overlap: how many training rows all parties share, or which share if below 1; none for all.
+        match: how the rows of files are matched; `test` and `valid` there are set from here.
+        test: share of the rows to score on; a public data set with an official test set uses that.
+        valid: share of the other rows that methods may use to stop early.
+    """
+
+    name: str | None = None
+    files: tuple[str, ...] | dict[str, str] = ()
+    id: str | None = None
+    label: str | None = None
+    public: str | None = None
+    kinds: dict[str, Literal["numeric", "categorical"]] = msgspec.field(default_factory=dict)
+    task: Literal["binary", "multiclass", "regression"] | None = None
+    parties: int = 3
+    cut: Cut | RowCut | None = None
+    hub: int | str = 0
+    overlap: int | float | None = None
+    match: ExactMatch | PrivateMatch | AgreedIds = ExactMatch()
+    test: float = 0.2
+    valid: float = 0.1
+
+    def __post_init__(self) -> None:
+        """Refuse two sources or none, files without the columns that join them, and shares that leave no rows."""
+        if (self.name is None) == (not self.files):
+            raise ValueError(
+                "name a public data set (name, see `laconic data`) or your own files (files), one of the two"
+            )
+        paths = self.files.values() if isinstance(self.files, dict) else self.files
+        parties, tables = ([path for path in paths if path.endswith(".toml") is party] for party in (True, False))
+        if parties and tables:
+            raise ValueError(
+                f"{parties[0]} is a party file and {tables[0]} is a table; give party files for all parties, or tables"
+            )
+        if self.of_parties and (self.id, self.label, self.task, self.kinds) != (None, None, None, {}):
+            raise ValueError("party files say id, label, task and kinds themselves; leave those out")
+        if self.files and not self.of_parties and self.label is None:
+            raise ValueError(
+                "files need label (the column to predict), and id (the column that says who a row is about) unless the "
+                "method is horizontal"
+            )
+        if self.public is not None and not self.files:
+            raise ValueError("public is for your own files: a public data set has public rows already; leave it out")
+        if self.parties < 1:
+            raise ValueError(f"parties must be 1 or more, not {self.parties}")
+        for share, value in (("test", self.test), ("valid", self.valid)):
+            if not 0 < value < 1:
+                raise ValueError(f"{share} is a share of the rows above 0 and below 1, not {value}")
+        for share in ("test", "valid"):
+            said, usual = getattr(self.match, share), getattr(ExactMatch(), share)
+            if said not in (usual, getattr(self, share)):
+                raise ValueError(f"say {share} = {said} for the data as a whole, not match.{share}")
+        if self.overlap is not None and self.overlap <= 0:
+            raise ValueError(f"overlap is a number of rows, or a share below 1, not {self.overlap}")
+
+    @property
+    def of_parties(self) -> bool:
+        """Whether the files are party files rather than tables."""
+        paths = self.files.values() if isinstance(self.files, dict) else self.files
+        return bool(self.files) and all(path.endswith(".toml") for path in paths)
+
+
+class Budget(Settings, frozen=True, tag=False):
+    """Limits that a run must keep, or it is refused or ends early.
+
+    Attributes:
+        max_bytes: fitting stops before more than this many bytes have crossed; none for no limit.
+        epsilon: the most privacy loss that any person's row may suffer by all that bears priced noise, such as
+            released models; what bears none is listed beside it. None for no promise.
+        delta: the chance, for each person, that the promise of epsilon fails.
+        split: each party's share of epsilon by name, in any unit; a party not named has share 1.
+        accountant: how losses add up.
+    """
+
+    max_bytes: int | None = None
+    epsilon: float | None = None
+    delta: float = 1e-5
+    split: dict[str, float] = msgspec.field(default_factory=dict)
+    accountant: AnyAccountant = Pld()
+
+    def __post_init__(self) -> None:
+        """Refuse limits that nothing could keep."""
+        if self.max_bytes is not None and self.max_bytes < 1:
+            raise ValueError(f"max_bytes must be 1 or more, not {self.max_bytes}")
+        if self.epsilon is not None and not self.epsilon > 0:
+            raise ValueError(f"epsilon must be above 0, not {self.epsilon}; leave it out for no promise")
+        if not 0 < self.delta < 1:
+            raise ValueError(f"delta is a chance above 0 and below 1, not {self.delta}")
+
+    @property
+    def byte_limit(self) -> float:
+        """`max_bytes`, or infinity where there is no limit."""
+        return inf if self.max_bytes is None else self.max_bytes
+
+
+class Plan(Settings, frozen=True, tag=False):
+    """All that decides a run: two runs of one plan give the same numbers, on the processor to the bit.
+
+    Attributes:
+        method: what is run, with all its settings.
+        data: whose rows.
+        seed: all chance comes from it, and so does which rows are held out.
+        look_every: score the model after every so many turns of fitting; none scores it at the end only.
+        budget: limits that the run must keep.
+        runtime: where the parties are.
+        device: what torch learns on; auto is a GPU (cuda or mps) where there is one, else the processor (cpu), where
+            alone numbers are the same to the bit. A run over several machines takes each party's own from its party
+            file.
+    """
+
+    method: "registry.AnyMethod"  # As text: methods are searched for when a plan is first read, not on import.
+    data: DataPlan
+    seed: int = 0
+    look_every: int | None = None
+    budget: Budget = Budget()
+    runtime: AnyRuntime = InProcess()
+    device: Device = "auto"
+
+    def __post_init__(self) -> None:
+        """Refuse a seed that random generators refuse, looks that never come, and files that the method cannot use."""
+        if self.seed < 0:
+            raise ValueError(f"seed must be 0 or more, not {self.seed}")
+        if self.look_every is not None and self.look_every < 1:
+            raise ValueError(
+                f"look_every must be 1 or more, not {self.look_every}; leave it out to score at the end only"
+            )
+        if self.data.files:
+            (_check_columns_apart if self.method.kind == "vertical" else _check_rows_apart)(self.method, self.data)
+
+
+def _check_columns_apart(method: Method, data: DataPlan) -> None:
+    """Refuse files that cannot be of parties with other columns."""
+    if data.id is None and not data.of_parties:
+        raise ValueError(
+            "data: files need id (the column that says who a row is about) and label (the column to predict): "
+            f"{type(method).__name__} is for parties with other columns of the same people"
+        )
+    if data.public is not None:
+        raise ValueError(
+            f"data.public is for horizontal methods, and {type(method).__name__} is vertical; leave it out"
+        )
+
+
+def _check_rows_apart(method: Method, data: DataPlan) -> None:
+    """Refuse files that cannot be of parties with other rows, and settings that would be put aside without a word."""
+    name = type(method).__name__
+    if data.of_parties:
+        raise ValueError(
+            f"data.files are party files, which are for vertical methods so far; {name} is horizontal and takes the "
+            "tables themselves: --files a.csv b.csv --label COLUMN"
+        )
+    if data.match != ExactMatch():
+        raise ValueError(f"data.match is for parties with other columns; {name} matches no rows, so leave it out")
+    if data.cut is not None:
+        raise ValueError(f"data.cut deals a public data set; the files say which rows each party of {name} has")
+
+
+def keep_budget(plan: Plan, federation: Federation) -> Method:
+    """The plan's method, with noise that keeps its budget if it promises an epsilon."""
+    if plan.budget.epsilon is None or not isinstance(plan.method, Budgeted):
+        return plan.method
+    return keep_budget_of(plan, least_rows(plan, federation), federation.hub, federation.peers)
+
+
+def keep_budget_of(plan: Plan, rows: int, hub: str, guests: tuple[str, ...]) -> Method:
+    """The same for so many training rows and these parties, where their tables are not at hand."""
+    budget = plan.budget
+    if budget.epsilon is None or not isinstance(plan.method, Budgeted):
+        return plan.method
+    if plan.look_every is not None:
+        raise PlanError(
+            "look_every asks for held-out rows again and again, which budget.epsilon does not cover; leave out one"
+        )
+    wanted = PrivacyBudget(epsilon=budget.epsilon, delta=budget.delta, split=budget.split, accountant=budget.accountant)
+    return plan.method.within(wanted, rows, hub, guests)
+
+
+def least_rows(plan: Plan, federation: Federation) -> int:
+    """How many training rows there are at least: fewer rows mean that each takes part more often, at a higher price."""
+    if federation.aligned:
+        return len(federation.tables[federation.hub].cut("train"))
+    ids = [{str(one) for one in table.keys} for table in federation.tables.values()]
+    shared = len(set.intersection(*ids))
+    return max(1, int(shared * (1 - plan.data.test) * (1 - plan.data.valid)) - 2)
+
+
+def refuse_unkept(plan: Plan) -> None:
+    """Refuse a plan that promises an epsilon while its method cannot keep one.
+
+    A method keeps a budget if it can work out its noise (see `Budgeted`), or if nothing leaves at all.
+
+    Raises:
+        PlanError: the promise cannot be kept; says by what it would be broken.
+    """
+    if plan.budget.epsilon is None or isinstance(plan.method, Budgeted):
+        return
+    broken = open_releases(plan.method)
+    if broken:
+        raise PlanError(
+            f"budget.epsilon = {plan.budget.epsilon:g} cannot be promised: {type(plan.method).__name__} makes open "
+            f"releases, which no priced noise covers (in its steps {', '.join(broken)}; see `laconic methods`); leave "
+            "budget.epsilon out, or use FedOnce, which can keep a budget for its models, or Solo, which sends nothing"
+        )
+
+
+def open_releases(method: Method) -> dict[str, str]:
+    """What a method lets leave a party without a priced noise, in words, by step."""
+    found = {}
+    for name, declared in steps_of(method).items():
+        words = [words for words in (declared.gives, declared.takes) if words is not None]
+        if words:
+            found[name] = " and ".join(words)
+    return found

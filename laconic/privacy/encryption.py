@@ -1,0 +1,270 @@
+"""Gradients that parties add up without reading them: how they become whole numbers, and how sums are read back."""
+
+from collections.abc import Iterator, Sequence
+from math import ceil, log2, sqrt
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from laconic.errors import MissingExtra
+from laconic.privacy.randomness import secure_words
+from laconic.values import Array, Settings
+
+COEFFICIENTS = 8192
+MODULUS = 2**59
+_PRIMES = [40, 40, 40, 41]
+"""Bits of the moduli: 161 in all, where 218 still give 128-bit security at 8192 coefficients."""
+
+_FLOOD = 34
+"""Bits of the factor on the encryption of zero that covers the noise."""
+
+_ROUND = 5000
+"""Ciphertexts are compressed by a few bytes more or less; filled up to a multiple of this, all are of one size."""
+
+
+class Bfv:
+    """One holder of a key: the label holder with the secret one, or a party with the public one."""
+
+    def __init__(self, *, public: bytes | None = None, secret: bytes | None = None) -> None:
+        """Load keys, or draw new ones if none are given."""
+        self._seal = _library()
+        self._folder = TemporaryDirectory(prefix="laconic-")
+        self._context = _context(self._seal)
+        self._evaluator = self._seal.Evaluator(self._context)
+        self._public, self._secret = self._seal.PublicKey(), self._seal.SecretKey()
+        if public is None and secret is None:
+            keys = self._seal.KeyGenerator(self._context)
+            keys.create_public_key(self._public)
+            self._secret = keys.secret_key()
+        if public is not None:
+            self._load(self._public, public)
+        if secret is not None:
+            self._load(self._secret, secret)
+
+    @property
+    def public(self) -> bytes:
+        """The key by which parties hide what they did."""
+        return self._save(self._public)
+
+    @property
+    def secret(self) -> bytes:
+        """The key that opens sums."""
+        return self._save(self._secret)
+
+    def close(self) -> None:
+        """Remove the folder through which the library hands over bytes."""
+        self._folder.cleanup()
+
+    def encrypt(self, numbers: Array, length: int) -> list[bytes]:
+        """Whole numbers, `length` of them in each ciphertext; needs the secret key."""
+        encryptor = self._seal.Encryptor(self._context, self._secret)
+        return [
+            self._save(encryptor.encrypt_symmetric(self._polynomial(np.arange(len(some)), some % MODULUS)))
+            for some in np.split(numbers, range(length, len(numbers), length))
+        ]
+
+    def add_up(self, blobs: Sequence[bytes], rows: Array, sums: Array, count: int, length: int) -> list[bytes]:
+        """Ciphertexts of `count` sums, of which each holds as many as fit; needs the public key.
+
+        Args:
+            blobs: from `encrypt`, with the same `length`.
+            rows: which number, and `sums`, to which sum it is added; a number may be added to many.
+            count: how many sums there are.
+            length: numbers in each ciphertext.
+        """
+        size = COEFFICIENTS // length
+        group, chunk = sums // size, rows // length
+        places = (sums % size + 1) * length - 1 - rows % length
+        order = np.lexsort((-places, chunk, group))
+        parts = _segments(group[order], chunk[order], places[order])
+        totals: dict[int, Any] = {}
+        loaded: dict[int, Any] = {}
+        for which, whence, exponents in parts:
+            if whence not in loaded:
+                loaded[whence] = self._load(self._seal.Ciphertext(), blobs[whence])
+                self._evaluator.transform_to_ntt_inplace(loaded[whence])
+            product = self._product(loaded[whence], exponents)
+            if which in totals:
+                self._evaluator.add_inplace(totals[which], product)
+            else:
+                totals[which] = product
+        return [self._cover(totals.get(which), size, length) for which in range(-(-count // size))]
+
+    def decrypt(self, blobs: Sequence[bytes], count: int, length: int) -> Array:
+        """The sums that `add_up` worked out; needs the secret key."""
+        decryptor = self._seal.Decryptor(self._context, self._secret)
+        found: list[int] = []
+        for blob in blobs:
+            plain = self._seal.Plaintext()
+            decryptor.decrypt(self._load(self._seal.Ciphertext(), blob), plain)
+            known = plain.coeff_count()
+            found += [plain.data(at) if at < known else 0 for at in range(length - 1, COEFFICIENTS, length)]
+        return (np.array(found[:count]) + MODULUS // 2) % MODULUS - MODULUS // 2
+
+    def _product(self, ciphertext: Any, exponents: Array) -> Any:
+        ones, product = self._polynomial(exponents[::-1], np.ones(len(exponents), int)), self._seal.Ciphertext()
+        self._evaluator.transform_to_ntt_inplace(ones, self._context.first_parms_id())
+        self._evaluator.multiply_plain(ciphertext, ones, product)
+        return product
+
+    def _cover(self, total: Any | None, size: int, length: int) -> bytes:
+        """A total with all but its sums hidden, under a smaller modulus."""
+        cover = self._seal.Ciphertext()
+        self._seal.Encryptor(self._context, self._public).encrypt_zero(cover)
+        everywhere = np.arange(COEFFICIENTS)
+        flood = self._polynomial(everywhere, secure_words(COEFFICIENTS) >> np.uint64(64 - _FLOOD))
+        self._evaluator.multiply_plain_inplace(cover, flood)
+        if total is not None:
+            self._evaluator.transform_from_ntt_inplace(total)
+            self._evaluator.add_inplace(cover, total)
+        hidden = secure_words(COEFFICIENTS) % np.uint64(MODULUS)
+        hidden[length - 1 : size * length : length] = 0
+        self._evaluator.add_plain_inplace(cover, self._polynomial(everywhere, hidden))
+        self._evaluator.mod_switch_to_next_inplace(cover)
+        return self._save(cover)
+
+    def _polynomial(self, exponents: Array, coefficients: Array) -> Any:
+        """From exponents that rise; the library reads them falling, coefficients in hexadecimal digits."""
+        terms = zip(exponents[::-1].tolist(), coefficients[::-1].tolist(), strict=True)
+        return self._seal.Plaintext(" + ".join(f"{number:x}x^{at}" for at, number in terms).removesuffix("x^0"))
+
+    def _save(self, value: Any) -> bytes:
+        path = Path(self._folder.name) / "value"
+        value.save(str(path))
+        blob = path.read_bytes()
+        return blob + bytes(-len(blob) % _ROUND)
+
+    def _load(self, value: Any, blob: bytes) -> Any:
+        path = Path(self._folder.name) / "value"
+        path.write_bytes(blob)
+        value.load(self._context, str(path))
+        return value
+
+
+def _segments(group: Array, chunk: Array, places: Array) -> Iterator[tuple[int, int, Array]]:
+    """Runs of equal group and chunk, with the places in each."""
+    starts = np.flatnonzero(np.diff(group, prepend=-1) | np.diff(chunk, prepend=-1))
+    for start, some in zip(starts.tolist(), np.split(places, starts[1:]), strict=True):
+        yield int(group[start]), int(chunk[start]), some
+
+
+def _context(seal: Any) -> Any:
+    settings = seal.EncryptionParameters(seal.SCHEME_TYPE.BFV)
+    settings.set_poly_modulus_degree(COEFFICIENTS)
+    settings.set_coeff_modulus(seal.CoeffModulus.Create(COEFFICIENTS, _PRIMES))
+    settings.set_plain_modulus(MODULUS)
+    return seal.SEALContext(settings, True, seal.SEC_LEVEL_TYPE.TC128)
+
+
+def _library() -> Any:
+    try:
+        from tenseal import sealapi
+    except ImportError as problem:
+        raise MissingExtra("tenseal", "he") from problem
+    return sealapi
+
+
+_EXACT = 22
+"""Bits to which gradients are rounded at most: float32 holds no more."""
+
+_UP_TO_DOWN = 200 / 145
+"""Size of a ciphertext of sums over size of a ciphertext of numbers."""
+
+
+class Whole(msgspec.Struct, frozen=True):
+    """Gradients as whole numbers.
+
+    Attributes:
+        slopes: the gradients and hessians that the numbers stand for exactly, shape (outputs, rows, 2).
+        parts: numbers to encrypt, each of shape (outputs * rows,).
+        units: what 1 stands for, of gradients and of hessians; 0 for hessians that are all 1 and not sent.
+        shift: how many bits of a packed number are the hessian's; 0 if they are apart.
+    """
+
+    slopes: Array
+    parts: tuple[Array, ...]
+    units: tuple[float, float]
+    shift: int
+
+
+class Encrypted(Settings, frozen=True):
+    """Gradients and hessians encrypted by the label holder, who alone can read the sums.
+
+    Attributes:
+        packed: whether gradient and hessian share one number: half the ciphertexts, but with n rows each is rounded to
+            29 less log2(n) bits (14 for 27,000 rows). Else they are rounded to 22 bits.
+    """
+
+    packed: bool = True
+
+    def whole(self, slopes: Array) -> Whole:
+        """Round gradients and hessians to whole numbers of a small unit, so that sums over all rows fit."""
+        room = ceil(log2(max(2, slopes.shape[1])))
+        plain = bool((slopes[..., 1] == 1).all())
+        packed = self.packed and not plain
+        bits = min(_EXACT, (MODULUS.bit_length() - 4) // 2 - room) if packed else _EXACT
+        # A power of two, so that what a number stands for is exact.
+        unit = 2.0 ** (ceil(log2(max(float(np.abs(slopes[..., 0]).max()), 1e-30))) - bits)
+        units = (unit, 0.0 if plain else 2.0**-bits)
+        first = np.rint(slopes[..., 0].astype(np.float64) / unit).astype(np.int64)
+        rounded = [first * unit, slopes[..., 1]]
+        parts = [first.ravel()]
+        shift = bits + room + 1 if packed else 0
+        if not plain:
+            second = np.rint(slopes[..., 1].astype(np.float64) / units[1]).astype(np.int64)
+            rounded[1] = second * units[1]
+            parts = [(first * 2**shift + second).ravel()] if packed else [*parts, second.ravel()]
+        return Whole(np.stack(rounded, axis=-1).astype(np.float32), tuple(parts), units, shift)
+
+
+class Sealed:
+    """The gradients of one round of trees under a key, and what the holder of the key makes of encrypted sums.
+
+    Attributes:
+        slopes: gradients and hessians as they were rounded, shape (outputs, rows, 2).
+        length: how many rows share a ciphertext.
+        numbers: the ciphertexts: one list if gradient and hessian share a number or all hessians are 1, else two.
+    """
+
+    def __init__(self, cipher: Encrypted, secret: bytes, slopes: Array, sums: int) -> None:
+        """Round and encrypt gradients; `sums` is how many sums a tree takes at the party with most."""
+        self._keys, self._whole = Bfv(secret=secret), cipher.whole(slopes)
+        self.slopes = self._whole.slopes
+        self.length = rows_in_one(slopes.shape[1], sums)
+        self.numbers = [self._keys.encrypt(part, self.length) for part in self._whole.parts]
+
+    @property
+    def counts_rows(self) -> bool:
+        """Whether hessians are all 1, so that parties count rows instead of adding them."""
+        return self._whole.units[1] == 0
+
+    def read(self, blobs: list[list[bytes]], counts: Array | None, shape: tuple[int, int]) -> Array:
+        """Histograms of shape (nodes, bins, 2) from encrypted sums; `counts` of rows stand for hessians that are 1."""
+        found = [self._keys.decrypt(part, shape[0] * shape[1], self.length).reshape(shape) for part in blobs]
+        (unit, second_unit), shift = self._whole.units, self._whole.shift
+        if counts is not None:
+            second = counts.reshape(shape).astype(np.float64)
+        elif shift:
+            low = found[0] & (2**shift - 1)
+            found[0], second = found[0] >> shift, low * second_unit
+        else:
+            second = found[1] * second_unit
+        return np.stack([found[0] * unit, second], axis=-1)
+
+    def close(self) -> None:
+        """Forget the key."""
+        self._keys.close()
+
+
+def rows_in_one(rows: int, sums: int) -> int:
+    """How many rows share a ciphertext so that fewest bytes cross: more rows make fewer ciphertexts down, but more up.
+
+    Args:
+        rows: how many there are.
+        sums: how many sums a tree takes at the party with most.
+    """
+    together = sqrt(COEFFICIENTS * sums * _UP_TO_DOWN / rows)
+    return int(COEFFICIENTS // 2 ** min(12, max(1, round(log2(together)))))

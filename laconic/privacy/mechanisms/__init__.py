@@ -1,0 +1,1 @@
+"""Mechanisms: noise on rows, outputs, labels and votes."""

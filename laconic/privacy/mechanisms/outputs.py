@@ -1,0 +1,407 @@
+"""Clipping and noise on what a party's net puts out, batch after batch: what is covered, for whom, and what is not.
+
+A net that is trained on a row without noise carries that row into what it puts out for every other row. Noise on each
+row's own numbers then covers nothing that can be stated. So there are three sound ways: let no net learn from rows
+without noise (`RowsOnce`), let it learn by private steps (`PrivateSteps`, in its own file), or bound the whole
+message (`BatchClip`). `AsPublished` is the VIM paper's way, for comparison, and `PureNoise` what any of them has to
+beat.
+"""
+
+from abc import abstractmethod
+from math import inf
+from typing import ClassVar, Final, Literal, TypeAlias
+
+import numpy as np
+import torch
+from msgspec.structs import replace
+from torch import Tensor
+
+from laconic.core.device import device_now
+from laconic.core.ledger import EVERY_ROW, Entry, Noise, Noised
+from laconic.core.party import Party
+from laconic.learn.kernels import widen
+from laconic.learn.nets.nets import Net, give_chance, load, to_array, to_tensor, weights_of
+from laconic.learn.train.descent import Descent, Rule, start_descent
+from laconic.privacy.encoders import PrivateEncoder
+from laconic.privacy.mechanisms.gaussian import clip_rows
+from laconic.privacy.per_example import RowGradients
+from laconic.privacy.private_sgd import NEVER_COVERED, UNCOVERED, UNIT
+from laconic.privacy.randomness import Randomness, SeededRandomness, keyed_normal, poisson_sample, randomness_from
+from laconic.privacy.row_releases import (
+    cell_marks,
+    count_release,
+    places_in,
+    recall,
+    row_marks,
+    times_drawn,
+    write_model,
+)
+from laconic.values import Array, Settings, Weights
+
+REPLACED = "one row at this party, replaced by any other"
+LABELS = "labels are not covered, and what the hub sends down gives them away"
+
+
+class Protection(Settings, frozen=True):
+    """Abstract: what is put on everything a party sends."""
+
+    freezes: ClassVar[bool] = False
+    """Whether nets stay as they are drawn, so that every row is sent once and the hub needs no further round."""
+
+    @abstractmethod
+    def release(self, values: Array, party: Party, rows: str, at: Array) -> Noised[Array] | Array:
+        """What leaves the party in place of these numbers, one row each.
+
+        Args:
+            values: what the net puts out.
+            party: whose rows they are.
+            rows: the cut that they are of.
+            at: where each row is in the party's table.
+        """
+
+    def learn_encoder(self, party: Party) -> Weights | None:
+        """What takes the place of the party's net from the beginning; None leaves the net."""
+        return None
+
+    def encode(self, party: Party, x: Array, width: int) -> Array | None:
+        """Rows through what took the net's place, `width` numbers each; None leaves them to the net."""
+        return None
+
+    def descent(self, net: Net, outputs: int, party: Party, x: Array, steps: int) -> Descent:
+        """The party's net, at work on one batch for so many steps."""
+        memory = party.memory
+        return start_descent(net, outputs, memory["net"], memory["velocity"], x, party.rng)
+
+
+class Clipped(Protection, frozen=True):
+    """Abstract: Gaussian noise of standard deviation `sigma` times `clip` on numbers clipped to length `clip`.
+
+    Attributes:
+        clip: the greatest length.
+        sigma: standard deviation of the noise in units of `clip`.
+        seeded: take the noise from the run's seed, so that a study can be repeated; whoever knows the seed can then
+            take it off. Otherwise it comes from a secure generator.
+    """
+
+    clip: float
+    sigma: float
+    seeded: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse a clip or a noise that bounds or hides nothing."""
+        if not 0 < self.clip < inf:
+            raise ValueError(f"clip must be above 0, not {self.clip}")
+        if not 0 < self.sigma < inf:
+            raise ValueError(f"sigma must be above 0, not {self.sigma}; leave privacy out for no noise")
+
+    @property
+    def scale(self) -> float:
+        """Standard deviation of the noise on each number."""
+        return self.sigma * self.clip
+
+
+class RowsOnce(Clipped, frozen=True):
+    """Every row gets its noise once, under a net that never learns: sound, and nothing adds up however long one trains.
+
+    What was told of a row is kept, and told again whatever cut, group or saved model it is asked for in; by a copy of
+    the party's memory too, as secure noise is made from a key that is kept there and from the row itself. A row whose
+    cells have changed since is another one, and so are rows without ids in another table: these are drawn, and paid
+    for, again. That a row has changed then shows.
+
+    The unit is one row at one party, replaced by any other. A person with a row at each of M parties pays more, by the
+    root of M. The recipe that prepares columns (their means and spreads) is taken as public.
+
+    Attributes:
+        rows: `all` noises rows to be predicted too, once each; `training` leaves those open, as the ledger then says.
+        encoder: an encoder with a price of its own in place of the net; None takes the net as it was drawn. Its price,
+            stated elsewhere for a row there or blanked, counts here for a row replaced, so that one figure has one
+            unit: twice the sensitivity, and no gain from secret draws of rows, which is not proven for that.
+    """
+
+    rows: Literal["all", "training"] = "all"
+    encoder: PrivateEncoder | None = None
+
+    freezes: ClassVar[bool] = True
+
+    def release(self, values: Array, party: Party, rows: str, at: Array) -> Noised[Array] | Array:
+        """Each row with the noise that is its own: asked again, a party says the same again."""
+        told, marks = recall(party), cell_marks(party.data, at)
+        clipped = clip_rows(values, self.clip)
+        new = places_in(told.get("drawn", marks[:0]), marks) < 0
+        if new.any() and (self.rows == "all" or rows == "train"):
+            noisy = (clipped[new] + self._drawn(party, rows, marks[new], values.shape[1])).astype(values.dtype)
+            told["numbers"] = np.concatenate([told.get("numbers", noisy[:0]), noisy])
+            told["drawn"] = np.concatenate([told.get("drawn", marks[:0]), marks[new]])
+            told["row"] = np.concatenate([told["row"], row_marks(party.data, at[new])])
+            new[:] = False
+        sent = clipped.astype(values.dtype)
+        if new.all():
+            return sent
+        sent[~new] = told["numbers"][places_in(told["drawn"], marks[~new])]
+        return Noised(sent, self._words(times_drawn(told, row_marks(party.data, at[~new]))), bare=bool(new.any()))
+
+    def learn_encoder(self, party: Party) -> Weights | None:
+        """Learn the encoder from the training rows, and write its price in the ledger."""
+        if self.encoder is None:
+            return None
+        x = party.data.part("train")[0]
+        weights = self.encoder.fit(x, party.rng)
+        noises = tuple(_of_replaced_row(noise) for noise in self.encoder.noise(len(x)))
+        write_model(party, "begin", "its encoder, as far as what it sends shows it", weights, noises)
+        return weights
+
+    def encode(self, party: Party, x: Array, width: int) -> Array | None:
+        """Rows through the encoder; zeros beside them if it has fewer numbers to give, being for few columns."""
+        if self.encoder is None:
+            return None
+        found = self.encoder.encode(party.memory["net"], x)[:, :width]
+        return np.pad(found, ((0, 0), (0, width - found.shape[1])))
+
+    def _drawn(self, party: Party, rows: str, marks: Array, width: int) -> Array:
+        """Noise of the rows' own, not of the question: a look must not change what a later question is told.
+
+        A copy of the party's memory, or one that does not know what was told since, draws the same secure noise.
+        """
+        told = recall(party)
+        if not self.seeded:
+            key = party.memory.setdefault("row key", party.secret_bytes(32))
+            # Rows of another table without ids are others, even where cells and places are the same.
+            table = told["table"].encode()
+            drawn = keyed_normal(key, (table + mark.tobytes() for mark in marks), width)
+            return drawn.numpy() * np.float32(self.scale)
+        # Never the same twice: the same noise on two rows would show their difference.
+        before = (told["before"], len(told["row"]))
+        own = np.random.default_rng([party.memory["secret"], *rows.encode(), *(before if any(before) else ())])
+        return SeededRandomness(own).normal(len(marks) * width).numpy().reshape(-1, width) * np.float32(self.scale)
+
+    def _words(self, times: int) -> Noise:
+        """The noise of rows that were drawn so many times, at most; the ledger has each time before that too."""
+        return Noise(
+            mechanism="gaussian",
+            scale=self.scale,
+            sensitivity=2 * self.clip,
+            unit=REPLACED if times == 1 else f"{REPLACED}, drawn for time {times}",
+            caveat="covers each row's numbers, drawn once, by an encoder that saw no row without noise; "
+            f"{NEVER_COVERED}",
+            people=EVERY_ROW,
+            secure=not self.seeded,
+            once=True,
+        )
+
+
+class BatchClip(Clipped, frozen=True):
+    """The whole message of a round is clipped to one length and gets fresh noise: sound, whatever nets learn.
+
+    The unit is all rows of one party, replaced by any others; every message, for training or prediction, counts.
+    """
+
+    def release(self, values: Array, party: Party, rows: str, at: Array) -> Noised[Array] | Array:
+        """The message, clipped whole, with fresh noise."""
+        clipped = clip_rows(values.reshape(1, -1), self.clip).reshape(values.shape)
+        noisy = add_noise(clipped, self.scale, randomness_from(party.rng, self.seeded, values), values)
+        return Noised(noisy, self._words())
+
+    def _words(self) -> Noise:
+        return Noise(
+            mechanism="gaussian",
+            scale=self.scale,
+            sensitivity=2 * self.clip,
+            unit="all rows of this party, replaced by any others",
+            caveat=f"covers each message as a whole, whatever the net learnt before; {LABELS}",
+            people=EVERY_ROW,
+            secure=not self.seeded,
+        )
+
+
+class AsPublished(Clipped, frozen=True):
+    """The VIM paper's mechanism, for comparison: each row clipped, fresh noise each time, training rows only.
+
+    Its epsilon does not hold: nets are trained on rows without noise, so that a row moves the messages of all others; a
+    replaced row moves its own by 2 `clip` and not by `clip`; and batches are known to all, so that being drawn into one
+    hides nothing. `price(..., trust_claims=True, accountant=Rdp())` prints the paper's own figure.
+    """
+
+    def release(self, values: Array, party: Party, rows: str, at: Array) -> Noised[Array] | Array:
+        """Training rows clipped and noised; others as they are."""
+        if rows != "train":
+            return values
+        chance = randomness_from(party.rng, self.seeded, values)
+        noisy = add_noise(clip_rows(values, self.clip), self.scale, chance, values)
+        return Noised(noisy, self._words(len(values) / len(party.data.cut("train"))))
+
+    def _words(self, share: float) -> Noise:
+        return Noise(
+            mechanism="gaussian",
+            scale=self.scale,
+            sensitivity=self.clip,
+            unit="one row's own message, as published",
+            caveat="NOT PRIVATE: the net learns from rows without noise, so that one row moves the messages of all "
+            f"others; rows to be predicted are sent as they are; {LABELS}",
+            rate=share,
+            proven=False,
+            secure=not self.seeded,
+        )
+
+
+class PureNoise(Protection, frozen=True):
+    """Noise and nothing else in place of what a net puts out: what a private score has to beat to mean anything.
+
+    Attributes:
+        scale: standard deviation of the noise.
+        rows: `training` sends nets' true outputs for rows to be predicted; `all` never sends any.
+    """
+
+    scale: float
+    rows: Literal["all", "training"] = "training"
+
+    def __post_init__(self) -> None:
+        """Refuse a scale below 0."""
+        if not 0 <= self.scale < inf:
+            raise ValueError(f"scale must be 0 or more, not {self.scale}")
+
+    def release(self, values: Array, party: Party, rows: str, at: Array) -> Noised[Array] | Array:
+        """Noise of the same shape."""
+        if self.rows == "training" and rows != "train":
+            return values
+        noise = Noise(
+            mechanism="gaussian",
+            scale=self.scale,
+            sensitivity=None,
+            unit="nobody",
+            caveat="noise alone, which carries nothing of any row: a baseline, not a way to learn",
+        )
+        return Noised(add_noise(np.zeros_like(values), self.scale, randomness_from(party.rng, True), values), noise)
+
+
+def _of_replaced_row(noise: Noise) -> Noise:
+    """What was stated for a row there or blanked, for one replaced: blanked, then filled anew, and drawn every time."""
+    covers = f"covers the encoder, and all that is made from it alone; {NEVER_COVERED}"
+    return replace(
+        noise,
+        sensitivity=None if noise.sensitivity is None else 2 * noise.sensitivity,
+        rate=1.0,
+        unit=REPLACED,
+        caveat=covers if noise.proven else noise.caveat,
+    )
+
+
+def add_noise(clipped: Array, scale: float, chance: Randomness, like: Array) -> Array:
+    """The numbers with Gaussian noise on each, as exactly as `like` is kept."""
+    drawn = chance.normal(clipped.size).numpy().reshape(clipped.shape)
+    return (clipped + drawn * np.float32(scale)).astype(like.dtype)
+
+
+_WORDS: Final = "its net, as far as what it sends shows it"
+
+
+class PrivateSteps(Clipped, frozen=True, kw_only=True):
+    """Nets learn by differentially private steps, and every row sent is clipped and noised; it costs by the epoch.
+
+    The unit is one row at one party, there or blanked. Rows to be predicted get noise each time they are sent.
+
+    Attributes:
+        gradient_clip: the greatest length of one row's gradient.
+        gradient_sigma: standard deviation of the noise on a step's sum of gradients, in units of `gradient_clip`.
+        rate: the chance with which a row of the batch takes part in a step; who does is known to the party alone.
+    """
+
+    gradient_sigma: float
+    gradient_clip: float = 1.0
+    rate: float = 0.25
+
+    def __post_init__(self) -> None:
+        """Refuse what bounds or hides nothing."""
+        super().__post_init__()
+        for name, value in {"gradient_sigma": self.gradient_sigma, "gradient_clip": self.gradient_clip}.items():
+            if not 0 < value < inf:
+                raise ValueError(f"{name} must be above 0, not {value}")
+        if not 0 < self.rate <= 1:
+            raise ValueError(f"rate is a chance above 0 and at most 1, not {self.rate}")
+
+    def release(self, values: Array, party: Party, rows: str, at: Array) -> Noised[Array] | Array:
+        """Each row clipped, with fresh noise."""
+        noisy = add_noise(
+            clip_rows(values, self.clip), self.scale, randomness_from(party.rng, self.seeded, values), values
+        )
+        noise = Noise(
+            mechanism="gaussian",
+            scale=self.scale,
+            sensitivity=self.clip,
+            unit=f"{UNIT}, sent for time {count_release(party, at)}",
+            caveat=f"covers each row's numbers under a net that learns by private steps; {LABELS}; {UNCOVERED}",
+            people=EVERY_ROW,
+            secure=not self.seeded,
+            # Messages of different rows cost each row as much as one does: what counts is how often a row was sent.
+            once=True,
+        )
+        return Noised(noisy, noise)
+
+    def descent(self, net: Net, outputs: int, party: Party, x: Array, steps: int) -> Descent:
+        """The net at work by private steps, which are written in the ledger."""
+        self._write(party, steps)
+        return _PrivateDescent(self, net, outputs, party, x)
+
+    def _write(self, party: Party, steps: int) -> None:
+        noise = Noise(
+            mechanism="gaussian",
+            scale=self.gradient_sigma * self.gradient_clip,
+            sensitivity=self.gradient_clip,
+            unit=f"{UNIT}, in epoch {party.memory['batch'][0] + 1}",
+            caveat=f"covers the net as it learns; {LABELS}; {UNCOVERED}",
+            rate=self.rate,
+            count=steps,
+            secure=not self.seeded,
+            once=True,
+        )
+        form = f"{sum(values.size for values in party.memory['net'].values())} weights"
+        party.ledger.write(
+            Entry(phase=party.phase, step="exchange", words=_WORDS, form=form, times=1, bytes=0, noise=noise)
+        )
+
+
+class _PrivateDescent:
+    def __init__(self, settings: PrivateSteps, net: Net, outputs: int, party: Party, x: Array) -> None:
+        memory = party.memory
+        self._settings, self._width = settings, outputs
+        self._module = give_chance(load(net.build(x.shape[1:], outputs), memory["net"]), party.rng).train()
+        self._velocity, self._x = torch.tensor(memory["velocity"], device=device_now()), to_tensor(x)
+        trained = sum(values.numel() for values in self._module.parameters())
+        self._moving = self._velocity[:trained]  # Weights that no gradient changes come last and stay.
+        self._chance: Randomness = randomness_from(party.rng, settings.seeded, x)
+        # The sum over rows of outputs times given slopes, as a mean: what is handed in is the slopes.
+        self._gradients = RowGradients(self._module, lambda values, slopes: (values * slopes).sum(dim=1).mean())
+
+    def outputs(self) -> Tensor:
+        with torch.no_grad():
+            return widen(to_array(self._module(self._x)))
+
+    def descend(self, gradient: Tensor, rule: Rule) -> None:
+        """One step on the rows drawn; `gradient` is of a mean over the batch, so a row's own is that times the rows."""
+        rows = len(self._x)
+        drawn = poisson_sample(rows, self._settings.rate, self._chance)
+        params = dict(self._module.named_parameters())
+        sums: dict[str, Tensor] = {}
+        if len(drawn):
+            slopes = gradient[drawn, : self._width] * rows
+            sums = self._gradients.clipped_sum([self._x[drawn]], slopes, self._settings.gradient_clip).sums
+        with torch.no_grad():
+            zeros = {name: torch.zeros_like(values) for name, values in params.items()}
+            flat = torch.cat([(zeros | sums)[name].flatten() for name in params])
+            flat += self._chance.normal(len(flat)).to(device_now()) * (
+                self._settings.gradient_sigma * self._settings.gradient_clip
+            )
+            flat /= self._settings.rate * rows
+            flat.add_(torch.cat([values.flatten() for values in params.values()]), alpha=rule.weight_decay)
+            self._moving.mul_(rule.momentum).add_(flat)
+            parts = torch.split(self._moving, [values.numel() for values in params.values()])
+            for values, change in zip(params.values(), parts, strict=True):
+                values.add_(change.view(values.shape), alpha=-rule.lr)
+
+    def weights(self) -> Weights:
+        return weights_of(self._module)
+
+    def velocity(self) -> Array:
+        return to_array(self._velocity)
+
+
+AnyProtection: TypeAlias = RowsOnce | PrivateSteps | BatchClip | AsPublished | PureNoise

@@ -1,0 +1,327 @@
+"""Noisy votes: who wins when noise is put on the counts, and what that costs.
+
+Li, He, Song: Practical One-Shot Federated Learning for Cross-Silo Setting (2021), Theorems 1 to 4, after Papernot and
+others: PATE (2017) for Laplace noise and Scalable Private Learning with PATE (2018) for Gaussian noise.
+
+Every price comes twice. The *independent* epsilon holds whatever the votes were. The *dependent* one is smaller where
+voters agree, but it is worked out from the true counts: publishing it gives away something about them. Show it, if at
+all, with `WARNING` beside it.
+"""
+
+from math import inf, log, sqrt
+from typing import NamedTuple, TypeAlias
+
+import msgspec
+import numpy as np
+from scipy.special import erfc, logsumexp, ndtri
+
+from laconic.core.ledger import Entry, Noise, Noised
+from laconic.core.party import Party
+from laconic.privacy.mechanisms.gaussian import epsilon_of
+from laconic.privacy.randomness import randomness_from
+from laconic.values import Array, Rng, Settings, Weights
+
+WARNING = "the data-dependent epsilon is worked out from the true votes, so the figure itself gives something away"
+
+SEEDED = "noise is drawn from the run's seed so that the run can be repeated: not a private run"
+
+_MOMENTS = np.concatenate([np.arange(1, 33), np.arange(36, 257, 4)]).astype(np.float64)
+_ORDERS = np.concatenate([np.arange(1.1, 12, 0.1), np.arange(12, 64), np.arange(64, 513, 8)])
+
+
+class VotePrice(msgspec.Struct, frozen=True, kw_only=True):
+    """What some noisy votes cost.
+
+    Attributes:
+        independent: epsilon whatever the votes were.
+        dependent: epsilon for these very votes; see `WARNING`.
+        delta: the chance that the loss is greater.
+    """
+
+    independent: float
+    dependent: float
+    delta: float
+
+
+class LaplaceVotes(Settings, frozen=True):
+    """Laplace noise of scale 1 / gamma on every count, as in the paper.
+
+    Attributes:
+        gamma: small is private; with one changed unit moving v votes from one class to another, each answer is
+            (2 v gamma, 0)-differentially private (Theorem 1).
+    """
+
+    gamma: float = 0.04
+
+    def __post_init__(self) -> None:
+        """Refuse a gamma that no noise has."""
+        if not 0 < self.gamma < inf:
+            raise ValueError(f"gamma must be above 0, not {self.gamma}; use level=L0() for no noise")
+
+    def draw(self, uniform: Array) -> Array:
+        """Noise of this shape, from numbers between 0 and 1."""
+        half = uniform - 0.5
+        return np.asarray(-np.sign(half) * np.log1p(-2 * np.abs(half)) / self.gamma)
+
+    def words(self, moved: int, count: int, unit: str, secure: bool) -> Noise:
+        """The noise as ledgers write it down; the sensitivity is in L1, as Laplace noise wants it."""
+        return _words("laplace", 1 / self.gamma, 2.0 * moved, count, unit, secure)
+
+    def price(self, counts: Array, moved: int, delta: float) -> VotePrice:
+        """What answering with the noisy winners of these counts costs, if one unit moves `moved` votes.
+
+        Args:
+            counts: true counts, shape (answers, classes).
+            moved: how many votes one changed unit takes from a class and gives to another.
+            delta: the chance that the loss is greater.
+        """
+        worst = 2.0 * moved * self.gamma
+        bound = worst**2 * _MOMENTS * (_MOMENTS + 1) / 2
+        each = np.array([_laplace_moments(q, worst) for q in laplace_doubt(counts, self.gamma)])
+        independent = min(_from_moments(len(counts) * bound, delta), len(counts) * worst)
+        dependent = _from_moments(np.minimum(each, bound).sum(axis=0), delta)
+        return VotePrice(independent=independent, dependent=min(dependent, independent), delta=delta)
+
+
+class GaussianVotes(Settings, frozen=True):
+    """Gaussian noise on every count, whose losses add up more slowly than those of Laplace noise.
+
+    Attributes:
+        sigma: standard deviation of the noise; large is private.
+    """
+
+    sigma: float = 40.0
+
+    def __post_init__(self) -> None:
+        """Refuse a sigma that no noise has."""
+        if not 0 < self.sigma < inf:
+            raise ValueError(f"sigma must be above 0, not {self.sigma}; use level=L0() for no noise")
+
+    def draw(self, uniform: Array) -> Array:
+        """Noise of this shape, from numbers between 0 and 1."""
+        return np.asarray(self.sigma * ndtri(uniform))
+
+    def words(self, moved: int, count: int, unit: str, secure: bool) -> Noise:
+        """The noise as ledgers write it down."""
+        return _words("gaussian", self.sigma, sqrt(2) * moved, count, unit, secure)
+
+    def price(self, counts: Array, moved: int, delta: float) -> VotePrice:
+        """As for `LaplaceVotes`; the independent epsilon is exact for Gaussian noise on the counts themselves."""
+        independent = epsilon_of(sqrt(2 * len(counts)) * moved / self.sigma, delta)
+        scaled = self.sigma / moved
+        doubts = gaussian_doubt(counts, self.sigma)
+        divergences = np.sum([_gaussian_divergences(q, scaled) for q in doubts], axis=0)
+        # Renyi to (epsilon, delta): Canonne, Kamath, Steinke (2020), proposition 12.
+        extra = np.log1p(-1 / _ORDERS) - np.log(delta * _ORDERS) / (_ORDERS - 1)
+        dependent = max(0.0, float(np.min(divergences + extra)))
+        return VotePrice(independent=independent, dependent=min(dependent, independent), delta=delta)
+
+
+VoteNoise: TypeAlias = LaplaceVotes | GaussianVotes
+
+
+def noisy_winners(counts: Array, noise: VoteNoise, rng: Rng, *, secure: bool) -> Array:
+    """The class with the most votes of each row once every count has its noise.
+
+    Args:
+        counts: votes, shape (rows, classes).
+        noise: what to put on them.
+        rng: chance of the run, which makes it repeatable and, to whoever knows the seed, bare.
+        secure: draw secure chance instead, which only a party that keeps its secret can draw again, for these counts.
+    """
+    return np.asarray((counts + noise.draw(uniforms(counts, rng, secure=secure))).argmax(axis=1))
+
+
+def under_noise(models: list[Weights], words: Noise) -> "Noised[dict[str, list[Weights]]]":
+    """Models learnt from noisy winners and from public rows alone, ready to leave a party."""
+    return Noised({"students": models}, words)
+
+
+def note_model(party: Party, words: Noise, rows: int) -> None:
+    """Write down that a model learnt from the noisy winners of so many rows may be given to anyone."""
+    party.ledger.write(
+        Entry(
+            phase=party.phase,
+            step="final model",
+            words="the final model, learnt from public rows labelled by noisy votes of all parties' models",
+            form=f"{rows} labels",
+            times=1,
+            bytes=0,
+            noise=words,
+        )
+    )
+
+
+def uniforms(counts: Array, rng: Rng, *, secure: bool) -> Array:
+    """A number between 0 and 1, never either, for each of these counts; see `noisy_winners`."""
+    if secure:
+        drawn = randomness_from(rng, False, counts).uniform(counts.size).reshape(counts.shape)
+        whole = np.ceil(drawn * 2.0**52) - 1
+    else:
+        whole = rng.integers(0, 2**52, counts.shape)
+    return np.asarray((whole + 0.5) / 2.0**52)
+
+
+def laplace_doubt(counts: Array, gamma: float) -> Array:
+    """For each row, a bound on the chance that Laplace noise changes the winner (Papernot and others 2017, lemma 4)."""
+    gaps = _gaps(counts) * gamma
+    return np.asarray(((2 + gaps) / (4 * np.exp(gaps))).sum(axis=1) - 0.5)
+
+
+def gaussian_doubt(counts: Array, sigma: float) -> Array:
+    """For each row, a bound on the chance that Gaussian noise changes the winner (Papernot and others 2018)."""
+    bound = erfc(_gaps(counts) / (2 * sigma)).sum(axis=1) / 2 - 0.5
+    return np.asarray(np.minimum(bound, 1 - 1 / counts.shape[1]))
+
+
+def _gaps(counts: Array) -> Array:
+    """How far each class is behind the winner; 0 for the winner itself, whose term the callers take off again."""
+    return np.asarray(counts.max(axis=1, keepdims=True) - counts, dtype=np.float64)
+
+
+def _laplace_moments(q: float, worst: float) -> Array:
+    """Theorems 2 and 3: moments of the loss of one answer that noise changes with chance q.
+
+    Infinite where the theorems say nothing. `worst` is 2 s gamma in Theorem 2, 2 gamma in Theorem 3.
+    """
+    if q <= 0:
+        return np.zeros(len(_MOMENTS))
+    if q >= np.expm1(worst) / np.expm1(2 * worst):
+        return np.full(len(_MOMENTS), inf)
+    kept = np.log1p(-q) + _MOMENTS * (np.log1p(-q) - np.log1p(-np.exp(worst) * q))
+    return np.asarray(np.logaddexp(kept, log(q) + worst * _MOMENTS))
+
+
+def _gaussian_divergences(q: float, sigma: float) -> Array:
+    """Renyi divergences of one answer (Papernot and others 2018, theorem 6), for one vote moved under noise sigma."""
+    plain = _ORDERS / sigma**2
+    if q <= 0:
+        return np.zeros(len(_ORDERS))
+    second = sigma * sqrt(-log(q)) if q < 1 else 0.0
+    first = second + 1
+    if second <= 1:
+        return np.asarray(plain)
+    loss1, loss2 = first / sigma**2, second / sigma**2
+    limit = (second - 1) * loss2 - second * log(first / (first - 1) * second / (second - 1))
+    shrunk = (log(q) + loss2) * (second - 1) / second
+    if log(q) > limit or shrunk >= 0:
+        return np.asarray(plain)
+    kept = np.log1p(-q) + (_ORDERS - 1) * (np.log1p(-q) - np.log1p(-np.exp(shrunk)))
+    changed = log(q) + (_ORDERS - 1) * (loss1 - log(q) / (first - 1))
+    found = logsumexp([kept, changed], axis=0) / (_ORDERS - 1)
+    return np.asarray(np.where(first >= _ORDERS, np.clip(np.minimum(found, plain), 0, None), plain))
+
+
+def _from_moments(moments: Array, delta: float) -> float:
+    return float(np.min((moments + log(1 / delta)) / _MOMENTS))
+
+
+def _words(mechanism: str, scale: float, sensitivity: float, count: int, unit: str, secure: bool) -> Noise:
+    source = "noise from the system's secure source" if secure else SEEDED
+    caveat = f"{source}; covers what public rows were labelled by, and not how many rows a party has"
+    return Noise(
+        mechanism=mechanism,
+        scale=scale,
+        sensitivity=sensitivity,
+        unit=unit,
+        caveat=caveat,
+        count=count,
+        secure=secure,
+    )
+
+
+class Guard(NamedTuple):
+    """The noise on some votes, the delta at which it is priced, and whether it comes from a secure source."""
+
+    noise: VoteNoise
+    delta: float
+    secure: bool
+
+    def winners(self, counts: Array, rng: Rng) -> Array:
+        """The class with the most votes of each row once every count has its noise."""
+        return noisy_winners(counts, self.noise, rng, secure=self.secure)
+
+    def price(self, counts: Array, moved: int) -> VotePrice:
+        """What these answers cost if one unit moves so many votes."""
+        return self.noise.price(counts, moved, self.delta)
+
+    def words(self, answers: int, moved: int, unit: str) -> Noise:
+        """The noise as ledgers write it down."""
+        return self.noise.words(moved, answers, unit, self.secure)
+
+
+class L0(Settings, frozen=True):
+    """No noise anywhere: the server and whoever gets the final model are trusted."""
+
+    def at_parties(self) -> Guard | None:
+        """Parties' votes are as they are."""
+        return None
+
+    def at_server(self) -> Guard | None:
+        """The server's votes are as they are."""
+        return None
+
+
+class L1(Settings, frozen=True):
+    """Noise on the server's votes: the final model may be given to anyone, the server sees bare students.
+
+    What is protected is whether a whole party took part with these rows or with others.
+
+    Attributes:
+        noise: what is put on the votes.
+        delta: the chance that the loss is greater than epsilon.
+        secure: draw noise from the system's secure source, as anyone who claims privacy must; False draws it from the
+            run's seed, so that the run can be repeated, and the ledger says that such a run is not private.
+    """
+
+    noise: VoteNoise = LaplaceVotes(gamma=0.04)
+    delta: float = 1e-5
+    secure: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse a delta that is no chance."""
+        _check_delta(self.delta)
+
+    def at_parties(self) -> Guard | None:
+        """Parties' votes are as they are."""
+        return None
+
+    def at_server(self) -> Guard | None:
+        """The server's votes are under noise."""
+        return Guard(self.noise, self.delta, self.secure)
+
+
+class L2(Settings, frozen=True):
+    """Noise on each party's own votes: not even the server sees a student that one row could have changed much.
+
+    What is protected is each row of a party: its being there instead of another one.
+
+    Attributes:
+        noise: what is put on the votes.
+        delta: the chance that the loss is greater than epsilon.
+        secure: as for `L1`.
+    """
+
+    noise: VoteNoise = LaplaceVotes(gamma=0.05)
+    delta: float = 1e-5
+    secure: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse a delta that is no chance."""
+        _check_delta(self.delta)
+
+    def at_parties(self) -> Guard | None:
+        """Parties' votes are under noise."""
+        return Guard(self.noise, self.delta, self.secure)
+
+    def at_server(self) -> Guard | None:
+        """The server's votes need no more noise: they are made from what is already protected."""
+        return None
+
+
+Level: TypeAlias = L0 | L1 | L2
+
+
+def _check_delta(delta: float) -> None:
+    if not 0 < delta < 1:
+        raise ValueError(f"delta is a chance above 0 and below 1, not {delta}")

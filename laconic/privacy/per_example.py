@@ -1,0 +1,398 @@
+"""The sum of all rows' gradients, each first clipped in length, at nearly the cost of a plain gradient.
+
+A linear layer's gradient for one row is an outer product, whose length is known without building it; so one pass back
+gives all lengths, and one product a layer the clipped sum. Goodfellow: Efficient per-example gradient computations
+(2015); Li, Tramer, Liang, Hashimoto: Large language models can be strong differentially private learners (2022); Bu,
+Wang, Zha, Karypis: Differentially private optimization on large model at small cost (2023).
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple, Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, grad, vmap
+from torch.nn import functional
+
+from laconic.learn.nets import layers
+from laconic.learn.nets.nets import Join
+from laconic.learn.train import losses as heads
+from laconic.learn.train.losses import Loss
+
+
+class _After(Protocol):
+    """What follows a matrix, number by number."""
+
+    def forward(self, values: Tensor) -> Tensor:
+        """What becomes of the values; may overwrite them."""
+        ...
+
+    def back(self, slope: Tensor, given: Tensor) -> Tensor:
+        """The slope before it, from the slope after it and what it gave."""
+        ...
+
+
+class _Relu:
+    def forward(self, values: Tensor) -> Tensor:
+        return values.relu_()
+
+    def back(self, slope: Tensor, given: Tensor) -> Tensor:
+        return torch.ops.aten.threshold_backward(slope, given, 0)  # type: ignore[no-any-return]
+
+
+class _Tanh:
+    def forward(self, values: Tensor) -> Tensor:
+        return values.tanh_()
+
+    def back(self, slope: Tensor, given: Tensor) -> Tensor:
+        return torch.ops.aten.tanh_backward(slope, given)  # type: ignore[no-any-return]
+
+
+class _Nothing:
+    def forward(self, values: Tensor) -> Tensor:
+        return values
+
+    def back(self, slope: Tensor, given: Tensor) -> Tensor:
+        return slope
+
+
+_AFTER: dict[type[nn.Module], _After] = {nn.ReLU: _Relu(), nn.Tanh: _Tanh()}
+
+
+class _Stage(NamedTuple):
+    """A matrix with its biases, and what follows it."""
+
+    path: str
+    weight: Tensor
+    bias: Tensor
+    after: _After
+
+
+class DenseNet:
+    """A module that is one fully connected layer after another, taken apart."""
+
+    def __init__(self, stages: Sequence[_Stage], loss: Loss) -> None:
+        self.stages, self.loss = stages, loss
+
+    @classmethod
+    def of(cls, module: nn.Module, loss: Loss) -> "DenseNet | None":
+        """The module taken apart; None if it holds anything but matrices with biases, ReLU and tanh."""
+        stages: list[_Stage] = []
+        for path, layer in _unfolded(module):
+            after = _AFTER.get(type(layer))
+            if isinstance(layer, (layers.Linear, nn.Linear)) and layer.bias is not None:
+                stages.append(_Stage(path, layer.weight, layer.bias, _Nothing()))
+            elif after is not None and stages and isinstance(stages[-1].after, _Nothing):
+                stages[-1] = stages[-1]._replace(after=after)
+            else:
+                return None
+        weights = {id(values) for stage in stages for values in (stage.weight, stage.bias)}
+        # Fewer weights than places for them: some are shared, and a row's gradient is then no outer product.
+        return cls(stages, loss) if stages and len(weights) == 2 * len(stages) else None
+
+    def add_clipped(
+        self, inputs: Sequence[Tensor], targets: Tensor, clip: float, sums: dict[str, Tensor], share: float
+    ) -> Tensor:
+        """As `RowGradients.add_clipped`."""
+        with torch.no_grad():
+            given = self._forward(inputs)
+        last = self._last_slope(given[-1], targets)
+        with torch.no_grad():
+            slopes = self._back(last, given)
+            # A row's gradient by a matrix is an outer product, by its biases the slope itself.
+            lengths: Tensor = torch.linalg.vecdot(_squares(slopes), _squares(given[:-1]).add_(1), dim=0).sqrt_()
+            weights = clip / lengths.clamp_min(clip)
+            for stage, slope, taken in zip(self.stages, slopes, given, strict=False):
+                sums[f"{stage.path}weight"].addmm_((slope * weights[:, None]).T, taken, alpha=share)
+                sums[f"{stage.path}bias"].addmv_(slope.T, weights, alpha=share)
+        return lengths
+
+    def _forward(self, inputs: Sequence[Tensor]) -> list[Tensor]:
+        """What went into the first layer, and what each gave."""
+        flat = [x.flatten(1) for x in inputs]
+        given = [flat[0] if len(flat) == 1 else torch.cat(flat, dim=1)]
+        for _, weight, bias, after in self.stages:
+            given.append(after.forward(torch.addmm(bias, given[-1], weight.T)))
+        return given
+
+    def _last_slope(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        # Class codes, not shares of classes, which `cross_entropy` takes as well.
+        known = heads.slope(self.loss, outputs, targets) if targets.ndim == 1 else None
+        if known is not None:
+            return known
+        outputs = outputs.detach().requires_grad_()
+        (slope,) = torch.autograd.grad(self.loss(outputs, targets), outputs)
+        # Of the mean loss, a row has the share 1 / rows: take it times rows.
+        return slope.mul_(len(targets))
+
+    def _back(self, slope: Tensor, given: list[Tensor]) -> list[Tensor]:
+        """The slope of the loss at every matrix's outputs, first to last."""
+        slopes = []
+        for place in range(len(self.stages) - 1, -1, -1):
+            _, weight, _, after = self.stages[place]
+            slope = after.back(slope, given[place + 1])
+            slopes.append(slope)
+            if place:
+                slope = slope @ weight
+        return slopes[::-1]
+
+
+def _unfolded(module: nn.Module, path: str = "") -> Iterator[tuple[str, nn.Module]]:
+    """The module's layers as rows pass them, each after its path ("0.", "head.2."); what only flattens is left out."""
+    if type(module) is nn.Flatten and module.start_dim == 1 and module.end_dim == -1:
+        return
+    if type(module) is nn.Sequential:
+        for name, layer in module.named_children():
+            yield from _unfolded(layer, f"{path}{name}.")
+    elif type(module) is Join and (module.own is None or type(module.own) is nn.Flatten):
+        yield from _unfolded(module.head, f"{path}head.")
+    else:
+        yield path, module
+
+
+def _squares(parts: list[Tensor]) -> Tensor:
+    """Each part's squared lengths of rows, (parts, rows)."""
+    return torch.stack([torch.linalg.vector_norm(rows, dim=1) for rows in parts]).square_()
+
+
+_MIXING = (nn.modules.batchnorm._BatchNorm,)
+_LINEAR = (layers.Linear, nn.Linear)
+_PIECE = 128
+"""So many rows at a time where something is built for each row: more would not fit the processor's cache."""
+
+
+class Clipped(NamedTuple):
+    """The clipped sum by parameter name, and how long each row's gradient was before."""
+
+    sums: dict[str, Tensor]
+    lengths: Tensor
+
+
+class RowGradients:
+    """Clipped gradient sums of one module, by the quickest exact way for each of its layers.
+
+    Linear and plain two-dimensional convolution layers go by ghost norms. Any other layer with weights has its rows'
+    gradients built by `torch.func`; so has the whole module if layers share weights, are used twice in a pass, or
+    hold both weights and further layers.
+    """
+
+    def __init__(self, module: nn.Module, loss: Loss) -> None:
+        """Take the module apart.
+
+        Args:
+            module: what is trained; layers in which rows of a batch see each other are refused.
+            loss: the mean of a loss over rows, of (outputs, targets).
+        """
+        self.module, self.loss, self.dense = module, loss, DenseNet.of(module, loss)
+        self.layers = {name: layer for name, layer in module.named_modules() if list(layer.parameters(recurse=False))}
+        for name, layer in module.named_modules():
+            if isinstance(layer, _MIXING):
+                raise ValueError(
+                    f"layer {name!r} ({type(layer).__name__}) mixes the rows of a batch, so no row's gradient is its "
+                    "own; use GroupNorm or LayerNorm"
+                )
+        owned = [id(values) for layer in self.layers.values() for values in layer.parameters(recurse=False)]
+        nested = any(list(layer.children()) for layer in self.layers.values())
+        self.plain = not nested and len(owned) == len(set(owned))
+        linear = self.plain and all(isinstance(layer, _LINEAR) for layer in self.layers.values())
+        self.piece = None if linear else _PIECE
+
+    def add_clipped(
+        self, inputs: Sequence[Tensor], targets: Tensor, clip: float, sums: dict[str, Tensor], share: float = 1.0
+    ) -> Tensor:
+        """Clip each row's gradient to length `clip`, add them, times `share`, to `sums`; return their lengths before.
+
+        Args:
+            inputs: what the module is called with; one row for each target.
+            targets: what the loss takes.
+            clip: the greatest length of one row's gradient.
+            sums: by parameter name; changed in place.
+            share: what every gradient is multiplied by, after it was clipped.
+        """
+        if self.dense is not None:
+            return self.dense.add_clipped(inputs, targets, clip, sums, share)
+        pieces = [torch.split(values, self.piece or len(targets)) for values in (targets, *inputs)]
+        lengths = []
+        for aims, *taken in zip(*pieces, strict=True):
+            found = self._clipped_piece(taken, aims, clip)
+            lengths.append(found.lengths)
+            for name, values in found.sums.items():
+                sums[name].add_(values, alpha=share)
+        return torch.cat(lengths)
+
+    def clipped_sum(self, inputs: Sequence[Tensor], targets: Tensor, clip: float) -> Clipped:
+        """As `add_clipped`, to nothing."""
+        sums = {name: torch.zeros_like(values) for name, values in self.module.named_parameters()}
+        return Clipped(sums, self.add_clipped(inputs, targets, clip, sums))
+
+    def _clipped_piece(self, inputs: Sequence[Tensor], targets: Tensor, clip: float) -> Clipped:
+        if self.plain:
+            seen, outputs = self._forward(inputs)
+            if all(len(calls) == 1 for calls in seen.values()):
+                return self._by_layer({name: calls[0] for name, calls in seen.items()}, outputs, targets, clip)
+        return self._by_row(inputs, targets, clip)
+
+    def _forward(self, inputs: Sequence[Tensor]) -> tuple[dict[str, list[tuple[Tensor, Tensor]]], Tensor]:
+        """The module's outputs, and what went in and out of each layer at each of its calls."""
+        seen: dict[str, list[tuple[Tensor, Tensor]]] = {name: [] for name in self.layers}
+        hooks = [layer.register_forward_hook(_watch(seen[name])) for name, layer in self.layers.items()]
+        try:
+            outputs: Tensor = self.module(*inputs)
+        finally:
+            for hook in hooks:
+                hook.remove()
+        return seen, outputs
+
+    def _by_layer(
+        self, seen: dict[str, tuple[Tensor, Tensor]], outputs: Tensor, targets: Tensor, clip: float
+    ) -> Clipped:
+        # Of the mean loss, a row has the share 1 / rows: take it times rows.
+        total = self.loss(outputs, targets) * len(targets)
+        slopes = torch.autograd.grad(total, [given for _, given in seen.values()])
+        with torch.no_grad():
+            parts = {
+                name: _rule(self.layers[name], taken)(self.layers[name], taken, slope)
+                for (name, (taken, _)), slope in zip(seen.items(), slopes, strict=True)
+            }
+            lengths = _added([part.squares() for part in parts.values()]).sqrt()
+            weights = _shrink(lengths, clip)
+            sums = {
+                f"{name}.{key}".lstrip("."): values
+                for name, part in parts.items()
+                for key, values in part.weighted(weights).items()
+            }
+        return Clipped(sums, lengths)
+
+    def _by_row(self, inputs: Sequence[Tensor], targets: Tensor, clip: float) -> Clipped:
+        each = row_gradients(self.module, self.loss, inputs, targets)
+        lengths = _squares_of_rowwise(each).sqrt()
+        weights = _shrink(lengths, clip)
+        return Clipped({name: torch.tensordot(weights, values, 1) for name, values in each.items()}, lengths)
+
+
+def row_gradients(module: nn.Module, loss: Loss, inputs: Sequence[Tensor], targets: Tensor) -> dict[str, Tensor]:
+    """Every row's own gradient, by parameter name, with a first axis for rows: exact for any module, and slow."""
+    weights = {name: values.detach() for name, values in module.named_parameters()}
+
+    def of_one(weights: dict[str, Tensor], target: Tensor, *row: Tensor) -> Tensor:
+        outputs = functional_call(module, weights, tuple(x.unsqueeze(0) for x in row))
+        return loss(outputs, target.unsqueeze(0))
+
+    found: dict[str, Tensor] = vmap(grad(of_one), (None, 0, *(0 for _ in inputs)), randomness="different")(
+        weights, targets, *inputs
+    )
+    return found
+
+
+class _Part(Protocol):
+    """One layer's gradients of all rows."""
+
+    def squares(self) -> Tensor:
+        """Their squared lengths."""
+        ...
+
+    def weighted(self, weights: Tensor) -> dict[str, Tensor]:
+        """Their weighted sum, by parameter name."""
+        ...
+
+
+class _Outer:
+    """A layer that multiplies once a row: its gradient is the outer product of what came in and the slope."""
+
+    def __init__(self, layer: nn.Module, taken: Tensor, slope: Tensor) -> None:
+        self.taken, self.slope, self.biased = taken, slope, getattr(layer, "bias", None) is not None
+
+    def squares(self) -> Tensor:
+        return _dots(self.slope) * (_dots(self.taken) + int(self.biased))
+
+    def weighted(self, weights: Tensor) -> dict[str, Tensor]:
+        slope = self.slope * weights[:, None]
+        return {"weight": slope.T @ self.taken} | ({"bias": slope.sum(dim=0)} if self.biased else {})
+
+
+class _Patches:
+    """A convolution: as an outer product at every place of the image, summed."""
+
+    def __init__(self, layer: nn.Module, taken: Tensor, slope: Tensor) -> None:
+        self.shape = tuple(layer.get_parameter("weight").shape)
+        self.patches = functional.unfold(taken, self.shape[2:], **_geometry(layer))
+        self.slope = slope.flatten(2)
+        self.biased = getattr(layer, "bias", None) is not None
+        places, wide, high = self.slope.shape[2], self.patches.shape[1], self.slope.shape[1]
+        # Ghost norms compare all places with all places; building the gradient is cheaper where there are many.
+        self.built = self.slope @ self.patches.mT if places * (wide + high) > wide * high else None
+
+    def squares(self) -> Tensor:
+        bias = self.slope.sum(dim=2).square().sum(dim=1) * int(self.biased)
+        if self.built is not None:
+            return _dots(self.built.flatten(1)) + bias
+        between = (self.patches.mT @ self.patches) * (self.slope.mT @ self.slope)
+        return between.sum(dim=(1, 2)) + bias
+
+    def weighted(self, weights: Tensor) -> dict[str, Tensor]:
+        slope = self.slope * weights[:, None, None]
+        if self.built is not None:
+            whole = torch.tensordot(weights, self.built, 1)
+        else:
+            whole = torch.einsum("rop,rip->oi", slope, self.patches)
+        return {"weight": whole.view(self.shape)} | ({"bias": slope.sum(dim=(0, 2))} if self.biased else {})
+
+
+class _Built:
+    """Any layer: every row's gradient is built by `torch.func` from what came in and the slope of what came out."""
+
+    def __init__(self, layer: nn.Module, taken: Tensor, slope: Tensor) -> None:
+        weights = {name: values.detach() for name, values in layer.named_parameters()}
+
+        def slide(weights: dict[str, Tensor], row: Tensor, way: Tensor) -> Tensor:
+            outputs: Tensor = functional_call(layer, weights, (row.unsqueeze(0),))
+            return (outputs * way.unsqueeze(0)).sum()
+
+        self.each: dict[str, Tensor] = vmap(grad(slide), (None, 0, 0))(weights, taken.detach(), slope)
+
+    def squares(self) -> Tensor:
+        return _squares_of_rowwise(self.each)
+
+    def weighted(self, weights: Tensor) -> dict[str, Tensor]:
+        return {name: torch.tensordot(weights, values, 1) for name, values in self.each.items()}
+
+
+def _rule(layer: nn.Module, taken: Tensor) -> Callable[[nn.Module, Tensor, Tensor], _Part]:
+    if isinstance(layer, _LINEAR) and taken.ndim == 2:
+        return _Outer
+    if isinstance(layer, layers.Conv):
+        return _Patches
+    if isinstance(layer, nn.Conv2d) and layer.groups == 1 and layer.padding_mode == "zeros":
+        return _Built if isinstance(layer.padding, str) else _Patches
+    return _Built
+
+
+def _geometry(layer: nn.Module) -> dict[str, tuple[int, ...]]:
+    if isinstance(layer, nn.Conv2d):
+        return {"padding": layer.padding, "stride": layer.stride, "dilation": layer.dilation}  # type: ignore[dict-item]
+    return {"padding": (1, 1)}
+
+
+def _squares_of_rowwise(each: dict[str, Tensor]) -> Tensor:
+    """Each row's squared length over all its gradients."""
+    return _added([_dots(values.flatten(1)) for values in each.values()])
+
+
+def _added(parts: list[Tensor]) -> Tensor:
+    return parts[0] if len(parts) == 1 else parts[0] + _added(parts[1:])
+
+
+def _dots(rows: Tensor) -> Tensor:
+    """Each row's squared length."""
+    # Quicker than a sum of squares: the squares are never written to memory.
+    lengths: Tensor = torch.linalg.vector_norm(rows, dim=1)
+    return lengths.square_()
+
+
+def _watch(calls: list[tuple[Tensor, Tensor]]) -> Callable[[nn.Module, tuple[Tensor, ...], Tensor], None]:
+    return lambda _, taken, given: calls.append((taken[0], given))
+
+
+def _shrink(lengths: Tensor, clip: float) -> Tensor:
+    """What to multiply each row by so that it is no longer than `clip`."""
+    return clip / lengths.clamp_min(clip)

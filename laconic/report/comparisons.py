@@ -1,0 +1,273 @@
+"""Methods side by side on one federation: which is best, which to use, and what lies between alone and pooled."""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from laconic.core.result import Result
+from laconic.report.method_runs import MethodRuns, flatten, members, settings_key
+from laconic.report.words import in_bytes, in_rounds, mean_spread, scored
+
+_SHARE_OF_GAP = 0.1
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All arms on one federation.
+
+    Attributes:
+        title: of the data, and how many parties.
+        arms: in the order of the results.
+    """
+
+    title: str
+    arms: tuple[MethodRuns, ...]
+
+    @property
+    def first(self) -> Result:
+        """A run that tells of the federation."""
+        return self.arms[0].first
+
+    @property
+    def is_horizontal(self) -> bool:
+        """Whether parties have other rows of the same columns, and not other columns of the same rows."""
+        return self.first.data.get("kind") == "horizontal"
+
+    @property
+    def what_is_pooled(self) -> str:
+        """What parties would have to hand over to be pooled."""
+        return "rows" if self.is_horizontal else "columns"
+
+    @property
+    def holder(self) -> str:
+        """The party with the labels, as far as the runs tell; in a horizontal federation each party has some."""
+        if self.is_horizontal:
+            return "a party"
+        hubs = [arm.first.hub for arm in self.arms if arm.first.hub != "server"]
+        return hubs[0] if hubs else "the label holder"
+
+    @property
+    def alone(self) -> MethodRuns | None:
+        """A party alone, if that was run."""
+        return next((arm for arm in self.arms if arm.is_alone), None)
+
+    @property
+    def pooled(self) -> MethodRuns | None:
+        """The best of what was run on pooled columns, if anything was."""
+        return _best([arm for arm in self.arms if arm.is_pooled])
+
+    @property
+    def best(self) -> MethodRuns | None:
+        """The federated method with the best score."""
+        return _best([arm for arm in self.arms if arm.is_federated])
+
+    @property
+    def chosen(self) -> MethodRuns | None:
+        """The federated method that sends least of those that are as good as the best."""
+        best = self.best
+        if best is None:
+            return None
+        fair = [arm for arm in self.arms if arm.is_federated and self.as_good(arm, best)]
+        return min(fair, key=lambda arm: (arm.bytes, arm.rounds, -arm.sign * arm.score))
+
+    def as_good(self, arm: MethodRuns, other: MethodRuns) -> bool:
+        """Whether an arm's score is not clearly below another's (see `leeway`)."""
+        return arm.sign * (other.score - arm.score) <= self.leeway(arm, other)
+
+    def leeway(self, arm: MethodRuns, other: MethodRuns) -> float:
+        """How far two scores may lie apart and count as equal.
+
+        The greater of their standard deviations over seeds; with one seed, a tenth of what pooling adds to being alone.
+        """
+        known = [one.spread for one in (arm, other) if one.spread is not None]
+        if known:
+            return max(known)
+        gap = self.gap
+        return _SHARE_OF_GAP * gap if gap is not None and gap > 0 else 0.0
+
+    @property
+    def gap(self) -> float | None:
+        """How much better pooled is than alone; None if one of them was not run."""
+        alone, pooled = self.alone, self.pooled
+        return None if alone is None or pooled is None else alone.sign * (pooled.score - alone.score)
+
+    @property
+    def frontier(self) -> tuple[MethodRuns, ...]:
+        """The arms that no other beats both in bytes and in score, by bytes; pooling is not a choice."""
+        found: list[MethodRuns] = []
+        for arm in sorted(
+            (one for one in self.arms if not one.is_pooled), key=lambda one: (one.bytes, -one.sign * one.score)
+        ):
+            if not found or arm.sign * arm.score > arm.sign * found[-1].score:
+                found.append(arm)
+        return tuple(found)
+
+
+def comparisons_of(results: Iterable[Result]) -> tuple[Comparison, ...]:
+    """Results by federation, and within it by method and settings."""
+    federations: dict[str, list[Result]] = {}
+    for result in results:
+        federations.setdefault(_federation_of(result), []).append(result)
+    titles = [_title_of(those[0]) for those in federations.values()]
+    return tuple(
+        Comparison(_distinct(title, those[0], titles), _arms_of(those))
+        for title, those in zip(titles, federations.values(), strict=True)
+    )
+
+
+def _best(arms: Sequence[MethodRuns]) -> MethodRuns | None:
+    return max(arms, key=lambda arm: arm.sign * arm.score, default=None)
+
+
+def _arms_of(results: Sequence[Result]) -> tuple[MethodRuns, ...]:
+    groups: dict[str, dict[int, Result]] = {}
+    for result in results:
+        groups.setdefault(settings_key(result), {})[result.seed] = result
+    firsts = [next(iter(group.values())) for group in groups.values()]
+    return tuple(
+        MethodRuns(_label(first, firsts), tuple(group[seed] for seed in sorted(group)))
+        for first, group in zip(firsts, groups.values(), strict=True)
+    )
+
+
+def _label(result: Result, all_of_them: Sequence[Result]) -> str:
+    """The method's name, with its epsilon, and the fewest settings that set it apart from others of that name."""
+    others = [one for one in all_of_them if _plain_label(one) == _plain_label(result) and one is not result]
+    mine = flatten(result.method)
+    said = [_plain_label(result)]
+    # Settings near the top, and which part was chosen rather than its numbers, tell most.
+    for key in sorted(mine, key=lambda one: (one.removesuffix(".type").count("."), not one.endswith(".type"))):
+        differing = [one for one in others if flatten(one.method).get(key) != mine[key]]
+        if differing:
+            name = key.removesuffix(".type").rpartition(".")[2]
+            said.append(str(mine[key]) if key.endswith(".type") else f"{name} {mine[key]}")
+            others = [one for one in others if one not in differing]
+    return ", ".join(said)
+
+
+def _plain_label(result: Result) -> str:
+    paid = result.privacy
+    if paid is None:
+        return str(result.method["type"])
+    return f"{result.method['type']}, " + ("no bound" if paid.epsilon is None else f"epsilon {paid.epsilon:.2g}")
+
+
+def _federation_of(result: Result) -> str:
+    facts = [result.data.get("name"), sorted(members(result)), result.task.label, result.data.get("plan")]
+    return json.dumps(facts, sort_keys=True)
+
+
+def _title_of(result: Result) -> str:
+    return f"{result.data.get('name', 'data')}, {len(members(result))} parties"
+
+
+def _distinct(title: str, result: Result, titles: Sequence[str]) -> str:
+    """The title, with what else is known of the federation if another has the same."""
+    plan = result.data.get("plan") or {}
+    if titles.count(title) < 2 or not isinstance(plan, dict):
+        return title
+    overlap = plan.get("overlap")
+    return f"{title}, hub {plan.get('hub', result.hub)}" + (f", overlap {overlap:g}" if overlap else "")
+
+
+def verdict(part: Comparison) -> str:
+    """What a newcomer should take away from the runs on one federation, as one text."""
+    return " ".join(sentences(part))
+
+
+def sentences(part: Comparison) -> list[str]:
+    """What a newcomer should take away: what to use, what it gains, and what more bytes would buy."""
+    chosen = part.chosen
+    if chosen is None:
+        return ["No federated method was run; add one, such as FedOnce."]
+    return [
+        _advice(part, chosen),
+        *_gain(part, chosen),
+        *_rival(part, chosen),
+        *_thrift(part, chosen),
+        *_private(part, chosen),
+    ]
+
+
+def price_of(arm: MethodRuns) -> str:
+    """What an arm sends, in words: bytes, rounds, and bytes for each prediction afterwards."""
+    later = arm.bytes_a_prediction
+    after = f", then {in_bytes(round(later))} a prediction" if later else ""
+    return f"{in_bytes(arm.bytes)} in {in_rounds(arm.rounds)}{after}"
+
+
+def beats_alone(part: Comparison, arm: MethodRuns) -> bool:
+    """Whether an arm is clearly better than a party alone; true where that was not run."""
+    alone = part.alone
+    return alone is None or not part.as_good(alone, arm)
+
+
+def _advice(part: Comparison, chosen: MethodRuns) -> str:
+    score = scored(chosen.metric, chosen.score, chosen.spread)
+    if not beats_alone(part, chosen):
+        return (
+            f"No method here is clearly better than {part.holder} alone; the cheapest of the best is {chosen.label}: "
+            f"{score} for {price_of(chosen)}."
+        )
+    others = [arm for arm in part.arms if arm.is_federated and arm is not chosen]
+    why = "" if not others else ", the least of all that score as well as the best"
+    return f"Use {chosen.label}: {score} for {price_of(chosen)}{why}."
+
+
+def _gain(part: Comparison, chosen: MethodRuns) -> list[str]:
+    alone, pooled, gap = part.alone, part.pooled, part.gap
+    said = []
+    if alone is not None:
+        said.append(f"alone, {part.holder} has {scored(alone.metric, alone.score, alone.spread)}")
+    if pooled is not None:
+        said.append(f"with all {part.what_is_pooled} pooled it would be {mean_spread(pooled.score, pooled.spread)}")
+    if not said:
+        return []
+    share = ""
+    if alone is not None and pooled is not None and gap is not None and gap > part.leeway(alone, pooled):
+        reached = chosen.sign * (chosen.score - alone.score) / gap
+        share = _share(reached, chosen)
+    text = "; ".join(said)
+    return [f"{text[0].upper()}{text[1:]}{share}."]
+
+
+def _share(reached: float, chosen: MethodRuns) -> str:
+    if reached >= 1:
+        return f": {chosen.label} goes all the way"
+    return f": {chosen.label} goes {100 * reached:.0f} % of the way" if reached > 0 else ""
+
+
+def _thrift(part: Comparison, chosen: MethodRuns) -> list[str]:
+    """The best of those that send less, if it is still clearly better than being alone."""
+    cheaper = [arm for arm in part.arms if arm.is_federated and arm.bytes < chosen.bytes and beats_alone(part, arm)]
+    if not cheaper:
+        return []
+    best = max(cheaper, key=lambda arm: arm.sign * arm.score)
+    score = scored(best.metric, best.score, best.spread)
+    return [f"For fewer bytes, {best.label} has {score}: {in_bytes(best.bytes)} in {in_rounds(best.rounds)}."]
+
+
+def _private(part: Comparison, chosen: MethodRuns) -> list[str]:
+    """The best of those with a proven epsilon, where the one to use has none."""
+    if chosen.has_price:
+        return []
+    best = max((arm for arm in part.arms if arm.has_price), key=lambda arm: arm.sign * arm.score, default=None)
+    if best is None:
+        return []
+    left = len(best.first.privacy.open) if best.first.privacy is not None else 0
+    rest = f", beside {left} open release{'' if left == 1 else 's'} that it does not cover" if left else ""
+    return [f"With a privacy price, {best.label} has {scored(best.metric, best.score, best.spread)}{rest}."]
+
+
+def _rival(part: Comparison, chosen: MethodRuns) -> list[str]:
+    """The best of the others that sends more, and how much more."""
+    rivals = [arm for arm in part.arms if arm.is_federated and arm is not chosen and arm.bytes > chosen.bytes > 0]
+    if not rivals:
+        return []
+    rival = max(rivals, key=lambda arm: arm.sign * arm.score)
+    times = rival.bytes / chosen.bytes
+    more = f"{times:,.0f} times" if times >= 10 else f"{times:.1f} times"
+    return [
+        f"{rival.label} has {scored(rival.metric, rival.score, rival.spread)} for {more} the bytes, "
+        f"in {in_rounds(rival.rounds)}."
+    ]

@@ -1,1 +1,0 @@
-"""Serving a saved model over HTTPS: the hub answers whoever asks for predictions, other parties answer the hub."""

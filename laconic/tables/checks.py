@@ -1,0 +1,150 @@
+"""What makes a party's rows unusable, each told in one sentence that names the party and what to do."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from laconic.errors import DataError
+from laconic.tables.columns import Column
+from laconic.tables.task import Task
+from laconic.values import Array
+
+APART = ("train", "valid", "test", "own")
+"""Cuts that may not have a row in common: what is learnt from must not be what is scored on."""
+
+
+UNLABELLED = ("own", "public")
+"""Cuts whose rows need no labels."""
+
+_NO_ROWS = np.empty(0, dtype=np.int64)
+_NO_ID = ("", "nan", "<NA>", "NaT")  # how pandas and numpy spell a missing cell once it is text
+
+
+def clean_ids(ids: Array | Sequence[str] | Sequence[int], party: str) -> Array:
+    """Ids as an array of whole numbers or of text without white space around it; missing and repeated ones refused."""
+    given = np.asarray(ids)
+    if given.dtype.kind == "f":
+        gaps = np.isnan(given)
+        whole = bool((given[~gaps] == np.floor(given[~gaps])).all())
+        clean = np.where(gaps, 0, given).astype(np.int64) if whole else given.astype(str)
+    elif given.dtype.kind in "iu":
+        gaps, clean = np.zeros(len(given), dtype=bool), given
+    elif given.dtype.kind == "U":
+        stripped = np.char.strip(given)
+        # As wide as the longest id and no wider: an array keeps the width of whatever it was made from.
+        clean = stripped.astype(f"U{np.char.str_len(stripped).max(initial=1)}")
+        gaps = np.isin(clean, _NO_ID)
+    else:
+        text = ["" if one is None else str(one).strip() for one in given.tolist()]
+        clean = np.array(text, dtype=str)
+        gaps = np.isin(clean, _NO_ID)
+    if gaps.any():
+        raise DataError(
+            f"party {party!r}: {int(gaps.sum())} of {len(given)} rows have no id, the first is row "
+            f"{int(gaps.argmax()) + 1}; give every row an id or leave those rows out"
+        )
+    _refuse_repeats(clean, party)
+    return clean
+
+
+def check_raw(raw: Array, columns: Sequence[Column], party: str, *, labelled: bool) -> None:
+    """Refuse rows and columns that do not fit each other; none of either is fine, for a server without data."""
+    if raw.ndim not in (2, 4) or raw.dtype.kind not in "fu":
+        raise ValueError(f"raw must be a table of floats or a stack of uint8 images, not {raw.dtype} of {raw.shape}")
+    if raw.shape == (0, 0) and not labelled:
+        return
+    if len(raw) == 0:
+        raise DataError(f"party {party!r} has no rows; give it at least two")
+    if raw.ndim == 4 and (raw.dtype != np.uint8 or [column.kind for column in columns] != ["pixels"]):
+        raise ValueError("images need dtype uint8 and exactly one column of kind 'pixels'")
+    if raw.ndim == 2 and raw.shape[1] != len(columns):
+        raise ValueError(f"raw has {raw.shape[1]} columns but {len(columns)} are described")
+    if not columns and not labelled:
+        raise DataError(f"party {party!r} has no columns besides its id; give it some or leave it out")
+    names = [column.name for column in columns]
+    twice = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
+    if twice:
+        raise DataError(f"party {party!r}: two columns are called {twice[0]!r}; rename one")
+
+
+def check_variety(raw: Array, columns: Sequence[Column], rows: Array, party: str) -> None:
+    """Refuse a party none of whose columns varies among the given rows."""
+    if raw.ndim == 4 or not columns:
+        return
+    training = raw[rows]
+    same = (training == training[:1]) | (np.isnan(training) & np.isnan(training[:1]))
+    if same.all():
+        raise DataError(
+            f"party {party!r}: every one of its columns ({', '.join(column.name for column in columns[:5])}) is the "
+            f"same in all of its {len(rows)} training rows; constant columns are dropped and none is left, "
+            "so give it other columns or leave it out"
+        )
+
+
+def check_cuts(cuts: Mapping[str, Array], rows: int, party: str) -> None:
+    """Refuse cuts that point outside the table, name a row twice, or mix training with scoring."""
+    for name, cut in cuts.items():
+        if cut.size and (cut.min() < 0 or cut.max() >= rows):
+            raise DataError(
+                f"party {party!r}: cut {name!r} points at row {int(cut.max() if cut.max() >= rows else cut.min())} "
+                f"but there are only rows 0 to {rows - 1}; count rows from 0"
+            )
+        if cut.size and np.bincount(cut).max() > 1:
+            raise DataError(f"party {party!r}: cut {name!r} names a row more than once; name each row once")
+    owner = np.full(rows, -1)
+    for i, name in enumerate(APART):
+        cut = cuts.get(name, _NO_ROWS)
+        taken = cut[owner[cut] >= 0]
+        if taken.size:
+            raise DataError(
+                f"party {party!r}: cuts {APART[owner[taken[0]]]!r} and {name!r} share {taken.size} rows, "
+                f"row {taken[0]} for one; a row may be in only one of them"
+            )
+        owner[cut] = i
+
+
+def clean_labels(y: Array, task: Task, cuts: Mapping[str, Array], rows: int, party: str) -> Array:
+    """Labels as int64 codes or float64 numbers; -1 or NaN, "no label", only for rows of the cuts in `UNLABELLED`."""
+    where = f"party {party!r}, label {task.label!r}"
+    given = np.asarray(y)
+    if given.shape != (rows,):
+        raise DataError(f"{where}: labels have shape {given.shape} but there are {rows} rows; give one label a row")
+    clean = given.astype(np.float64)
+    unknown = ~np.isfinite(clean) if task.kind == "regression" else ~(clean >= 0)
+    bad = unknown.copy()
+    for name in UNLABELLED:
+        bad[cuts.get(name, _NO_ROWS)] = False
+    if bad.any():
+        row = int(bad.argmax())
+        raise DataError(f"{where}: row {row + 1} has {given[row]} for a label; fill it in or leave the row out")
+    if task.kind == "regression":
+        return clean
+    if clean.max() >= len(task.classes):
+        raise DataError(f"{where}: found code {int(clean.max())} but only {len(task.classes)} classes are named")
+    return np.where(unknown, -1, clean).astype(np.int64)
+
+
+def check_label_variety(y: Array, task: Task, rows: Array, party: str) -> None:
+    """Refuse labels that are all the same among the given rows."""
+    labels = y[rows]
+    labels = labels[~np.isnan(labels)] if task.kind == "regression" else labels[labels >= 0]
+    if labels.size and labels.min() < labels.max():
+        return
+    found = "no label" if labels.size == 0 else f"only {labels[0]:g}"
+    if labels.size and task.kind != "regression":
+        found = f"only class {task.classes[labels[0]]!r}"
+    raise DataError(
+        f"party {party!r}, label {task.label!r}: found {found} among {len(rows)} training rows; "
+        "at least two different labels are needed to learn, so add rows or choose another label"
+    )
+
+
+def _refuse_repeats(ids: Array, party: str) -> None:
+    ordered = np.sort(ids)
+    repeated = list(dict.fromkeys(ordered[1:][ordered[1:] == ordered[:-1]].tolist()))
+    if repeated:
+        raise DataError(
+            f"party {party!r}: {len(repeated)} ids occur more than once, such as "
+            f"{', '.join(str(one) for one in repeated[:3])}; "
+            "keep one row for each id (sum or average the others first)"
+        )

@@ -1,0 +1,260 @@
+"""The rows of one party, which never leave it: raw cells, ids, labels, named cuts, and the rows as models see them."""
+
+from collections.abc import Mapping, Sequence
+from copy import copy
+from functools import cached_property
+from hashlib import blake2b
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from laconic.tables.checks import check_cuts, check_label_variety, check_raw, check_variety, clean_ids, clean_labels
+from laconic.tables.columns import Column, Recipe, apply_recipe, fit_recipe, refuse_infinity
+from laconic.tables.task import Task
+from laconic.values import Array
+
+
+class Table:
+    """What one party knows about its people, one row each.
+
+    The cut "train" (and "own", rows that not all parties have) is what may be learnt from; "valid" and "test" are for
+    scoring. A table without cuts is all training rows.
+
+    Attributes:
+        raw: cells as floats, shape (rows, columns), NaN where missing, codes for categories; or uint8 images,
+            shape (rows, channels, height, width).
+        columns: what the raw columns are; empty for a label holder that has only labels.
+        ids: whole numbers or text, one a row, no two alike; None when rows are known by position.
+        y: class codes or numbers; None for a party without labels. -1 or NaN marks an unlabelled row of cut "own"
+            or "public".
+        task: what `y` is; None for a party without labels. Rows to be predicted have a task and no `y`.
+        cuts: row positions by name.
+        party: whose table it is.
+    """
+
+    def __init__(
+        self,
+        raw: Array,
+        columns: Sequence[Column],
+        *,
+        ids: Array | Sequence[str] | Sequence[int] | None = None,
+        y: Array | None = None,
+        task: Task | None = None,
+        cuts: Mapping[str, Array] | None = None,
+        party: str = "",
+        recipe: Recipe | None = None,
+    ) -> None:
+        """Check everything once, here; a table that exists is sound.
+
+        Args:
+            raw: see the class; whole numbers and booleans are taken as floats.
+            columns: see the class.
+            ids: see the class; white space around text is dropped.
+            y: see the class.
+            task: needed with `y`.
+            cuts: see the class.
+            party: see the class.
+            recipe: one that was fitted elsewhere, for rows that come later or are one of many parties' shares; such
+                rows need not vary. None to fit one on this table's training rows.
+
+        Raises:
+            DataError: the data cannot be used; says whose, which column, and what to do.
+        """
+        self.party = party
+        self.raw = _as_cells(np.asarray(raw))
+        self.columns = tuple(columns)
+        check_raw(self.raw, self.columns, party, labelled=task is not None)
+        self.cuts = {name: np.asarray(cut, dtype=np.int64) for name, cut in (cuts or {}).items()}
+        check_cuts(self.cuts, self.rows, party)
+        self.ids = None if ids is None else clean_ids(ids, party)
+        if self.ids is not None and self.ids.shape != (self.rows,):
+            raise ValueError(f"party {party!r}: {len(self.ids)} ids for {self.rows} rows; give one id a row")
+        if y is not None and task is None:
+            raise ValueError(f"party {party!r} has labels but no task; give task=Task(...)")
+        self.task = task
+        self.y = None if y is None or task is None else clean_labels(y, task, self.cuts, self.rows, party)
+        if self.raw.ndim == 2:
+            refuse_infinity(self.raw, self.columns, party)
+        self._given = recipe
+        if recipe is None:
+            check_variety(self.raw, self.columns, self._training_rows, party)
+            if self.y is not None and task is not None:
+                check_label_variety(self.y, task, self._training_rows, party)
+
+    @classmethod
+    def without_rows(cls, party: str) -> "Table":
+        """The table of a party that has no data, such as a server that only puts others' answers together."""
+        return cls(np.empty((0, 0)), (), party=party)
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        return len(self.raw)
+
+    @cached_property
+    def recipe(self) -> Recipe:
+        """How raw columns are prepared: statistics of this party's training rows only."""
+        if self._given is not None:
+            return self._given
+        classes = self.y if self.task is not None and self.task.kind == "binary" else None
+        return fit_recipe(self.raw, self.columns, self._training_rows, party=self.party, classes=classes)
+
+    @cached_property
+    def x(self) -> Array:
+        """All rows as models see them, float32."""
+        return apply_recipe(self.recipe, self.raw, party=self.party)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of one prepared row."""
+        return tuple(self.raw.shape[1:]) if self.raw.ndim == 4 else (len(self.recipe.parts),)
+
+    @cached_property
+    def keys(self) -> Array:
+        """Ids as text, the form in which two parties' ids are compared; row positions when there are no ids."""
+        return (np.arange(self.rows) if self.ids is None else self.ids).astype(str)
+
+    @cached_property
+    def places(self) -> dict[str, int]:
+        """Where the row of each key is."""
+        return {key: at for at, key in enumerate(self.keys.tolist())}
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """What tells these cells, in this order, from all others."""
+        return blake2b(comparable(self.raw).tobytes(), digest_size=16).hexdigest()
+
+    def part(self, rows: str) -> tuple[Array, Array | None]:
+        """The prepared rows of a cut, and their labels if every one of them has one.
+
+        Raises:
+            ValueError: there is no such cut; names those there are.
+        """
+        at = self.cut(rows)
+        if self.y is None:
+            return self.x[at], None
+        y = self.y[at]
+        unknown = np.isnan(y) if y.dtype.kind == "f" else y < 0
+        return self.x[at], None if unknown.any() else y
+
+    def cut(self, rows: str) -> Array:
+        """The row positions of a cut, by its name."""
+        if rows not in self.cuts:
+            there = ", ".join(self.cuts) or "none yet: match the parties' ids first"
+            raise ValueError(f"party {self.party!r} has no cut {rows!r}; it has {there}")
+        return self.cuts[rows]
+
+    def with_cut(self, rows: str, places: Array, *, dropping: Sequence[str] = ()) -> "Table":
+        """The same table with one more cut, or another one of that name; rows and their preparation are shared.
+
+        Args:
+            rows: what the cut is called.
+            places: its row positions.
+            dropping: cuts that are not needed any more.
+        """
+        added = {rows: np.asarray(places, dtype=np.int64)}
+        check_cuts(added, self.rows, self.party)
+        if self._given is not None:
+            _ = self.x  # Before copying, or each copy would prepare all rows anew.
+        same = copy(self)
+        same.cuts = {name: cut for name, cut in self.cuts.items() if name not in dropping} | added
+        return same
+
+    def as_new(self, rows: str) -> "Table":
+        """The rows of a cut alone, without labels and prepared alike: as if they had come after training."""
+        at = self.cut(rows)
+        return Table(
+            self.raw[at], self.columns, ids=self.keys[at], task=self.task, party=self.party, recipe=self.recipe
+        )
+
+    def take(self, order: Array, cuts: Mapping[str, Array]) -> "Table":
+        """The given rows in the given order, newly cut; how to prepare them is learnt anew.
+
+        Args:
+            order: positions in this table.
+            cuts: positions in the new table.
+        """
+        return Table(
+            self.raw[order],
+            self.columns,
+            ids=None if self.ids is None else self.ids[order],
+            y=None if self.y is None else self.y[order],
+            task=self.task,
+            cuts=cuts,
+            party=self.party,
+        )
+
+    def to_plain(self) -> dict[str, Any]:
+        """Everything as arrays, text, lists and dicts, to be written to a file and read back by `from_plain`."""
+        text_ids = self.ids is not None and self.ids.dtype.kind == "U"
+        return {
+            "raw": self.raw,
+            "columns": msgspec.to_builtins(self.columns),
+            "ids": self.ids.tolist() if self.ids is not None and text_ids else self.ids,
+            "y": self.y,
+            "task": msgspec.to_builtins(self.task),
+            "cuts": dict(self.cuts),
+            "party": self.party,
+            "recipe": msgspec.to_builtins(self._given),
+        }
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any]) -> "Table":
+        """The table that `to_plain` wrote."""
+        return cls(
+            plain["raw"],
+            msgspec.convert(plain["columns"], tuple[Column, ...]),
+            ids=plain["ids"],
+            y=plain["y"],
+            task=msgspec.convert(plain["task"], Task | None),
+            cuts=plain["cuts"],
+            party=plain["party"],
+            recipe=msgspec.convert(plain["recipe"], Recipe | None),
+        )
+
+    @property
+    def _training_rows(self) -> Array:
+        if not self.cuts:
+            return np.arange(self.rows)
+        none = np.empty(0, dtype=np.int64)
+        return np.concatenate([self.cuts.get("train", none), self.cuts.get("own", none)])
+
+
+def comparable(raw: Array) -> Array:
+    """Cells so that equal ones have equal bytes: one zero, one kind of missing."""
+    if raw.dtype.kind != "f":
+        return np.ascontiguousarray(raw)
+    return np.where(np.isnan(raw), np.nan, raw.astype(np.float64) + 0.0)
+
+
+def _as_cells(raw: Array) -> Array:
+    keep = raw.dtype.kind == "f" or raw.ndim == 4
+    return raw if keep else raw.astype(np.float64)
+
+
+TOGETHER = ("train", "shared", "valid", "test")
+"""Cuts in which row i is the same person at every party."""
+
+
+def fingerprint(table: Table) -> str:
+    """A digest of which rows are in the shared cuts, and in which order: equal at all parties that are aligned."""
+    whole = blake2b(digest_size=16, person=b"laconic rows")
+    for name in TOGETHER:
+        if name in table.cuts:
+            ids = table.keys[table.cuts[name]].tolist()
+            whole.update(f"{name} {len(ids)}\0".encode())
+            # One update for all: ids may be millions. A length before each, so that no two lists look alike.
+            whole.update("".join(f"{len(one)}:{one}" for one in ids).encode())
+    return whole.hexdigest()
+
+
+def digest(table: Table) -> str:
+    """A digest of everything a table holds; never leaves the party."""
+    whole = blake2b(digest_size=16, person=b"laconic table")
+    names = "\0".join(f"{column.name}\0{column.kind}\0{column.levels}" for column in table.columns)
+    whole.update(f"{table.raw.shape} {names} {fingerprint(table)}".encode())
+    for cells in (table.raw, table.y, *(table.cuts[name] for name in sorted(table.cuts))):
+        if cells is not None:
+            whole.update(np.ascontiguousarray(cells).reshape(-1).view(np.uint8).data)
+    return whole.hexdigest()

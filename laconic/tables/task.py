@@ -1,0 +1,114 @@
+"""What is to be predicted: one of two classes, one of several, or a number."""
+
+from typing import Literal
+
+import msgspec
+import numpy as np
+
+from laconic.values import Array
+
+
+class Task(msgspec.Struct, frozen=True, kw_only=True):
+    """The kind of label, and what its codes mean.
+
+    Attributes:
+        kind: labels are 0 or 1 (`binary`), 0 to C-1 (`multiclass`), or real numbers (`regression`).
+        classes: the names behind the codes, in their order; empty for regression.
+        label: the name of the label column, for reports.
+    """
+
+    kind: Literal["binary", "multiclass", "regression"]
+    classes: tuple[str, ...] = ()
+    label: str = "label"
+
+    @property
+    def outputs(self) -> int:
+        """How many numbers a model puts out for one row: one logit, C logits, or one number."""
+        return len(self.classes) if self.kind == "multiclass" else 1
+
+    def shape(self, rows: int) -> tuple[int, ...]:
+        """The shape of predictions: P(class 1) a row, C probabilities a row, or a number a row."""
+        return (rows, len(self.classes)) if self.kind == "multiclass" else (rows,)
+
+    def decide(self, predictions: Array) -> Array:
+        """The class code a row, or the number itself for regression."""
+        if self.kind == "multiclass":
+            return np.asarray(np.argmax(predictions, axis=1))
+        return np.asarray(predictions >= 0.5, dtype=int) if self.kind == "binary" else predictions
+
+
+_HEADLINE = {"binary": "auc", "multiclass": "accuracy", "regression": "rmse"}
+
+
+class Score(msgspec.Struct, frozen=True):
+    """The headline figure of a run."""
+
+    metric: str
+    value: float
+
+
+def metrics(task: Task, y: Array, predictions: Array, train_range: float = 1.0) -> dict[str, float]:
+    """Every metric that fits the task.
+
+    Args:
+        train_range: greatest less least training label; `rmse_scaled` is RMSE in units of it, as papers report that
+            scale labels to [0, 1].
+    """
+    if predictions.shape != task.shape(len(y)):
+        raise ValueError(f"predictions have shape {predictions.shape}, but {len(y)} rows need {task.shape(len(y))}")
+    if not np.isfinite(predictions).all():
+        raise ValueError("predictions hold NaN or infinity; lower the learning rate or look for a broken column")
+    return _of_numbers(y, predictions, train_range) if task.kind == "regression" else _of_classes(task, y, predictions)
+
+
+def headline(task: Task, values: dict[str, float]) -> Score:
+    """The one figure to name first: AUC for two classes, accuracy for several, RMSE for numbers.
+
+    Where all rows scored on are of one class, there is no AUC, and accuracy stands for it.
+    """
+    name = headline_metric(task)
+    found = name if name in values else "accuracy"
+    return Score(found, values[found])
+
+
+def headline_metric(task: Task) -> str:
+    """Which figure is named first."""
+    return _HEADLINE[task.kind]
+
+
+def _of_numbers(y: Array, predictions: Array, train_range: float) -> dict[str, float]:
+    error = predictions.astype(np.float64) - y
+    rmse = float(np.sqrt(np.mean(error**2)))
+    spread = float(np.mean((y - y.mean()) ** 2))
+    return {
+        "rmse": rmse,
+        "mae": float(np.mean(np.abs(error))),
+        "r2": 1.0 - rmse**2 / spread if spread > 0 else 0.0,
+        "rmse_scaled": rmse / train_range,
+    }
+
+
+def _of_classes(task: Task, y: Array, predictions: Array) -> dict[str, float]:
+    from sklearn import metrics as of
+
+    y = y.astype(int)
+    decided = task.decide(predictions)
+    if task.kind == "binary":
+        probabilities = np.stack([1.0 - predictions, predictions], axis=1).astype(np.float64)
+    else:
+        probabilities = predictions.astype(np.float64)
+    probabilities = np.clip(probabilities, 1e-7, None)
+    probabilities /= probabilities.sum(axis=1, keepdims=True)
+    values = {
+        "accuracy": float(np.mean(decided == y)),
+        "log_loss": float(-np.mean(np.log(probabilities[np.arange(len(y)), y]))),
+        "f1": float(of.f1_score(y, decided, average="binary" if task.kind == "binary" else "macro", zero_division=0)),
+    }
+    present = np.unique(y)
+    if len(present) == probabilities.shape[1]:
+        ranked = predictions if task.kind == "binary" else probabilities
+        values["auc"] = float(of.roc_auc_score(y, ranked, multi_class="ovr"))
+    if task.kind == "binary" and len(present) == 2:
+        false, true, _ = of.roc_curve(y, predictions)
+        values["ks"] = float(np.max(true - false))
+    return values

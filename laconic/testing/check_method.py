@@ -1,0 +1,189 @@
+"""The contract that every method passes: `check_method`."""
+
+from collections.abc import Callable
+from itertools import zip_longest
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import msgspec
+
+from laconic.core.method import Method
+from laconic.core.result import Result
+from laconic.core.run import digest_of
+from laconic.core.step import steps_of
+from laconic.core.wire import Heading, decode_question, describe, read_heading
+from laconic.data.federation import Federation
+from laconic.deploy.question_forecast import Due, QuestionForecast
+from laconic.deploy.simulation import FittedRun, simulate, train
+from laconic.deploy.transports.inprocess import Recorder
+from laconic.deploy.transports.processes import Processes
+from laconic.errors import ContractBroken, LaconicError
+from laconic.inference.local_transport import parts_of, reach_parts
+from laconic.inference.predict import load_model
+from laconic.inference.save import save_model
+from laconic.testing.leak_check import find_leak
+from laconic.testing.small_federations import small_federation, small_horizontal
+
+
+def check_method(method: Method, federation: Federation | None = None, *, seed: int = 7) -> Result:
+    """Hold a method to the contract, and return the last of its runs.
+
+    The clauses: its steps say what they take and give; it gives the same numbers and bytes with parties truly apart and
+    all in one process; the same seed gives the same run; looking does not change learning; promised rounds are kept;
+    the questions that it declares are those it asks; settings stay as they were; a party remembers plain values only;
+    raw columns and labels cross only in steps that say so; every row gets one prediction; saved, loaded and given the
+    rows anew it predicts the same to the bit; and it does better than chance on each kind of task it names.
+
+    Args:
+        federation: what to try it on; None tries small data sets that ship with scikit-learn, one for each kind
+            of task.
+
+    Raises:
+        ContractBroken: names the clause and what was seen.
+    """
+    federations = [federation] if federation is not None else [_small(method, kind) for kind in method.tasks]
+    _check_words(method)
+    result = None
+    for one in federations:
+        result = _check_on(method, one, seed)
+    if result is None:
+        raise ContractBroken(f"{type(method).__name__} names no kind of task that it can do")
+    return result
+
+
+def _small(method: Method, kind: str) -> Federation:
+    return small_horizontal(kind) if method.kind == "horizontal" else small_federation(kind)
+
+
+def _check_on(method: Method, federation: Federation, seed: int) -> Result:
+    # Apart comes first: what a run in this process leaves behind could hide that a method smuggles state.
+    apart = _attempt(method, lambda: simulate(method, federation, seed=seed, runtime=Processes()))
+    recorder = Recorder()
+    together = _attempt(method, lambda: simulate(method, federation, seed=seed, runtime=recorder))
+    _same("with parties apart and together", method, apart, together)
+    kept: list[FittedRun] = []
+
+    def keep() -> Result:
+        kept.append(train(method, federation, seed=seed))
+        return kept[0].result
+
+    _same("twice with the same seed", method, together, _attempt(method, keep))
+    watched = Recorder()
+    looked = _attempt(method, lambda: simulate(method, federation, seed=seed, look_every=1, runtime=watched))
+    _same("with and without looking", method, together, looked)
+    if method.rounds is not None and together.fit.rounds != method.rounds:
+        raise ContractBroken(f"{type(method).__name__} promised {method.rounds} rounds and took {together.fit.rounds}")
+    _check_opening(method, federation, recorder, look_every=None)
+    _check_opening(method, federation, watched, look_every=1)
+    _check_leaks(method, federation, recorder)
+    _check_chance(method, federation, together)
+    _check_saved(method, kept[0])
+    return together
+
+
+def _attempt(method: Method, runs: Callable[[], Result]) -> Result:
+    settings = msgspec.json.encode(method)
+    try:
+        result = runs()
+    except (LaconicError, ValueError) as problem:
+        raise ContractBroken(f"a run ended with an error: {problem}") from problem
+    if msgspec.json.encode(method) != settings:
+        raise ContractBroken(f"{type(method).__name__} changed its own settings while it ran; keep state in memory")
+    return result
+
+
+def _check_words(method: Method) -> None:
+    for name, words in steps_of(method).items():
+        if words.takes == "" or words.gives == "":
+            raise ContractBroken(f"step `{name}` declares an empty text; say what crosses, or None for nothing")
+
+
+def _same(how: str, method: Method, one: Result, other: Result) -> None:
+    def figures(result: Result) -> dict[str, Any]:
+        counted = {
+            f"{phase} {what}": getattr(getattr(result, phase), what)
+            for phase in ("align", "fit", "final")
+            for what in ("bytes_up", "bytes_down", "rounds", "uploads", "downloads")
+        }
+        return {"score": result.score.value, "predictions": result.predictions} | counted
+
+    seen, expected = figures(one), figures(other)
+    apart = [f"{key} {seen[key]} against {expected[key]}" for key in seen if seen[key] != expected[key]]
+    if apart:
+        raise ContractBroken(f"{type(method).__name__} differs {how}: {'; '.join(apart)}")
+
+
+def _check_opening(method: Method, federation: Federation, recorder: "Recorder", look_every: int | None) -> None:
+    """Compare the questions that a method declares with those it asked, party by party."""
+    schedule = QuestionForecast(method, None, federation.hub, 0, look_every)
+    predicting = schedule.predict_dues("final", "test")
+    # Not the label holder's: a server may ask it more, and by envelope it answers without waiting.
+    for name in federation.peers:
+        asked = [blob for party, _, way, blob in recorder.crossings if (party, way) == (name, "down")]
+        last = [blob for blob in asked if read_heading(blob).phase == "final"]
+        _compare(method, name, asked, schedule.dues(), whole=schedule.whole)
+        _compare(method, name, last, predicting, whole=method.predict_opening("test").then == "ends")
+
+
+def _compare(method: Method, name: str, asked: list[bytes], dues: tuple[Due, ...], *, whole: bool) -> None:
+    """The questions asked must begin with those declared, and be no more if those are said to be all."""
+    for due, blob in zip_longest(dues, asked[: None if whole else len(dues)]):
+        same = due is not None and blob is not None and blob == (due.blob or blob)
+        if not same or read_heading(blob) != due.heading:
+            declares = "nothing more" if due is None else _in_words(due.heading, due.blob)
+            found = "nothing more" if blob is None else _in_words(read_heading(blob), blob)
+            raise ContractBroken(
+                f"{type(method).__name__} declares that it asks {name} {declares}, but it asked {found}; declare in "
+                "fit_opening and predict_opening what follows from the settings alone, or nothing"
+            )
+
+
+def _in_words(heading: Heading, blob: bytes | None) -> str:
+    """A question, with what it brings if that is known."""
+    payload = {} if blob is None else decode_question(blob).payload
+    shown = {key: value if isinstance(value, str | int | None) else describe(value) for key, value in payload.items()}
+    return f"`{heading.step}` in {heading.phase} {heading.round}" + (f" with {shown}" if shown else "")
+
+
+def _check_leaks(method: Method, federation: Federation, recorder: "Recorder") -> None:
+    for party, step, direction, blob in recorder.crossings:
+        words = steps_of(method)[step]
+        said = (words.gives if direction == "up" else words.takes) or ""
+        owner = federation.tables[party if direction == "up" else federation.hub]
+        leak = find_leak(blob, owner)
+        if leak is not None and leak.kind not in said:
+            raise ContractBroken(
+                f"step `{step}` carries {leak.kind} ({leak.name}) of {owner.party} but does not say so: {said!r}"
+            )
+
+
+def _check_saved(method: Method, trained: FittedRun) -> None:
+    tables = trained.federation.tables
+    new = {name: table.as_new("test") if "test" in table.cuts else table for name, table in tables.items()}
+    ids = new[trained.federation.hub].keys.tolist()
+    with TemporaryDirectory(prefix="laconic-") as folder:
+        save_model(trained, folder, ways=())
+        model = load_model(folder, method=type(method))
+        rows = new.get(trained.hub.name, trained.hub.data)
+        try:
+            with reach_parts(model.part, parts_of(Path(folder)), new) as carrier:
+                found = digest_of(model.ask(rows, carrier, ids, name="test").predictions)
+        except (LaconicError, ValueError, KeyError) as problem:
+            raise ContractBroken(f"saved and loaded, it cannot predict rows that come later: {problem!r}") from problem
+    if found != trained.result.predictions:
+        raise ContractBroken(
+            f"{type(method).__name__} predicts otherwise once saved and loaded; keep what predictions need in memory"
+        )
+
+
+def _check_chance(method: Method, federation: Federation, result: Result) -> None:
+    y = federation.labels("test")
+    if federation.task.kind == "regression":
+        good, seen = result.metrics["r2"] > 0.05, f"R2 {result.metrics['r2']:.3f}"
+    else:
+        common = max((y == label).mean() for label in set(y.tolist()))
+        good = result.metrics["accuracy"] > common + 0.02
+        seen = f"accuracy {result.metrics['accuracy']:.3f} where always the commonest class gives {common:.3f}"
+    if not good:
+        raise ContractBroken(f"{type(method).__name__} is no better than chance on {federation.name}: {seen}")

@@ -1,0 +1,413 @@
+"""The rows of a messy federation: true cells, labels that depend on them, and who has which rows."""
+
+import csv
+import gzip
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from laconic.testing.messy import FileStyle, MessyColumn, MessyFederation, MessyParty
+from laconic.testing.notations import (
+    FOLDED,
+    CellTruth,
+    PartyTruth,
+    Truth,
+    as_date,
+    decisive_days,
+    spell_date,
+    spell_word,
+)
+from laconic.values import Array, Rng
+
+if TYPE_CHECKING:
+    from pandas import DataFrame, Series
+
+
+NEW_ROWS = 12
+UNSEEN = "never seen"
+"""A level that only rows have which come later."""
+
+RARE = "rare"
+"""A level that one row has, of all parties."""
+
+_AMBIGUOUS = ("day_first", "month_first")
+_MOSTLY = 0.95
+_NOISE = 0.3
+
+
+@lru_cache(maxsize=8)
+def build(federation: MessyFederation, *, new: bool) -> Truth:
+    """All parties' rows; `new` for rows that come later."""
+    return (_columns_apart if federation.kind == "vertical" else _rows_apart)(federation, new=new)
+
+
+def distinct_labels(federation: MessyFederation, truth: Truth) -> int:
+    """How many different labels there are among the rows that can be learnt from."""
+    found: set[object] = set()
+    shared = set(truth.shared)
+    for party in truth.parties.values():
+        if party.label is not None:
+            pairs = zip(party.ids, party.label.values.tolist(), strict=True)
+            found |= {label for key, label in pairs if federation.kind == "horizontal" or key in shared}
+    return len(found)
+
+
+def _columns_apart(federation: MessyFederation, *, new: bool) -> Truth:
+    rng = np.random.default_rng([federation.seed, 1 + new])
+    count = NEW_ROWS if new else federation.rows
+    latent = {party.name: rng.normal(size=(count, len(party.columns))) for party in federation.parties}
+    label = _labels(federation, [(party, latent[party.name]) for party in federation.parties], rng, new=new)
+    people = (federation.rows if new else 0) + np.arange(count)
+    ids = [federation.id_form.format(person) for person in people.tolist()]
+    parties = {}
+    for place, party in enumerate(federation.parties):
+        columns = {
+            column.name: _cells(column, latent[party.name][:, at], rng, new=new)
+            for at, column in enumerate(party.columns)
+        }
+        whole = PartyTruth(ids, columns, label if place == 0 else None)
+        parties[party.name] = _as_in_file(party, whole.take(_kept(party, count, rng, new=new)), rng)
+    shared = set.intersection(*(set(party.ids) for party in parties.values()))
+    return Truth(parties, None, tuple(sorted(shared)))
+
+
+def _rows_apart(federation: MessyFederation, *, new: bool) -> Truth:
+    rng = np.random.default_rng([federation.seed, 1 + new])
+    parties = {}
+    share = max(NEW_ROWS if new else federation.rows // len(federation.parties), 5)
+    for place, party in enumerate(federation.parties):
+        count = share if new else max(5, int(share * party.keeps))
+        parties[party.name] = _as_in_file(party, _horizontal_rows(federation, party, place, count, rng, new=new), rng)
+    public = None
+    if federation.public and not new:
+        shown = _horizontal_rows(federation, federation.parties[0], -1, max(30, federation.rows // 4), rng, new=False)
+        public = PartyTruth(shown.ids, shown.columns, None)
+    return Truth(parties, public, ())
+
+
+def _horizontal_rows(
+    federation: MessyFederation, party: MessyParty, place: int, count: int, rng: Rng, *, new: bool
+) -> PartyTruth:
+    latent = rng.normal(size=(count, len(party.columns)))
+    columns = {}
+    for at, column in enumerate(party.columns):
+        cells = _cells(column, latent[:, at], rng, new=new)
+        if place > 0 and column.trait == "level" and not new:
+            # A level that this party alone has.
+            cells.values[(latent[:, at] > 1.5) & ~cells.missing] = f"only at {place}"
+        if place and column.trait == "rare level":
+            cells.values[cells.values == RARE] = column.words[0]
+        columns[column.name] = cells
+    label = _labels(federation, [(party, latent)], rng, new=new)
+    # Neighbours share people where ids say so.
+    first = (federation.rows * 10 if new else 0) + max(place, 0) * count * 3 // 4
+    ids = [federation.id_form.format(person) for person in range(first, first + count)]
+    return PartyTruth(ids, columns, label)
+
+
+def _labels(federation: MessyFederation, latent: list[tuple[MessyParty, Array]], rng: Rng, *, new: bool) -> CellTruth:
+    """Labels that depend on columns of every party, and a little on nothing."""
+    score = np.zeros(len(latent[0][1]))
+    for party, block in latent:
+        score += block @ np.array([column.weight for column in party.columns])
+    score = score / (np.sqrt(sum(column.weight**2 for party, _ in latent for column in party.columns)) or 1.0)
+    score += _NOISE * rng.normal(size=len(score))
+    if federation.label_kind == "quantity":
+        return CellTruth("number", np.round(1200 + 350 * score, 2))
+    few = len(federation.classes) - 1
+    edges = [federation.skew + (1 - federation.skew) * at / few for at in range(few)]
+    places = np.searchsorted([_normal_quantile(edge) for edge in edges], score)
+    if not new:
+        # Every class is there at least twice, however few rows there are.
+        order = np.argsort(-score, kind="stable")
+        for place in range(1, len(federation.classes)):
+            places[order[2 * (few - place) : 2 * (few - place) + 2]] = place
+    return CellTruth("level", np.array(federation.classes, dtype=object)[places])
+
+
+def _normal_quantile(share: float) -> float:
+    from statistics import NormalDist
+
+    return NormalDist(sigma=float(np.sqrt(1 + _NOISE**2))).inv_cdf(min(share, 0.999))
+
+
+def _cells(column: MessyColumn, latent: Array, rng: Rng, *, new: bool) -> CellTruth:
+    """A column's true cells; those that numbers are written from, to the digits that are written."""
+    if column.trait in ("boolean", "level", "rare level", "unique"):
+        cells = CellTruth("boolean" if column.trait == "boolean" else "level", _words(column, latent, new=new))
+        gap: object = None
+    else:
+        cells = CellTruth("date" if column.trait == "date" else "number", _numbers(column, latent))
+        gap = np.nan
+    share = {"mostly missing": _MOSTLY, "empty": 1.0}.get(column.trait, column.missing)
+    cells.values[rng.random(len(latent)) < share] = gap
+    return cells
+
+
+def _numbers(column: MessyColumn, latent: Array) -> Array:
+    if column.trait in ("huge", "beyond", "tiny"):
+        scale = {"huge": 1e13, "beyond": 1e298, "tiny": 1e-12}[column.trait]
+        return np.array([float(f"{one:.6g}") for one in (latent * scale).tolist()])
+    if column.trait == "constant":
+        return np.full(len(latent), 7.5)
+    centre, spread, digits = {
+        "negative": (-50.0, 20.0, 2),
+        "integer": (40.0, 12.0, 0),
+        "grouped": (5e6, 3e6, 0),
+        "money": (1500.0, 900.0, 2),
+        "date": (15000.0, 400.0, 0),
+    }.get(column.trait, (10.0, 4.0, 2))
+    numbers = np.round(centre + spread * latent, digits)
+    # 1.234.567 can be read in one way only, 1.234 in two.
+    return np.asarray(np.maximum(numbers, 1e6) if column.trait == "grouped" else numbers)
+
+
+def _words(column: MessyColumn, latent: Array, *, new: bool) -> Array:
+    if column.trait == "unique":
+        return np.array([f"name {abs(one):.9f}" for one in latent.tolist()], dtype=object)
+    if column.trait == "boolean":
+        return np.asarray(np.array(column.words, dtype=object)[(latent < 0).astype(int)])
+    edges = [_normal_quantile(at / len(column.words)) for at in range(1, len(column.words))]
+    words: Array = np.array(column.words, dtype=object)[np.searchsorted(edges, latent)]
+    if column.trait == "rare level":
+        # One row alone has it: often one of those that are held out.
+        words[len(words) // 2] = RARE
+    if new:
+        words[0] = UNSEEN
+    return words
+
+
+def _kept(party: MessyParty, count: int, rng: Rng, *, new: bool) -> Array:
+    """The people whom a party has rows of, shuffled."""
+    there = np.arange(count) if new else np.flatnonzero(rng.random(count) < party.keeps)
+    return np.asarray(rng.permutation(there if len(there) else np.arange(1)))
+
+
+def _as_in_file(party: MessyParty, truth: PartyTruth, rng: Rng) -> PartyTruth:
+    """The rows with dates that cannot be read in two ways, and with those that come again."""
+    if party.style.dates in _AMBIGUOUS:
+        for cells in truth.columns.values():
+            known = np.flatnonzero(~cells.missing)
+            if cells.kind == "date" and len(known):
+                cells.values[known[0]] = decisive_days(cells.values[known[0]])
+    count = len(truth.ids)
+    if party.duplicates != "none":
+        again = rng.permutation(count)[: max(1, count // 20)]
+        truth = truth.take(np.concatenate([np.arange(count), again]))
+        if party.duplicates == "other":
+            _change(truth, count, rng)
+    return truth
+
+
+def _change(truth: PartyTruth, first: int, rng: Rng) -> None:
+    """Give rows that come again other numbers than the first time."""
+    for cells in truth.columns.values():
+        if cells.kind == "number":
+            cells.values[first:] = rng.permutation(cells.values[:first])[: len(cells.values) - first]
+
+
+EVERY: frozenset[str] = frozenset(
+    {
+        "vertical", "horizontal", "negative numbers", "huge numbers", "tiny numbers", "constant column",
+        "mostly missing column", "integer-like numbers", "dates iso", "dates dotted", "dates day_first",
+        "dates month_first", "booleans in words", "unicode", "thousands separator", "decimal comma", "currency", "bom",
+        "delimiter ,", "delimiter ;", "delimiter tab", "delimiter |", "skewed classes", "labels as text",
+        "labels as numbers", "a quantity to predict", "level at one party only", "level in one row only",
+        "shuffled ids", "same row twice", "other row of the same id", "partly shared ids", "leading zeros",
+        "20 rows", "2000 rows", "one column", "40 columns", "csv", "parquet", "frames",
+    }
+)  # fmt: skip
+"""All that a set of messy federations should have."""
+
+_COLUMN_TRAITS = {
+    "negative": "negative numbers",
+    "huge": "huge numbers",
+    "tiny": "tiny numbers",
+    "constant": "constant column",
+    "mostly missing": "mostly missing column",
+    "integer": "integer-like numbers",
+    "boolean": "booleans in words",
+    "rare level": "level in one row only",
+}
+
+
+def traits_of(federation: MessyFederation) -> frozenset[str]:
+    """What is messy about a federation."""
+    found = {federation.kind, "shuffled ids"} if federation.id else {str(federation.kind)}
+    kinds = {"quantity": "a quantity to predict", "numbers": "labels as numbers", "decimals": "labels as numbers"}
+    found.add(kinds.get(federation.label_kind, "labels as text"))
+    if federation.rows in (20, 2000):
+        found.add(f"{federation.rows} rows")
+    if federation.skew >= 0.9 and federation.classes:
+        found.add("skewed classes")
+    if federation.id and federation.id_form.startswith(("{:0", "00")):
+        found.add("leading zeros")
+    if federation.framed:
+        found.add("frames")
+    for party in federation.parties:
+        found |= set(_of_party(federation, party))
+    return frozenset(found)
+
+
+def _of_party(federation: MessyFederation, party: MessyParty) -> Iterator[str]:
+    yield from (_COLUMN_TRAITS[column.trait] for column in party.columns if column.trait in _COLUMN_TRAITS)
+    if len(party.columns) in (1, 40):
+        yield "one column" if len(party.columns) == 1 else "40 columns"
+    if federation.kind == "horizontal" and any(column.trait == "level" for column in party.columns):
+        yield "level at one party only"
+    if party.duplicates != "none" and federation.id:
+        yield "same row twice" if party.duplicates == "same" else "other row of the same id"
+    if party.keeps < 1 and federation.id:
+        yield "partly shared ids"
+    if not all(text.isascii() for column in party.columns for text in (column.name, *column.words)):
+        yield "unicode"
+    if not federation.framed:
+        yield from _of_file(party)
+
+
+def _of_file(party: MessyParty) -> Iterator[str]:
+    style, traits = party.style, {column.trait for column in party.columns}
+    yield style.format.partition(".")[0]
+    if style.format == "parquet" and style.typed:
+        return
+    if "date" in traits:
+        yield f"dates {style.dates}"
+    if "money" in traits:
+        yield "currency"
+        if style.numbers.thousands:
+            yield "thousands separator"
+        if style.numbers.decimal == ",":
+            yield "decimal comma"
+    if style.format != "parquet":
+        yield f"delimiter {'tab' if style.delimiter == chr(9) else style.delimiter}"
+        if style.bom:
+            yield "bom"
+
+
+_FOLDED = {word for pair in FOLDED for word in pair}
+
+
+def write_files(federation: MessyFederation, folder: Path, *, new: bool) -> dict[str, Path]:
+    """Write each party's file, and return the paths by party."""
+    truth = federation.new_truth if new else federation.truth
+    paths = {}
+    for party in federation.parties:
+        path = folder / f"{party.name}{'-new' if new else ''}.{party.style.format}"
+        _write(federation, party, truth.parties[party.name], path)
+        paths[party.name] = path
+    return paths
+
+
+def write_public(federation: MessyFederation, folder: Path) -> Path | None:
+    """Write the rows that everybody may see, as the first party writes files; None if there are none."""
+    shown = federation.truth.public
+    if shown is None:
+        return None
+    path = folder / f"open rows.{federation.parties[0].style.format}"
+    _write(federation, federation.parties[0], shown, path)
+    return path
+
+
+def frame_of(federation: MessyFederation, party: MessyParty, truth: PartyTruth) -> "DataFrame":
+    """A party's rows as a DataFrame: of numbers, dates and booleans, or all of text as its file would have it."""
+    return _frame(federation, party, truth, typed=party.style.typed, plain_dates=False)
+
+
+def _write(federation: MessyFederation, party: MessyParty, truth: PartyTruth, path: Path) -> None:
+    style = party.style
+    if style.format == "parquet":
+        frame = _frame(federation, party, truth, typed=style.typed, plain_dates=style.dates == "iso")
+        frame.to_parquet(path, index=False)
+        return
+    frame = _frame(federation, party, truth, typed=False, plain_dates=False)
+    opened = gzip.open if style.format == "csv.gz" else open
+    encoding = "utf-8-sig" if style.bom else "utf-8"
+    with opened(path, "wt", encoding=encoding, newline="") as file:
+        writer = csv.writer(
+            file,
+            delimiter=style.delimiter,
+            lineterminator=style.line_end,
+            quoting=csv.QUOTE_ALL if style.quoted else csv.QUOTE_MINIMAL,
+        )
+        writer.writerow(frame.columns)
+        for cells in frame.itertuples(index=False):
+            texts = [style.empty if cell is None else str(cell) for cell in cells]
+            writer.writerow([f" {text} " if style.padded else text for text in texts])
+
+
+def _frame(
+    federation: MessyFederation, party: MessyParty, truth: PartyTruth, *, typed: bool, plain_dates: bool
+) -> "DataFrame":
+    import pandas
+
+    found: dict[str, Series] = {}
+    if federation.id is not None:
+        whole = typed and federation.id_form == "{}"
+        found[federation.id] = pandas.Series([int(key) for key in truth.ids] if whole else truth.ids)
+    described = {column.name: column for column in party.columns}
+    # Parties with the same columns have them in different orders.
+    for name in sorted(truth.columns, reverse=federation.parties.index(party) % 2 == 1):
+        column, cells = described[name], truth.columns[name]
+        # True at one party and yes at another would be two words for one thing.
+        fits = typed and not (cells.kind == "boolean" and federation.kind == "horizontal")
+        found[name] = _typed(column, cells, plain_dates) if fits else _spelt(column, cells, party.style)
+    if truth.label is not None:
+        found[federation.label] = _label(federation, truth.label, party.style, typed=typed)
+    return pandas.DataFrame(found)
+
+
+def _typed(column: MessyColumn, cells: CellTruth, plain_dates: bool) -> "Series":
+    """A column with the types that a program would keep it in."""
+    import pandas
+
+    if cells.kind == "number":
+        return pandas.Series(cells.values).astype("Int64" if column.trait == "integer" else "float64")
+    if cells.kind == "date":
+        days = [None if gap else as_date(one) for one, gap in zip(cells.values, cells.missing, strict=True)]
+        return pandas.Series(days, dtype=object) if plain_dates else pandas.to_datetime(pandas.Series(days))
+    if cells.kind == "boolean":
+        return pandas.Series([None if one is None else one == column.words[0] for one in cells.values], dtype="boolean")
+    return pandas.Series(cells.values, dtype="category" if column.trait == "level" else object)
+
+
+def _spelt(column: MessyColumn, cells: CellTruth, style: FileStyle) -> "Series":
+    """A column as text, None where missing."""
+    import pandas
+
+    pairs = enumerate(zip(cells.values.tolist(), cells.missing.tolist(), strict=True))
+    texts = [None if gap else _spell(column, one, style, row) for row, (one, gap) in pairs]
+    return pandas.Series(texts, dtype=object)
+
+
+def _spell(column: MessyColumn, value: float | str, style: FileStyle, row: int) -> str:
+    if isinstance(value, str):
+        return spell_word(value, style.case, row) if column.trait == "boolean" and value in _FOLDED else value
+    numbers = style.numbers
+    if column.trait == "date":
+        return spell_date(value, style.dates)
+    if column.trait in ("huge", "beyond", "tiny"):
+        return numbers.scientific(value)
+    if column.trait == "money":
+        return numbers.money(value)
+    if column.trait == "integer":
+        return numbers.fixed(value, 1 if style.quoted else 0)
+    return numbers.fixed(value, 0 if column.trait == "grouped" else 2)
+
+
+def _label(federation: MessyFederation, cells: CellTruth, style: FileStyle, *, typed: bool) -> "Series":
+    import pandas
+
+    kind = federation.label_kind
+    if typed and kind in ("quantity", "decimals"):
+        return pandas.Series(cells.values.astype(float))
+    if typed and kind == "numbers":
+        return pandas.Series(cells.values.astype(int))
+    if kind in ("quantity", "decimals"):
+        digits = 2 if kind == "quantity" else 1
+        return pandas.Series([style.numbers.fixed(float(one), digits) for one in cells.values], dtype=object)
+    folded = kind == "words" and set(federation.classes) <= _FOLDED
+    texts = [spell_word(one, style.case, row) if folded else one for row, one in enumerate(cells.values)]
+    return pandas.Series(texts, dtype=object)

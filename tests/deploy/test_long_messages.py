@@ -1,0 +1,82 @@
+import numpy as np
+import pytest
+
+from benchmarks.large_message import Bulk, make_desk
+from laconic.core.party import Party
+from laconic.core.peers import Peers
+from laconic.core.traffic import WireLog
+from laconic.deploy.journal import Journal
+from laconic.deploy.transports import rpc_messages as frames
+from laconic.deploy.transports.rpc_client import ConnectionBroken, RpcClient
+from laconic.errors import PartyAbsent, StepError, WireError
+from laconic.tables.table import Table
+
+MEGABYTES = 14
+"""Four parts."""
+
+
+class Breaking:
+    """A line that breaks for good after so many frames of a kind."""
+
+    def __init__(self, desk, kind=None, after=0):
+        self.desk, self.kind, self.after = desk, kind, after
+        self.seen = []
+
+    def __call__(self, name, blob, seconds):
+        frame = frames.read_asked(blob)
+        if self.kind is not None and isinstance(frame, self.kind):
+            if self.after == 0:
+                raise ConnectionBroken("cut")
+            self.after -= 1
+        self.seen.append(type(frame).__name__)
+        return self.desk.hear(blob)
+
+
+def ask(folder, line, step, **payload):
+    hub = Party("bank", Table.without_rows("bank"), 0)
+    with Journal(folder / "journal") as journal:
+        carrier = journal.around(RpcClient(line, ("shop",), "run", folder / "spool"))
+        return Peers(Bulk(), hub, carrier, WireLog(), ("shop",)).ask(getattr(Bulk(), step), **payload)["shop"]
+
+
+@pytest.fixture
+def desk(tmp_path):
+    (tmp_path / "party").mkdir()
+    return make_desk(tmp_path / "party", Bulk())
+
+
+def test_a_long_answer_comes_in_parts_and_goes_on_where_the_line_broke(tmp_path, desk):
+    with pytest.raises(PartyAbsent):
+        ask(tmp_path, Breaking(desk, frames.More, after=1), "send", megabytes=MEGABYTES)
+    line = Breaking(desk)
+    assert ask(tmp_path, line, "send", megabytes=MEGABYTES).nbytes == MEGABYTES * 1_000_000
+    assert line.seen == ["Ask", "More", "More"]
+    assert not list((tmp_path / "spool").iterdir())
+
+
+def test_a_long_question_goes_in_parts_and_goes_on_where_the_line_broke(tmp_path, desk):
+    numbers = np.ones(MEGABYTES * 250_000, dtype=np.float32)
+    with pytest.raises(PartyAbsent):
+        ask(tmp_path, Breaking(desk, frames.Part, after=3), "take", numbers=numbers)
+    line = Breaking(desk)
+    assert ask(tmp_path, line, "take", numbers=numbers) == MEGABYTES * 250_000
+    assert line.seen == ["Part", "Part", "Part", "Ask"]
+
+
+def test_parts_that_do_not_fit_together_are_refused_and_fetched_anew(tmp_path, desk):
+    (tmp_path / "spool").mkdir()
+    with pytest.raises(PartyAbsent):
+        ask(tmp_path, Breaking(desk, frames.More, after=1), "send", megabytes=MEGABYTES)
+    (spooled,) = (tmp_path / "spool").iterdir()
+    content = bytearray(spooled.read_bytes())
+    content[5000] ^= 1
+    spooled.write_bytes(content)
+    with pytest.raises(WireError, match="do not fit together"):
+        ask(tmp_path, Breaking(desk), "send", megabytes=MEGABYTES)
+    assert ask(tmp_path, Breaking(desk), "send", megabytes=MEGABYTES).all()
+
+
+def test_an_error_in_a_step_reaches_the_hub_and_leaves_the_party_alive(tmp_path, desk):
+    with pytest.raises(StepError, match=r"a step failed at shop: .*negative"):
+        ask(tmp_path, Breaking(desk), "send", megabytes=-1)
+    assert ask(tmp_path, Breaking(desk), "send", megabytes=1).nbytes == 1_000_000

@@ -1,0 +1,22 @@
+import pytest
+
+from laconic.deploy.simulation import simulate, train
+from laconic.methods.vertical.fedonce import FedOnce
+from laconic.testing.small_federations import small_federation
+
+
+@pytest.mark.parametrize("run", [simulate, train])
+@pytest.mark.parametrize(
+    ("method", "said"),
+    [("FedOnce", r"such as FedOnce\(\), not 'FedOnce'"), (FedOnce, r"such as FedOnce\(\), not the class FedOnce")],
+)
+def test_a_name_or_a_class_in_place_of_settings_is_refused(run, method, said):
+    with pytest.raises(TypeError, match=said):
+        run(method, small_federation("binary"))
+
+
+def test_rows_that_are_no_federation_are_refused():
+    with pytest.raises(
+        TypeError, match=r"what deal\(\.\.\.\), .*, from_frames\(\.\.\.\) or rows_from_frames\(\.\.\.\) gives"
+    ):
+        simulate(FedOnce(), {"bank": 1})

@@ -1,0 +1,157 @@
+"""Does what docs/three_organisations.md says, with network namespaces in the place of machines."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from laconic.deploy.execute import execute
+from laconic.deploy.transports.flare.system import stop
+from laconic.plan.text import read_plan
+from tests.needs import NAMESPACES
+
+pytestmark = pytest.mark.slow
+PAGE = Path(__file__).parents[2] / "docs" / "three_organisations.md"
+PLACES = {"bank": "10.213.77.1", "shop": "10.213.77.2", "insurer": "10.213.77.3"}
+MARK = f"lac{os.getpid()}"
+SWITCH = f"{MARK}-switch"
+IP = shutil.which("ip") or ""
+
+
+def ip(*words):
+    subprocess.run([IP, *words], check=True, capture_output=True)
+
+
+def why_not():
+    """Why namespaces cannot be made here; nothing if they can."""
+    if not IP:
+        return NAMESPACES
+    trial = subprocess.run([IP, "netns", "add", f"{MARK}-trial"], capture_output=True, text=True, check=False)
+    if trial.returncode:
+        return f"{NAMESPACES} ({trial.stderr.strip()})"
+    ip("netns", "del", f"{MARK}-trial")
+    return ""
+
+
+@pytest.fixture
+def network():
+    """A switch, and three machines on it that know each other by name and by nothing else."""
+    if why := why_not():
+        pytest.skip(why)
+    names = {place: f"{MARK}-{place}" for place in PLACES}
+    hosts = "127.0.0.1 localhost\n" + "".join(f"{at} {name}.example.org\n" for name, at in PLACES.items())
+    try:
+        ip("netns", "add", SWITCH)
+        ip("-n", SWITCH, "link", "add", "switch", "type", "bridge")
+        ip("-n", SWITCH, "link", "set", "switch", "up")
+        for place, name in names.items():
+            ip("netns", "add", name)
+            ip("-n", SWITCH, "link", "add", place, "type", "veth", "peer", "name", "eth0", "netns", name)
+            ip("-n", SWITCH, "link", "set", place, "master", "switch", "up")
+            ip("-n", name, "addr", "add", f"{PLACES[place]}/24", "dev", "eth0")
+            for device in ("eth0", "lo"):
+                ip("-n", name, "link", "set", device, "up")
+            Path("/etc/netns", name).mkdir(parents=True)
+            Path("/etc/netns", name, "hosts").write_text(hosts)
+        yield names
+    finally:
+        for name in (SWITCH, *names.values()):
+            subprocess.run([IP, "netns", "del", name], capture_output=True, check=False)
+            shutil.rmtree(Path("/etc/netns", name), ignore_errors=True)
+
+
+def blocks():
+    """What the page says to write and to type: kind, where, which file or whether to let it run, and the text."""
+    for kind, text in re.findall(r"```(toml|sh)\n(.*?)```", PAGE.read_text(), flags=re.S):
+        first, rest = text.split("\n", 1)
+        where, more = re.fullmatch(r"# at the (bank|shop|insurer)(?:, (?:in |and )(.*))?", first).groups()
+        yield kind, where, more, rest
+
+
+def write_rows(folder, place):
+    rng = np.random.default_rng(5)
+    everyone, weights = rng.normal(size=(500, 6)), np.array([1.5, -1, 1, -1, 1, 0.5])
+    churned = everyone @ weights + rng.normal(size=500) > 0
+    columns = dict(zip(PLACES, np.split(everyone, 3, axis=1), strict=True))[place]
+    known = np.random.default_rng(list(PLACES).index(place)).permutation(500)[:430]
+    head = "customer,first,second" + (",churned" if place == "bank" else "")
+    lines = [
+        f"c{one:04},{columns[one, 0]:.6f},{columns[one, 1]:.6f}"
+        + (f",{'yes' if churned[one] else 'no'}" if place == "bank" else "")
+        for one in known
+    ]
+    (folder / "rows.csv").write_text("\n".join([head, *lines]) + "\n")
+
+
+class Machine:
+    def __init__(self, place, namespace, folder):
+        self.place, self.namespace, self.folder = place, namespace, folder
+        self.running = []
+        bin_folder = folder / "bin"
+        bin_folder.mkdir(parents=True)
+        (bin_folder / "laconic").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m laconic "$@"\n')
+        (bin_folder / "laconic").chmod(0o755)
+        path = os.pathsep.join([str(bin_folder), os.environ["PATH"]])
+        self.environment = os.environ | {"PATH": path, "PYTHONPATH": str(PAGE.parents[1]), "OMP_NUM_THREADS": "1"}
+
+    def type(self, text, let_run):
+        command = [IP, "netns", "exec", self.namespace, "sh", "-ec", text]
+        log = (self.folder / f"typed{len(list(self.folder.glob('typed*')))}").open("w")
+        process = subprocess.Popen(
+            command, cwd=self.folder, env=self.environment, stdout=log, stderr=log, start_new_session=True
+        )
+        if let_run:
+            self.running.append(process)
+            return ""
+        code = process.wait(400)
+        said = Path(log.name).read_text()
+        assert code == 0, f"at the {self.place}: {text}\n{said}"
+        return said
+
+
+def test_the_page_works_as_it_stands(network, tmp_path):
+    machines = {place: Machine(place, name, tmp_path / place) for place, name in network.items()}
+    said = ""
+    try:
+        for kind, where, more, text in blocks():
+            machine = machines[where]
+            if kind == "toml":
+                # With the plan's seed, so that predictions can be compared with those of one process.
+                compared = 'seed = "plan"\n' if more.endswith("party.toml") else ""
+                (machine.folder / more).write_text(compared + text)
+                write_rows((machine.folder / more).parent, where)
+                continue
+            said += machine.type(text, let_run=more == "let it run")
+            if "provision" in text:
+                for place in ("shop", "insurer"):
+                    shutil.move(machine.folder / "sites" / place, machines[place].folder / place)
+        for machine in machines.values():
+            for process in machine.running:
+                assert process.wait(180) == 0, "stopped by `laconic stop`, a party ends in peace"
+    finally:
+        for place, machine in machines.items():
+            for process in machine.running:
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+            stop((machine.folder / ("sites/bank" if place == "bank" else place)) / "kit")
+    assert "finished, auc" in said
+    result = json.loads((machines["bank"].folder / "result.json").read_text())
+    assert result["data"]["alignment"]["shared"] > 200
+    assert result["predictions"] == in_process(machines, tmp_path)["predictions"]
+
+
+def in_process(machines, folder):
+    """The same plan with all party files at hand."""
+    text = (machines["bank"].folder / "plan.toml").read_text()
+    places = {"bank": "bank/sites/bank", "shop": "shop/shop", "insurer": "insurer/insurer"}
+    for place, where in places.items():
+        text = text.replace(f'{place} = "party.toml"', f'{place} = "{folder / where / "party.toml"}"')
+    return json.loads(execute(read_plan(text)).to_json())

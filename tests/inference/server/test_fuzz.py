@@ -1,0 +1,42 @@
+"""Schemathesis against the server's own description: no 500, and no answer without authorisation."""
+
+import os
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, given, settings
+from starlette.testclient import TestClient
+
+from tests.inference.server.conftest import HEADERS
+
+OPERATIONS = ("POST /predict", "GET /health", "GET /metrics", "GET /openapi.json")
+MANY = int(os.environ.get("LACONIC_EXAMPLES", "60"))
+"""Requests for each kind of attack; more of them by the environment variable."""
+
+
+@pytest.fixture
+def operations(app):
+    described = schemathesis.openapi.from_dict(TestClient(app, headers=HEADERS).get("/openapi.json").json())
+    described.app = app
+    found = [one.ok() for one in described.get_all_operations()]
+    return {one.label: one for one in found}
+
+
+def test_the_description_names_every_operation(operations):
+    assert set(operations) == set(OPERATIONS)
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+@pytest.mark.parametrize("mode", list(schemathesis.GenerationMode))
+def test_no_request_breaks_the_server_or_gets_in_without_a_token(operations, name, mode):
+    statuses = set()
+
+    @settings(max_examples=MANY if name == "POST /predict" else 10, deadline=None, suppress_health_check=[*HealthCheck])
+    @given(case=operations[name].as_strategy(generation_mode=mode))
+    def attack(case):
+        # All of schemathesis's checks: no 500, answers as described, and none without the token.
+        statuses.add(case.call_and_validate(headers=HEADERS).status_code)
+
+    attack()
+    assert statuses <= {200, 400, 401, 405, 413, 429}
+    assert statuses

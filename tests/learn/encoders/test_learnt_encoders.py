@@ -1,0 +1,129 @@
+"""Every encoder keeps the same promises; linear ones are what their names say."""
+
+import msgspec
+import numpy as np
+import pytest
+from sklearn.decomposition import PCA
+
+from laconic.learn.encoders.encoder import LinearEncoder, Pca, RandomProjection, WhitenedPca
+from laconic.learn.encoders.learnt import AnyEncoder, Autoencoder, BestEncoder, Nat
+from laconic.learn.nets.nets import Cnn, load, to_tensor
+from laconic.learn.train.sgd import Sgd, evaluate
+from laconic.values import Array, Rng
+
+SMALL = Cnn(channels=(4,), hidden=(8,))
+ENCODERS: list[AnyEncoder] = [
+    Pca(dim=3),
+    WhitenedPca(dim=3),
+    RandomProjection(dim=3),
+    Nat(dim=3, epochs=3, image_net=SMALL),
+    Autoencoder(dim=3, trainer=Sgd(epochs=2), image_net=SMALL),
+]
+
+
+def rng(seed: int = 0) -> Rng:
+    return np.random.default_rng(seed)
+
+
+def rows(count: int = 60, columns: int = 5) -> Array:
+    return (rng(3).standard_normal((count, 4)) @ rng(4).standard_normal((4, columns))).astype(np.float32)
+
+
+@pytest.mark.parametrize("encoder", ENCODERS)
+def test_rows_become_dim_numbers_that_follow_from_the_seed(encoder: AnyEncoder) -> None:
+    x = rows()
+    first, again = (encoder.encode(encoder.fit(x, rng(1)), x) for _ in "12")
+    assert first.shape == (60, encoder.dim_for((5,)))
+    assert first.dtype == np.float32
+    assert np.array_equal(first, again)
+
+
+@pytest.mark.parametrize("encoder", ENCODERS)
+def test_where_rows_lie_in_memory_changes_not_a_bit(encoder: AnyEncoder) -> None:
+    # Another process keeps the same rows elsewhere, and fast matrix products may round by the address.
+    x = rows()
+    moved = np.frombuffer(b"1234" + x.tobytes(), np.float32)[1:].reshape(x.shape)
+    first, second = (encoder.encode(encoder.fit(values, rng(1)), values) for values in (x, moved))
+    assert np.array_equal(first, second)
+
+
+@pytest.mark.parametrize("encoder", ENCODERS)
+def test_images_are_encoded_too(encoder: AnyEncoder) -> None:
+    images = rng().standard_normal((30, 1, 4, 6)).astype(np.float32)
+    numbers = encoder.encode(encoder.fit(images, rng(1)), images)
+    assert numbers.shape == (30, 3)
+    assert numbers.std(axis=0).min() > 0
+
+
+@pytest.mark.parametrize("encoder", ENCODERS)
+def test_one_column_and_fewer_rows_than_a_batch_work(encoder: AnyEncoder) -> None:
+    x = rows(count=7, columns=1)
+    width = 1 if isinstance(encoder, LinearEncoder) else 3
+    assert encoder.encode(encoder.fit(x, rng()), x).shape == (7, width) == (7, encoder.dim_for((1,)))
+
+
+@pytest.mark.parametrize("encoder", ENCODERS)
+def test_what_is_learnt_is_a_net_that_can_be_trained_on(encoder: AnyEncoder) -> None:
+    x = rows()
+    weights = encoder.fit(x, rng(1))
+    module = load(encoder.build((5,)), weights)
+    assert np.array_equal(evaluate(module, [to_tensor(x)]).numpy(), encoder.encode(weights, x))
+
+
+@pytest.mark.parametrize("encoder", ENCODERS)
+def test_encoders_survive_being_written_as_text(encoder: AnyEncoder) -> None:
+    assert msgspec.json.decode(msgspec.json.encode(encoder), type=AnyEncoder) == encoder
+
+
+def test_pca_agrees_with_another_library_up_to_sign() -> None:
+    x = rows()
+    ours = Pca(dim=3).encode(Pca(dim=3).fit(x, rng()), x)
+    theirs = PCA(n_components=3).fit_transform(x.astype(np.float64))
+    assert np.abs(ours) == pytest.approx(np.abs(theirs), abs=1e-4)
+
+
+def test_whitened_components_have_unit_covariance() -> None:
+    x = rows()
+    numbers = WhitenedPca(dim=3).encode(WhitenedPca(dim=3).fit(x, rng()), x)
+    assert np.cov(numbers.T) == pytest.approx(np.eye(3), abs=1e-4)
+
+
+def test_whitening_makes_directions_without_variance_zeros() -> None:
+    x = np.repeat(rows(columns=1), 3, axis=1)
+    numbers = WhitenedPca(dim=3).encode(WhitenedPca(dim=3).fit(x, rng()), x)
+    assert numbers[:, 0].std() == pytest.approx(1, abs=0.02)
+    assert np.abs(numbers[:, 1:]).max() < 1e-5
+
+
+def test_random_projection_has_orthonormal_directions() -> None:
+    directions = RandomProjection(dim=3).fit(rows(), rng())["1.weight"]
+    assert directions @ directions.T == pytest.approx(np.eye(3), abs=1e-6)
+
+
+def test_autoencoder_learns_to_restore() -> None:
+    x = rows(200)
+    encoder = Autoencoder(dim=4, trainer=Sgd(epochs=40, lr=3e-3))
+    numbers = encoder.encode(encoder.fit(x, rng()), x)
+    restored = numbers @ np.linalg.lstsq(numbers, x, rcond=None)[0]
+    assert ((restored - x) ** 2).mean() < 0.2 * x.var()
+
+
+def test_the_default_encoder_sends_at_most_half_as_many_numbers_as_a_row_has() -> None:
+    assert BestEncoder().dim_for((6,)) == 3
+    assert BestEncoder().dim_for((1, 14, 14)) <= 98
+    assert BestEncoder().dim_for((1,)) == 1
+    assert BestEncoder(dim=5).dim_for((6,)) == 5
+
+
+@pytest.mark.parametrize("encoder", ENCODERS)
+def test_every_encoder_finds_a_dimension_that_suits(encoder: AnyEncoder) -> None:
+    free = msgspec.structs.replace(encoder, dim=0)
+    x = rows(columns=6)
+    assert free.encode(free.fit(x, rng()), x).shape == (60, 3)
+    images = rng().standard_normal((20, 1, 6, 6)).astype(np.float32)
+    assert free.encode(free.fit(images, rng()), images).shape == (20, 18)
+
+
+def test_a_dimension_below_zero_is_refused() -> None:
+    with pytest.raises(ValueError, match="dim must be 1 or more, or 0 for what suits the data, not -1"):
+        Nat(dim=-1)

@@ -1,0 +1,23 @@
+"""So few rows that none is left to validate on: every method still gives a result."""
+
+import numpy as np
+import pandas
+import pytest
+
+from laconic.data.readers.frames import from_frames
+from laconic.data.readers.horizontal_frames import rows_from_frames
+from laconic.deploy.simulation import simulate
+from laconic.methods.registry import methods
+from tests.inference.test_every_method import quick
+
+
+@pytest.mark.parametrize("kind", methods().values(), ids=lambda kind: kind.__name__)
+def test_a_method_does_without_rows_to_validate_on(kind):
+    rng = np.random.default_rng(0)
+    rows = pandas.DataFrame({"id": range(5), "a": rng.normal(size=5), "b": rng.normal(size=5), "y": list("xyzxy")})
+    if kind.kind == "vertical":
+        federation = from_frames({"bank": rows[["id", "a", "y"]], "shop": rows[["id", "b"]]}, id="id", label="y")
+    else:
+        twice = pandas.concat([rows, rows]).drop(columns="id")
+        federation = rows_from_frames({"bank": twice[:5], "shop": twice[5:]}, label="y", public=rows)
+    assert np.isfinite(simulate(quick(kind), federation).score.value)
