@@ -14,6 +14,7 @@ import socket
 import tempfile
 import time
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 
@@ -26,7 +27,8 @@ from laconic.deploy.epsilon_account import EpsilonAccount
 from laconic.deploy.journal import Journal
 from laconic.deploy.party_memory import PartyFolder
 from laconic.deploy.policy import Gatekeeper, Policy
-from laconic.deploy.responder import OnlineResponder, OpenRun
+from laconic.deploy.responder import OnlineResponder, Responder
+from laconic.deploy.session import Session
 from laconic.deploy.transports.party_process import read_frame, write_frame
 from laconic.deploy.transports.rpc_client import RpcClient
 from laconic.tables.columns import Column
@@ -49,15 +51,18 @@ class Bulk(Script, frozen=True):
 
 
 class OneScript:
-    """A seating that knows one script, for trials without a plan."""
+    """A session that knows one script, for trials without a plan."""
 
     def __init__(self, script: Script) -> None:
-        self.script = script
-        self.align = None
+        self._script = script
 
-    def method(self, shared: int | None, table: Table) -> Script:
+    def settle_matched(self, shared: int | None, table: Table) -> "OneScript":
+        """The same, whatever the rows."""
+        return self
+
+    def script(self, kind: str) -> Script:
         """The script."""
-        return self.script
+        return self._script
 
 
 def make_desk(folder: Path, script: Script) -> OnlineResponder:
@@ -68,7 +73,7 @@ def make_desk(folder: Path, script: Script) -> OnlineResponder:
     allowed = Policy(methods=(type(script).__name__,))
     gate = Gatekeeper(allowed, EpsilonAccount(folder / "spent"), "run", "bank", ("shop",))
     desk = OnlineResponder(PartySite(folder))
-    desk.runs["run"] = OpenRun(OneScript(script), "shop", folder, kept, gate)
+    desk.runs["run"] = Responder(cast("Session", OneScript(script)), folder, kept, gate)
     return desk
 
 

@@ -80,13 +80,13 @@ def read_consortium(path: Path) -> Consortium:
         raise PlanError(f"{path}: {problem}") from problem
 
 
-def write_consortium(circle: Consortium) -> str:
+def write_consortium(consortium: Consortium) -> str:
     """A `parties.toml`."""
-    hub = circle.hub
-    names = ", ".join(f'"{name}"' for name in circle.parties)
+    hub = consortium.hub
+    names = ", ".join(f'"{name}"' for name in consortium.parties)
     return (
         "# Who takes part; the same file at everyone.\n"
-        f'project = "{circle.project}"\nparties = [{names}]\n\n'
+        f'project = "{consortium.project}"\nparties = [{names}]\n\n'
         f'[hub]\nname = "{hub.name}"\naddress = "{hub.address}"\nport = {hub.port}\n'
     )
 
@@ -106,7 +106,7 @@ class PartySite:
 
     @property
     def name(self) -> str:
-        """The party's name in the circle; the folder bears it."""
+        """The party's name in the consortium; the folder bears it."""
         return self.party_file.name
 
     @property
@@ -115,14 +115,14 @@ class PartySite:
         return read_party(self.folder / "party.toml")
 
     @property
-    def circle(self) -> Consortium:
+    def consortium(self) -> Consortium:
         """Who takes part."""
         return read_consortium(self.folder / "parties.toml")
 
     @property
     def is_hub(self) -> bool:
         """Whether this is the site of the party that asks."""
-        return self.name == self.circle.hub.name
+        return self.name == self.consortium.hub.name
 
     @property
     def kit(self) -> Path:
@@ -156,7 +156,7 @@ def open_site(folder: Path) -> PartySite:
     if not (folder / "kit").is_dir() or not (folder / "parties.toml").is_file():
         raise PlanError(f"{folder} is no site; make sites with `laconic provision parties.toml`, and send each its own")
     site = PartySite(folder.absolute())
-    names = (site.circle.hub.name, *site.circle.parties)
+    names = (site.consortium.hub.name, *site.consortium.parties)
     if site.name not in names:
         raise PlanError(f"{folder / 'party.toml'} is of {site.name!r}, who is not in parties.toml: {', '.join(names)}")
     return site

@@ -8,11 +8,10 @@ from typing import NamedTuple
 import msgspec
 
 from laconic.core.ledger import Entry, Ledger, Noise
-from laconic.core.wire import Limits, decode, encode
-from laconic.deploy.store import Record, Store, read_slots, slots_of
+from laconic.core.wire import decode, encode
+from laconic.deploy.store import OWN, Record, Store, read_slots, slots_of
 from laconic.privacy.accounting import price
 
-_OWN = Limits(bytes=2**32, items=10_000_000, depth=64)
 _WORDS = "foreseen before the run"
 _KIND = "run"
 
@@ -92,7 +91,7 @@ class EpsilonAccount:
 
     def _run(self, record: Record) -> _Run:
         if record.digest not in self._known:
-            self._known[record.digest] = msgspec.convert(decode(self._store.content(record), _OWN), _Run)
+            self._known[record.digest] = msgspec.convert(decode(self._store.content(record), OWN), _Run)
         return self._known[record.digest]
 
     def _adopt(self, store: Store) -> list[Path]:
@@ -100,7 +99,7 @@ class EpsilonAccount:
         slots = slots_of(self._path)
         if not slots:
             return []
-        for run, what in decode(read_slots(self._path), _OWN).items():
+        for run, what in decode(read_slots(self._path), OWN).items():
             store.put(_KIND, run, encode(what))
         return [*slots, self._path.with_name(f"{self._path.name}.lock")]
 

@@ -51,7 +51,7 @@ def execute(plan: Plan, *, listener: Listener | None = None, weigh: bool = False
             trained = train(method, federation, seed=plan.seed, look_every=plan.look_every, listener=listener)
             found = msgspec.to_builtins(importance(trained, seed=plan.seed))
         # The record is of the run, as it would be with any other seed; what weighing gave away is not part of it.
-        return _finished(msgspec.structs.replace(trained.result, importance=found), plan)
+        return finished(msgspec.structs.replace(trained.result, importance=found), plan)
     result = simulate(
         method,
         federation,
@@ -63,7 +63,7 @@ def execute(plan: Plan, *, listener: Listener | None = None, weigh: bool = False
         device=plan.device,
         listener=listener,
     )
-    return _finished(result, plan)
+    return finished(result, plan)
 
 
 def execute_and_keep(plan: Plan, *, listener: Listener | None = None) -> FittedRun:
@@ -90,7 +90,7 @@ def execute_and_keep(plan: Plan, *, listener: Listener | None = None) -> FittedR
         device=plan.device,
         listener=listener,
     )
-    return replace(trained, result=_finished(trained.result, plan))
+    return replace(trained, result=finished(trained.result, plan))
 
 
 def _prepared(plan: Plan) -> tuple[Method, Federation]:
@@ -100,7 +100,7 @@ def _prepared(plan: Plan) -> tuple[Method, Federation]:
     return keep_budget(plan, federation), federation
 
 
-def _finished(result: Result, plan: Plan) -> Result:
+def finished(result: Result, plan: Plan) -> Result:
     """The result with what was asked for beside what was found, so that it alone is enough to run it again."""
     return priced(msgspec.structs.replace(result, data=result.data | {"plan": msgspec.to_builtins(plan.data)}), plan)
 

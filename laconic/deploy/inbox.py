@@ -1,4 +1,4 @@
-"""An office: where a hub takes in the envelopes of one run, each checked before anything inside is used."""
+"""Where a hub takes in the envelopes of one run, and what it remembers of those that it has accepted."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -73,32 +73,31 @@ class ReceivedEnvelope:
 
 
 class Inbox:
-    """Where a hub takes in envelopes for one run.
+    """Where a hub takes in envelopes for one run, each checked before anything inside is used.
 
     Args:
-        place: the hub's.
-        inbox: the folder that envelopes are put in.
-        folder: where the run is kept.
+        context: the hub's.
+        folder: where envelopes are put in.
         alignment: the fingerprint that answers must be about; None if it is not known yet.
         rows: how many rows they must be made from; None if that is not known yet.
     """
 
-    def __init__(self, place: PartyContext, inbox: Path, folder: Path, alignment: str | None, rows: int | None) -> None:
-        self._place, self._inbox, self._rows = place, inbox, rows
-        self._expected = Expected("answer", plan=place.agreement.fingerprint, alignment=alignment)
-        self._register = ReplayGuard(place.home / "runs" / "accepted")
-        self._run = run_id(folder)
-        self.arrived = Arrived(place.ring.own)
+    def __init__(self, context: PartyContext, folder: Path, alignment: str | None, rows: int | None) -> None:
+        self._context, self._folder, self._rows = context, folder, rows
+        self._expected = Expected("answer", plan=context.session.fingerprint, alignment=alignment)
+        self._guard = ReplayGuard(context.home / "runs" / "accepted")
+        self._run = run_id(context.folder / "hub")
+        self.arrived = Arrived(context.ring.own)
 
     def take_in(self) -> None:
         """Accept everything in the inbox; the first envelope that cannot be is an error."""
-        for path in sorted(self._inbox.glob(f"*{ENDING}")):
-            self._register.note(self._accept(path), self._run)
+        for path in sorted(self._folder.glob(f"*{ENDING}")):
+            self._guard.note(self._accept(path), self._run)
 
     def look(self) -> list[ReceivedEnvelope]:
         """Check everything in the inbox, and accept nothing."""
         found = []
-        for path in sorted(self._inbox.glob(f"*{ENDING}")):
+        for path in sorted(self._folder.glob(f"*{ENDING}")):
             try:
                 found.append(ReceivedEnvelope(path, self._accept(path).cover, None))
             except EnvelopeRefused as problem:
@@ -108,10 +107,10 @@ class Inbox:
     def _accept(self, path: Path) -> Envelope:
         said = read_cover(path)
         # What this run has accepted stays so when its last day is over; the signature is checked all the same.
-        now = said.written if self._register.has(said.number, self._run) else None
-        envelope = check(path, self._place.ring, self._expected, now)
-        self._register.refuse_seen(envelope, self._run)
-        with envelope.open(self._place.ring.own) as opened:
+        now = said.written if self._guard.has(said.number, self._run) else None
+        envelope = check(path, self._context.ring, self._expected, now)
+        self._guard.refuse_seen(envelope, self._run)
+        with envelope.open(self._context.ring.own) as opened:
             self._compare(envelope, opened.content)
             for _, pieces in opened.blobs():
                 for _ in pieces:
@@ -121,7 +120,7 @@ class Inbox:
 
     def _compare(self, envelope: Envelope, content: Content) -> None:
         """What its sender says must follow from its own ledger, and from the rows that both hold."""
-        words = epsilon_words(envelope.sender.name, content.ledger, self._place.agreement.plan)
+        words = epsilon_words(envelope.sender.name, content.ledger, self._context.session.plan)
         if words != content.epsilon:
             raise CoverMismatch(
                 f"the cover of {envelope.path} says epsilon: {content.epsilon}, but by its ledger it is {words}; ask "

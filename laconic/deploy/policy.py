@@ -20,6 +20,8 @@ from laconic.plan.keys import to_settings
 from laconic.values import Settings
 
 _WHERE = "[allow] in its party.toml"
+ANSWER = Limits(bytes=2**40)
+"""The most that an answer may hold; longer ones cross in parts."""
 
 
 class Policy(Settings, frozen=True, tag=False):
@@ -95,7 +97,7 @@ def check_question(allowed: Policy, party: str, script: Script, step: str) -> No
 
 def check_answer(allowed: Policy, party: Party, step: str, reply: bytes) -> None:
     """Refuse an answer that holds too much, or too little noise; `party.ledger` has it already."""
-    rows = _rows(decode(reply, _ANY)) if allowed.max_rows is not None else 0
+    rows = _rows(decode(reply, ANSWER)) if allowed.max_rows is not None else 0
     if allowed.max_rows is not None and rows > allowed.max_rows:
         raise Refused(
             f"{party.name} does not allow the answer to `{step}`: it is about {rows:,} rows, and {_WHERE} says "
@@ -167,9 +169,6 @@ class Gatekeeper:
                 )
 
         return Limit(self.allowed.delta, refuse)
-
-
-_ANY = Limits(bytes=2**40)
 
 
 def _giving(script: Script) -> list[str]:

@@ -66,24 +66,19 @@ def simulate(
         >>> from laconic import Equal, FedOnce, deal, load, simulate
         >>> simulate(FedOnce(), deal(load("breast_cancer"), Equal(parties=3))).score
     """
-    refuse_other_kind(method, federation)
-    hub, judge, others = seats(method, federation, seed)
-    with limit_threads(threads), on_device(device), runtime.open(others) as carrier:
-        if isinstance(carrier, Remembering):
-            hub.keep_secret(carrier.secret)
-        peers = Peers(method, hub, carrier, WireLog(), carrier.names)
-        return run(
+    with limit_threads(threads):
+        return train(
             method,
-            hub,
-            peers,
-            judge=judge,
-            align=None if federation.aligned else align or usual_align(federation),
+            federation,
+            seed=seed,
+            runtime=runtime,
+            align=align,
             max_bytes=max_bytes,
             look_every=look_every,
             rows=rows,
-            data={"name": federation.name, "kind": federation.kind} | federation.facts,
+            device=device,
             listener=listener,
-        )
+        ).result
 
 
 def seats(method: Method, federation: Federation, seed: int) -> tuple[Party, Party, tuple[Party, ...]]:

@@ -17,7 +17,7 @@ from laconic.deploy.execute import execute
 from laconic.deploy.journal import Journal
 from laconic.deploy.party_memory import PartyFolder
 from laconic.deploy.responder import OnlineResponder
-from laconic.deploy.session import seat
+from laconic.deploy.session import online_session
 from laconic.deploy.transports import rpc_messages as frames
 from laconic.deploy.transports.rpc_client import ConnectionBroken
 from laconic.errors import DataError, LaconicError, PartyAbsent, PlanError, Refused
@@ -247,7 +247,7 @@ def test_a_late_party_is_absent_when_the_deadline_has_passed(sites):
 def test_own_files_with_other_rows_are_refused_on_several_machines():
     files = {"hub": "hub.csv", "north": "north.csv"}
     with pytest.raises(PlanError, match="FedAvg on files with other rows runs on one machine so far"):
-        seat(Plan(method=FedAvg(), data=DataPlan(files=files, label="diagnosis")), circle())
+        online_session(Plan(method=FedAvg(), data=DataPlan(files=files, label="diagnosis")), circle())
 
 
 @pytest.mark.parametrize("name", ["site1", "hub"])

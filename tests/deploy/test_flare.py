@@ -65,7 +65,7 @@ def opened(places):
     hub = places["hub"]
     try:
         engine.start(hub.kit, None)
-        engine.wait_until_listening(hub.kit, "localhost", hub.circle.hub.port)
+        engine.wait_until_listening(hub.kit, "localhost", hub.consortium.hub.port)
         for name in NAMES:
             engine.start(places[name].kit, name)
         with engine.session(hub.folder / "admin") as opened:
@@ -148,7 +148,7 @@ def test_a_job_that_names_another_installed_class_is_refused(opened, places, tmp
 
 
 def test_an_unknown_certificate_is_refused(opened, places, tmp_path):
-    port = places["hub"].circle.hub.port
+    port = places["hub"].consortium.hub.port
     stranger = Consortium(
         project="trial", hub=HubAddress(name="hub", address="localhost", port=port), parties=("site1",)
     )

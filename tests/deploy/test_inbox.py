@@ -34,7 +34,7 @@ def test_two_runs_that_take_in_one_envelope_at_once_cannot_both_accept_it(world)
     world.plan(FEDONCE)
     sealed(world)
     place = world.place("bank")
-    envelope = check(world.inbox / "shop.envelope", place.ring, Expected("answer", plan=place.agreement.fingerprint))
+    envelope = check(world.inbox / "shop.envelope", place.ring, Expected("answer", plan=place.session.fingerprint))
     one, other = (ReplayGuard(world.root / "accepted") for _ in "12")
     for register, run in ((one, "one"), (other, "two")):
         register.refuse_seen(envelope, run)
@@ -115,7 +115,7 @@ def test_a_cover_that_what_is_inside_does_not_bear_out_is_refused(world, lie):
     with check(path, bank.ring, Expected("answer")).open(bank.ring.own) as opened:
         blobs = [b"".join(pieces) for _, pieces in opened.blobs()]
     to = place.ring.named("bank")
-    about = {"plan": place.agreement.fingerprint, "alignment": honest.cover.alignment}
+    about = {"plan": place.session.fingerprint, "alignment": honest.cover.alignment}
     cover = cover_of(content, place.ring.own, to, kind="answer", days=1, **about)
     seal(path, cover, content, [[blob] for blob in blobs], place.ring.own, to)
     with pytest.raises(CoverMismatch, match=f"says {lie}"):

@@ -4,8 +4,8 @@ import numpy as np
 import pandas
 import pytest
 
-from laconic.deploy.coordinator import host
-from laconic.deploy.sealed_answers import predict, seal_new, seal_plan
+from laconic.deploy.coordinator import host, predict
+from laconic.deploy.sealed_answers import seal_new, seal_plan
 from laconic.deploy.transports.envelopes.keys import OtherAlignment
 from laconic.errors import DataError, PlanError, Waiting
 from tests.deploy.conftest import World, frames

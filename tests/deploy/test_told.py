@@ -3,10 +3,12 @@
 import pandas
 import pytest
 
-from laconic.atomic_files import read_sealed
 from laconic.core.wire import decode
+from laconic.deploy.coordinator import predict
 from laconic.deploy.epsilon_account import EpsilonAccount
-from laconic.deploy.sealed_answers import answer_new, predict
+from laconic.deploy.party_context import context_for_ids
+from laconic.deploy.party_memory import PartyFolder
+from laconic.deploy.sealed_answers import answer_new
 from laconic.errors import Refused, Waiting
 from laconic.privacy.mechanisms.gaussian import compose, epsilon_of
 from tests.deploy.conftest import ALLOW, World
@@ -46,15 +48,11 @@ def _ask(world, people):
 
 def _tell(world, question, people):
     """What the shop says to a question about these people."""
-    before = set(_answers(world))
-    out = world.root / question.name
-    answer_new(world.place_again("shop"), question, people, out)
-    (answer,) = set(_answers(world)) - before
-    return decode(read_sealed(answer))
-
-
-def _answers(world):
-    return list(world.place_again("shop").run.glob("predict-*/answers/*"))
+    context = world.place_again("shop")
+    sealed = answer_new(context, question, people, world.root / question.name)
+    (blob,) = sealed.content.blobs
+    kept = PartyFolder(context_for_ids(context, people).folder / "party")
+    return decode(kept.reply(blob.question))
 
 
 def _people(world, cut, count):

@@ -37,7 +37,7 @@ def examine(folder, site):
 
 
 def port_of(folder):
-    return machine.open_site(folder / "ours" / "hub").circle.hub.port
+    return machine.open_site(folder / "ours" / "hub").consortium.hub.port
 
 
 @contextmanager

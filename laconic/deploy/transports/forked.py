@@ -21,7 +21,7 @@ from laconic.core.ledger import Entry, Ledger
 from laconic.core.party import Party
 from laconic.core.step import Script, answer
 from laconic.core.wire import decode, encode
-from laconic.deploy.party_memory import OWN
+from laconic.deploy.store import OWN
 from laconic.deploy.transports.party_process import Noting, read_frame, take_note, write_frame
 from laconic.errors import LaconicError, PlanError, StepError
 from laconic.values import Settings

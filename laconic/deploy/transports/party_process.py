@@ -18,7 +18,8 @@ from laconic.core.ledger import Entry, Ledger
 from laconic.core.party import Party
 from laconic.core.step import Script
 from laconic.core.wire import decode, encode
-from laconic.deploy.party_memory import OWN, PartyFolder
+from laconic.deploy.party_memory import PartyFolder
+from laconic.deploy.store import OWN
 from laconic.deploy.transports.rpc_messages import find_script
 from laconic.errors import LaconicError
 from laconic.methods.registry import methods

@@ -20,7 +20,8 @@ from laconic.core.ledger import Ledger
 from laconic.core.party import Party
 from laconic.core.step import Script
 from laconic.core.wire import decode, encode
-from laconic.deploy.party_memory import OWN, PartyFolder
+from laconic.deploy.party_memory import PartyFolder
+from laconic.deploy.store import OWN
 from laconic.deploy.transports.party_process import read_frame, take_note, write_frame
 from laconic.deploy.transports.rpc_messages import name_script
 from laconic.errors import StepError

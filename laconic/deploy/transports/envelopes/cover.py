@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from laconic.core.ledger import Entry
-from laconic.core.wire import Limits, decode, encode
+from laconic.core.wire import Heading, Limits, decode, encode
 from laconic.deploy.transports.envelopes.keys import NotAnEnvelope, OtherVersion, Truncated
 from laconic.errors import WireError
 
@@ -167,6 +167,20 @@ class Blob(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         """The line on the cover."""
         words = " ".join((self.words or "nothing made from rows").split())
         return f"{self.phase} {self.round} {self.step}, {self.size:,} bytes, {self.form}: {words}"
+
+
+def describe_blob(script: Asked, heading: Heading, question: str, words: str | None, form: str, size: int) -> Blob:
+    """What stands on an envelope about a question, or about the answer to one."""
+    return Blob(
+        script=script,
+        phase=heading.phase,
+        round=heading.round,
+        step=heading.step,
+        question=question,
+        words=words,
+        form=form,
+        size=size,
+    )
 
 
 class Content(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

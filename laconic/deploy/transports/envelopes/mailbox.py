@@ -6,30 +6,32 @@ stops; started again when the answers are in, it goes on from its journal. Metho
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Protocol
 
+from laconic.core.align import Align
 from laconic.core.ledger import Ledger
-from laconic.core.step import Script
+from laconic.core.party import Party
+from laconic.core.step import Script, steps_of
 from laconic.core.wire import Blob, outline, read_heading
-from laconic.deploy.transports.envelopes.keys import CoverMismatch, Replayed, SecretKey
-from laconic.deploy.transports.envelopes.opening import Envelope, Opened
+from laconic.deploy.party_context import NONE, PartyContext, alignment_of, epsilon_words, rows_of
+from laconic.deploy.party_memory import PartyFolder
+from laconic.deploy.transports.envelopes.cover import Asked, Content, describe_blob
+from laconic.deploy.transports.envelopes.keys import (
+    CoverMismatch,
+    EnvelopeRefused,
+    OtherAlignment,
+    Replayed,
+    SecretKey,
+)
+from laconic.deploy.transports.envelopes.opening import Envelope, Opened, read_cover
+from laconic.deploy.transports.envelopes.sealing import cover_of, seal
 from laconic.deploy.transports.rpc_messages import question_id
 from laconic.errors import Waiting, WireError
 
 ENDING = ".envelope"
 """How the names of envelopes end."""
 
-
-class Answering(Protocol):
-    """A party that is at hand, beside the hub."""
-
-    def reply(self, script: Script, question: bytes) -> bytes:
-        """Its answer."""
-        ...
-
-    def ledger(self) -> Ledger:
-        """What it gave away."""
-        ...
+QUESTIONS = "questions"
+"""The folder within the inbox for envelopes that go out."""
 
 
 class Arrived:
@@ -41,7 +43,7 @@ class Arrived:
 
     def __init__(self, own: SecretKey) -> None:
         self._own = own
-        self._places: dict[tuple[str, str], tuple[Envelope, int]] = {}
+        self._found: dict[tuple[str, str], tuple[Envelope, int]] = {}
         self._numbers: dict[str, Path] = {}
         self._ledgers: dict[str, tuple[int, Ledger]] = {}
 
@@ -55,15 +57,15 @@ class Arrived:
         if cover.number in self._numbers:
             raise Replayed(f"{envelope.path} is a copy of {self._numbers[cover.number]}; take one of them away")
         for blob in opened.content.blobs:
-            if (name, blob.question) in self._places:
-                other = self._places[name, blob.question][0].path
+            if (name, blob.question) in self._found:
+                other = self._found[name, blob.question][0].path
                 raise Replayed(
                     f"{envelope.path} answers `{blob.step}` of {blob.phase} {blob.round}, as {other} does; keep the "
                     "one that its sender says is right, and take the other away"
                 )
         self._numbers[cover.number] = envelope.path
         for number, blob in enumerate(opened.content.blobs):
-            self._places[name, blob.question] = envelope, number
+            self._found[name, blob.question] = envelope, number
         ledger = Ledger(opened.content.ledger)
         given = sum(entry.times for entry in ledger.entries)
         # A later envelope's ledger holds all that an earlier one's does.
@@ -72,10 +74,8 @@ class Arrived:
 
     def find(self, name: str, question: str) -> tuple[Envelope, Callable[[], Blob]] | None:
         """The envelope with a party's answer to a question, and how to read it; None if it has not come."""
-        place = self._places.get((name, question))
-        if place is None:
-            return None
-        return place[0], lambda: self._read(*place)
+        found = self._found.get((name, question))
+        return None if found is None else (found[0], lambda: self._read(*found))
 
     def ledgers(self) -> dict[str, Ledger]:
         """What each sender says that it gave away."""
@@ -83,9 +83,9 @@ class Arrived:
 
     def _read(self, envelope: Envelope, number: int) -> Blob:
         with envelope.open(self._own) as opened:
-            for at, (told, pieces) in enumerate(opened.blobs()):
+            for at, (blob, pieces) in enumerate(opened.blobs()):
                 if at == number:
-                    return _as_told(_joined(pieces, told.size), told.form, envelope)
+                    return _checked(_joined(pieces, blob.size), blob.form, envelope)
                 for _ in pieces:
                     pass
         raise IndexError(f"{envelope.path} has no blob {number}")
@@ -100,7 +100,7 @@ def _joined(pieces: Iterable[bytes], size: int) -> memoryview:
     return memoryview(whole)
 
 
-def _as_told(reply: memoryview, form: str, envelope: Envelope) -> memoryview:
+def _checked(reply: memoryview, form: str, envelope: Envelope) -> memoryview:
     """An answer whose form is what its cover says."""
     try:
         found = outline(reply)
@@ -111,31 +111,52 @@ def _as_told(reply: memoryview, form: str, envelope: Envelope) -> memoryview:
     return reply
 
 
+class CoLocatedHolder:
+    """The label holder, asked by the server that it runs itself: its rows on disk, and as they are now."""
+
+    def __init__(self, kept: PartyFolder, party: Party) -> None:
+        self._kept, self._party = kept, party
+        if not kept.begun:
+            kept.begin(party)
+        party.data = kept.load().data
+
+    def reply(self, script: Script, question: bytes) -> bytes:
+        """Its answer; its rows may be others after it."""
+        reply = self._kept.answer(script, question)
+        self._party.data = self._kept.load().data
+        return reply
+
+    def ledger(self) -> Ledger:
+        """What it gave away."""
+        return self._kept.load().ledger
+
+
 class Mailbox:
     """A carrier whose parties answer by envelope.
 
     Args:
-        names: whom the hub may ask, in the order of the federation.
+        context: the label holder's. hub: the party that asks.
         arrived: the answers that came.
-        here: parties that are at hand, by name.
+        beside: the label holder, if a server asks it; None if it asks itself.
         without: parties that the run is to do without.
-        approve: asked before an envelope's answer is used; raises if it may not be.
-        post: writes out the questions that nobody has answered yet.
+        folder: where questions are written that nobody has answered yet. days: how long they may be answered.
     """
 
     def __init__(
         self,
-        names: tuple[str, ...],
+        context: PartyContext,
+        hub: Party,
         arrived: Arrived,
         *,
-        here: Mapping[str, Answering],
+        beside: CoLocatedHolder | None,
         without: tuple[str, ...],
-        approve: Callable[[Envelope], None],
-        post: Callable[[Script, Mapping[str, bytes]], None],
+        folder: Path,
+        days: float,
     ) -> None:
-        self.names = names
-        self._arrived, self._here, self._without = arrived, here, without
-        self._approve, self._post = approve, post
+        self.names = context.session.peers
+        self._context, self._hub, self._arrived = context, hub, arrived
+        self._here = {} if beside is None else {context.session.holder: beside}
+        self._without, self._folder, self._days = without, folder, days
 
     def carry(self, script: Script, blobs: Mapping[str, bytes], deadline: float | None) -> Iterator[tuple[str, Blob]]:
         """Yield the answers that are in; stop the run if others are not."""
@@ -151,12 +172,52 @@ class Mailbox:
                 missing[name] = blob
                 continue
             envelope, read = found
-            self._approve(envelope)
+            refuse_other_rows(envelope, self._context.party)
             yield name, read()
         if missing:
-            self._post(script, missing)
+            self._folder.mkdir(exist_ok=True)
+            for name, blob in missing.items():
+                self._post(script, name, blob)
             raise Waiting(tuple(missing), read_heading(next(iter(missing.values()))).step)
 
     def ledgers(self) -> dict[str, Ledger]:
         """What each party says that it gave away, as far as it is known."""
-        return self._arrived.ledgers() | {name: party.ledger() for name, party in self._here.items()}
+        return self._arrived.ledgers() | {name: holder.ledger() for name, holder in self._here.items()}
+
+    def _post(self, script: Script, name: str, question: bytes) -> None:
+        """Write a question envelope, in the place of earlier ones to the same party."""
+        session, ring, holder = self._context.session, self._context.ring, self._context.party
+        heading = read_heading(question)
+        takes = steps_of(script)[heading.step].takes
+        kind: Asked = "align" if isinstance(script, Align) else "method"
+        blob = describe_blob(kind, heading, question_id(script, name, question), takes, "question", len(question))
+        words = epsilon_words(self._hub.name, self._hub.ledger.entries if takes else (), session.plan)
+        content = Content(rows=rows_of(holder) if takes else 0, epsilon=words, ledger=(), blobs=(blob,))
+        about = {"plan": session.fingerprint, "alignment": alignment_of(holder)}
+        to = ring.named(name)
+        cover = cover_of(content, ring.own, to, kind="question", days=self._days, **about)
+        for old in posted(self._folder, name):
+            old.unlink()
+        path = self._folder / f"{name}-{heading.phase}-{heading.round}{ENDING}".replace(" ", "-")
+        seal(path, cover, content, [[question]], ring.own, to)
+
+
+def posted(folder: Path, name: str) -> list[Path]:
+    """The question envelopes in a folder that are for one party."""
+    found = []
+    for path in sorted(folder.glob(f"*{ENDING}")):
+        try:
+            if read_cover(path).to == name:
+                found.append(path)
+        except EnvelopeRefused:
+            continue  # Not one that was written here.
+    return found
+
+
+def refuse_other_rows(envelope: Envelope, party: Party) -> None:
+    """Refuse an envelope that is about other rows than a party's own."""
+    own, other = alignment_of(party), envelope.cover.alignment
+    if NONE not in (own, other) and own != other:
+        raise OtherAlignment(
+            f"{envelope.path} is about the rows {other}, but here they are {own}; match the rows again on both sides"
+        )
