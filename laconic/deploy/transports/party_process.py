@@ -27,11 +27,11 @@ from laconic.privacy.row_releases import TOLD, spent
 from laconic.threads import limit_threads
 
 Brought: TypeAlias = dict[str, Any]
-"""What a party has told of its rows, and its ledger, as plain values."""
+"""What a party has released about its rows, and its ledger, as plain values."""
 
 
 class Noting:
-    """A gate that lets everything through, and notes whether an answer cost anyone anything.
+    """Rules that let everything through, and note whether an answer cost anyone anything.
 
     Attributes:
         brought: what is to be brought back with the answer; None if nothing has changed that counts.
@@ -99,18 +99,15 @@ def _serve() -> None:
 def _reply(request: dict[str, Any]) -> dict[str, Any]:
     folder = PartyFolder(Path(request["folder"]), durable=request["durable"])
     sys.path[:] = request["path"]
+    noting = Noting()
     try:
-        noting = Noting()
-        return {"answer": _answer(request, folder, noting), "brought": noting.brought}
+        with limit_threads(request["threads"]), on_device(request["device"]):
+            reply = folder.answer(find_script(request["script"]), request["blob"], noting)
+        return {"answer": reply, "brought": noting.brought}
     # Whatever a step raises must reach the hub as words; this process has nobody else to tell.
     except Exception as problem:
         kind = "own" if isinstance(problem, LaconicError) else "other"
         return {"error": str(problem), "kind": kind, "trace": traceback.format_exc()}
-
-
-def _answer(request: dict[str, Any], folder: PartyFolder, noting: Noting) -> bytes:
-    with limit_threads(request["threads"]), on_device(request["device"]):
-        return folder.answer(find_script(request["script"]), request["blob"], noting)
 
 
 def _read_exactly(stream: IO[bytes], count: int) -> bytes | None:

@@ -162,7 +162,7 @@ def cover_of(
         rows=content.rows,
         bytes=content.bytes,
         epsilon=content.epsilon,
-        steps=tuple(blob.line for blob in content.blobs),
+        steps=content.steps,
     )
 
 

@@ -207,16 +207,9 @@ def submit(opened: Any, hub_args: dict[str, Any], sites: list[str]) -> str:
 
 def write_job(folder: Path, hub_args: dict[str, Any], sites: list[str]) -> None:
     """Write the settings of a job: which class stands for the hub, which for a party, and where."""
-    host = {
-        "path": "laconic.deploy.transports.flare.components.SiteHost",
-        "args": {"deadline": hub_args.get("deadline", 0)},
-    }
-    hub = {
-        "path": "laconic.deploy.transports.flare.components.FlareHub",
-        "args": {"hosting": host, "runs": hub_args["runs"]},
-    }
-    desk = {"path": "laconic.deploy.transports.flare.components.SiteDesk", "args": {}}
-    party = {"path": "laconic.deploy.transports.flare.components.FlareParty", "args": {"desk": desk}}
+    ours = "laconic.deploy.transports.flare.components"
+    hub = {"path": f"{ours}.FlareHub", "args": hub_args}
+    party = {"path": f"{ours}.FlareParty", "args": {}}
     controller = {"path": "nvflare.collab.runtime.controller.CollabController", "args": {"server_obj_id": "hub"}}
     executor = {"path": "nvflare.collab.runtime.executor.CollabExecutor", "args": {"client_obj_id": "party"}}
     files = {
