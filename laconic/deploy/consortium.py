@@ -1,13 +1,11 @@
 """`parties.toml`: who takes part and where the hub is reached; the same for everyone, and no secret."""
 
 import re
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
-from laconic.deploy.party_config import PartyFile, read_party
+from laconic.deploy.party_config import PartyFile, read_party, read_toml
 from laconic.errors import PlanError, Refused
-from laconic.plan.keys import to_settings
 from laconic.plan.plan import Plan
 from laconic.plan.text import plan_fingerprint, read_plan
 from laconic.values import Settings
@@ -16,7 +14,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
 
 
 class HubAddress(Settings, frozen=True, tag=False):
-    """The party that runs the show, and where the others reach it.
+    """The party that hosts runs, and where the others reach it.
 
     Attributes:
         name: the hub's name: the label holder, or a server.
@@ -63,21 +61,8 @@ class Consortium(Settings, frozen=True, tag=False):
 
 
 def read_consortium(path: Path) -> Consortium:
-    """Read a `parties.toml`.
-
-    Raises:
-        PlanError: there is no such file, or it does not fit; names file and key.
-    """
-    try:
-        plain = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as problem:
-        raise PlanError(f"there is no file {path}; docs/three_organisations.md shows what goes in") from problem
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
-        raise PlanError(f"{path} cannot be read as TOML: {problem}") from problem
-    try:
-        return to_settings(plain, Consortium)
-    except PlanError as problem:
-        raise PlanError(f"{path}: {problem}") from problem
+    """Read a `parties.toml`."""
+    return read_toml(path, Consortium, "file", "docs/three_organisations.md")
 
 
 def write_consortium(consortium: Consortium) -> str:
@@ -148,11 +133,7 @@ class PartySite:
 
 
 def open_site(folder: Path) -> PartySite:
-    """The site in a folder.
-
-    Raises:
-        PlanError: the folder is no site, or its party file is of somebody else.
-    """
+    """The site in a folder."""
     if not (folder / "kit").is_dir() or not (folder / "parties.toml").is_file():
         raise PlanError(f"{folder} is no site; make sites with `laconic provision parties.toml`, and send each its own")
     site = PartySite(folder.absolute())

@@ -162,7 +162,7 @@ def _by_envelope(
     if hub is not context.party:
         note_rows(context.folder, context.party)
         beside = CoLocatedHolder(open_kept(context.folder), context.party)
-    mailbox = Mailbox(context, hub, inbox.arrived, beside=beside, without=without, folder=folder / QUESTIONS, days=days)
+    mailbox = Mailbox(context, hub, inbox, beside=beside, without=without, folder=folder / QUESTIONS, days=days)
     with on_device(context.file.device), Journal(context.folder / "hub" / "journal") as journal:
         hub.keep_secret(journal.secret)  # Taken up again, it must ask what it asked before.
         yield journal.around(mailbox)

@@ -1,16 +1,21 @@
 """Where a hub takes in the envelopes of one run, and what it remembers of those that it has accepted."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from laconic.core.ledger import Ledger
+from laconic.core.wire import Blob, outline
 from laconic.deploy.party_context import PartyContext, epsilon_words, run_id
 from laconic.deploy.store import Store
 from laconic.deploy.transports.envelopes.cover import Content, Cover
 from laconic.deploy.transports.envelopes.keys import CoverMismatch, EnvelopeRefused, Replayed
-from laconic.deploy.transports.envelopes.mailbox import ENDING, Arrived
-from laconic.deploy.transports.envelopes.opening import Envelope, Expected, check, read_cover
+from laconic.deploy.transports.envelopes.opening import Envelope, Expected, Opened, check, read_cover
+from laconic.errors import WireError
 
 _KIND = "envelope"
+ENDING = ".envelope"
+"""How the names of envelopes end."""
 
 
 class ReplayGuard:
@@ -25,11 +30,7 @@ class ReplayGuard:
         return self._run_of(number) == run
 
     def refuse_seen(self, envelope: Envelope, run: str) -> None:
-        """Refuse an envelope that another run had already.
-
-        Raises:
-            Replayed: says what to do.
-        """
+        """Refuse an envelope that another run had already."""
         if self._run_of(envelope.cover.number) not in (None, run):
             raise Replayed(
                 f"{envelope.path} was accepted before, for an earlier run; somebody sent it again. Ask "
@@ -87,7 +88,9 @@ class Inbox:
         self._expected = Expected("answer", plan=context.session.fingerprint, alignment=alignment)
         self._guard = ReplayGuard(context.home / "runs" / "accepted")
         self._run = run_id(context.folder / "hub")
-        self.arrived = Arrived(context.ring.own)
+        self._found: dict[tuple[str, str], tuple[Envelope, int]] = {}
+        self._numbers: dict[str, Path] = {}
+        self._ledgers: dict[str, tuple[int, Ledger]] = {}
 
     def take_in(self) -> None:
         """Accept everything in the inbox; the first envelope that cannot be is an error."""
@@ -115,7 +118,7 @@ class Inbox:
             for _, pieces in opened.blobs():
                 for _ in pieces:
                     pass
-            self.arrived.add(envelope, opened)
+            self._add(envelope, opened)
         return envelope
 
     def _compare(self, envelope: Envelope, content: Content) -> None:
@@ -131,3 +134,62 @@ class Inbox:
                 f"the cover of {envelope.path} says rows: {content.rows:,}, but there are {self._rows:,} here; match "
                 "the rows again on both sides"
             )
+
+    def _add(self, envelope: Envelope, opened: Opened) -> None:
+        """Take in an envelope that was checked."""
+        name, cover = envelope.sender.name, envelope.cover
+        if cover.number in self._numbers:
+            raise Replayed(f"{envelope.path} is a copy of {self._numbers[cover.number]}; take one of them away")
+        for blob in opened.content.blobs:
+            if (name, blob.question) in self._found:
+                other = self._found[name, blob.question][0].path
+                raise Replayed(
+                    f"{envelope.path} answers `{blob.step}` of {blob.phase} {blob.round}, as {other} does; keep the "
+                    "one that its sender says is right, and take the other away"
+                )
+        self._numbers[cover.number] = envelope.path
+        for number, blob in enumerate(opened.content.blobs):
+            self._found[name, blob.question] = envelope, number
+        ledger = Ledger(opened.content.ledger)
+        given = sum(entry.times for entry in ledger.entries)
+        # A later envelope's ledger holds all that an earlier one's does.
+        if given >= self._ledgers.get(name, (0, ledger))[0]:
+            self._ledgers[name] = given, ledger
+
+    def find(self, name: str, question: str) -> tuple[Envelope, int] | None:
+        """The envelope with a party's answer to a question, and which of its blobs that is; None if it has not come."""
+        return self._found.get((name, question))
+
+    def ledgers(self) -> dict[str, Ledger]:
+        """What each sender says that it gave away."""
+        return {name: ledger for name, (_, ledger) in self._ledgers.items()}
+
+    def read(self, envelope: Envelope, number: int) -> Blob:
+        """A blob of an envelope, whose form is what the cover says."""
+        with envelope.open(self._context.ring.own) as opened:
+            for at, (blob, pieces) in enumerate(opened.blobs()):
+                if at == number:
+                    return _checked(_joined(pieces, blob.size), blob.form, envelope)
+                for _ in pieces:
+                    pass
+        raise IndexError(f"{envelope.path} has no blob {number}")
+
+
+def _joined(pieces: Iterable[bytes], size: int) -> memoryview:
+    """All pieces as one, put together where they stay: an answer may be as large as memory."""
+    whole, at = bytearray(size), 0
+    for piece in pieces:
+        whole[at : at + len(piece)] = piece
+        at += len(piece)
+    return memoryview(whole)
+
+
+def _checked(reply: memoryview, form: str, envelope: Envelope) -> memoryview:
+    """An answer whose form is what its cover says."""
+    try:
+        found = outline(reply)
+    except WireError as problem:
+        raise CoverMismatch(f"an answer in {envelope.path} cannot be read: {problem}") from problem
+    if found != form:
+        raise CoverMismatch(f"the cover of {envelope.path} says {form}, but inside is {found}; ask its sender why")
+    return reply

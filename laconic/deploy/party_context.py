@@ -92,11 +92,7 @@ def open_context(plan_path: Path, party_path: Path, keys: Path, ids: Path | None
 
 
 def reopen_context(plan_path: Path, party_path: Path, keys: Path) -> PartyContext:
-    """The context of a party that has trained already: its rows and what it learnt as they were then.
-
-    Raises:
-        PlanError: it has not trained by this plan.
-    """
+    """The context of a party that has trained already: its rows and what it learnt as they were then."""
     plan, file = read_plan_file(plan_path), read_party(party_path)
     home = party_path.absolute().parent
     run = _run(home, plan)

@@ -67,11 +67,7 @@ class Policy(Settings, frozen=True, tag=False):
 
 
 def read_policy(plain: Mapping[str, Any], path: str = "party.toml") -> Policy:
-    """The rules in an `[allow]` table.
-
-    Raises:
-        PlanError: a key or value does not fit; names file and key.
-    """
+    """The rules in an `[allow]` table."""
     try:
         return to_settings(dict(plain), Policy)
     except PlanError as problem:

@@ -80,8 +80,8 @@ class QuestionForecast:
         if heading.phase == "align" or (self.align is not None and confirmed is None):
             return ()
         dues = self.dues(confirmed or 0, matched=True)
-        places = [at for at, due in enumerate(dues) if due.heading == heading]
-        return _known(dues[places[0] + 1 :]) if places else ()
+        found = [at for at, due in enumerate(dues) if due.heading == heading]
+        return _known(dues[found[0] + 1 :]) if found else ()
 
     def predicting(self, phase: str, rows: str) -> tuple[PredictedQuestion, ...]:
         """What a party is asked when the fitted model predicts a cut, in a phase of its own."""

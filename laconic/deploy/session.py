@@ -150,9 +150,6 @@ def envelope_session(plan: Plan, table: Table, agreed: int | None = None) -> Ses
         plan: what all parties hold a copy of.
         table: this party's own rows.
         agreed: how many ids were agreed upon beforehand; None for all of this party's rows.
-
-    Raises:
-        PlanError: the plan cannot be carried out by envelope; says why.
     """
     if plan.method.kind != "vertical":
         raise PlanError(

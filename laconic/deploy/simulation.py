@@ -20,7 +20,7 @@ from laconic.core.run import releases_of, run
 from laconic.core.step import Script, Step
 from laconic.core.traffic import WireLog
 from laconic.data.federation import Federation
-from laconic.deploy.journal import Remembering
+from laconic.deploy.journal import Journal
 from laconic.deploy.transports.inprocess import InProcess
 from laconic.errors import DataError
 from laconic.privacy.row_releases import take_over
@@ -31,7 +31,7 @@ from laconic.values import Array, Listener
 
 
 class Runtime(Protocol):
-    """A place for parties to be: in this process, in processes of their own, on other machines."""
+    """Where parties are: in this process, in processes of their own, on other machines."""
 
     def open(self, parties: tuple[Party, ...]) -> AbstractContextManager[Carrier]:
         """Reach these parties for as long as the block lasts."""
@@ -81,7 +81,7 @@ def simulate(
         ).result
 
 
-def seats(method: Method, federation: Federation, seed: int) -> tuple[Party, Party, tuple[Party, ...]]:
+def roles(method: Method, federation: Federation, seed: int) -> tuple[Party, Party, tuple[Party, ...]]:
     """The party that runs the script, the one that has the labels, and all whom the first can ask."""
     parties = {name: Party(name, table, seed) for name, table in federation.tables.items()}
     judge = parties[federation.hub]
@@ -234,9 +234,9 @@ def train(
         align, max_bytes, look_every, rows, device, listener: as for `simulate`.
     """
     refuse_other_kind(method, federation)
-    hub, judge, others = seats(method, federation, seed)
+    hub, judge, others = roles(method, federation, seed)
     with on_device(device), (runtime or InProcess(workers=workers)).open(others) as carrier:
-        if isinstance(carrier, Remembering):
+        if isinstance(carrier, Journal):
             hub.keep_secret(carrier.secret)
         peers = Peers(method, hub, carrier, WireLog(), carrier.names)
         result = run(

@@ -17,7 +17,7 @@ from laconic.deploy.transports.flare import system as engine
 from laconic.deploy.transports.flare.operating import provision
 from laconic.methods.registry import methods
 from laconic.plan.text import change_plan, draft
-from tests.deploy.places import ALL, agree, free_port
+from tests.deploy.sites import ALL, agree, free_port
 
 pytestmark = pytest.mark.slow
 NAMES = ("site1", "site2", "site3")
@@ -45,11 +45,11 @@ OTHER = "other"
 
 @pytest.fixture(scope="module")
 def places(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("circle")
-    circle = Consortium(
+    folder = tmp_path_factory.mktemp("consortium")
+    consortium = Consortium(
         project="trial", hub=HubAddress(name="hub", address="localhost", port=free_port()), parties=NAMES
     )
-    provision(circle, folder)
+    provision(consortium, folder)
     for name in ("hub", *NAMES):
         (folder / name / "party.toml").write_text(f'name = "{name}"\n{ALL}')
     sites = {name: open_site(folder / name) for name in ("hub", *NAMES)}

@@ -50,11 +50,7 @@ class Forked(Settings, frozen=True):
 
     @contextmanager
     def open(self, parties: tuple[Party, ...]) -> Iterator["_Workers"]:
-        """Reach these parties for as long as the block lasts.
-
-        Raises:
-            PlanError: a GPU is asked for, which a forked process cannot use.
-        """
+        """Reach these parties for as long as the block lasts."""
         if device_asked() not in ("auto", "cpu"):
             raise PlanError(
                 f'device = "{device_asked()}" cannot be used by forked workers; set device to "cpu", or take another '

@@ -49,13 +49,13 @@ class Noting:
         """Note what is spent with the answer."""
         if spent(party) != self._before:
             entries = list(msgspec.to_builtins(party.ledger.entries))
-            self.brought = {"told": party.memory.get(TOLD), "ledger": entries}
+            self.brought = {"releases": party.memory.get(TOLD), "ledger": entries}
 
 
 def take_note(party: Party, brought: Brought) -> None:
     """Let a party here know what it gave away elsewhere."""
-    if brought["told"] is not None:
-        party.memory[TOLD] = brought["told"]
+    if brought["releases"] is not None:
+        party.memory[TOLD] = brought["releases"]
     party.ledger = Ledger(tuple(msgspec.convert(brought["ledger"], list[Entry])))
 
 
@@ -78,7 +78,7 @@ def main() -> None:
     try:
         _serve()
     except BrokenPipeError:
-        os._exit(1)  # The hub is gone, and with it everybody who could be told; closing the pipe would fail again.
+        os._exit(1)  # The hub is gone, and with it everybody who could hear of it; closing the pipe would fail again.
 
 
 def _serve() -> None:

@@ -198,11 +198,7 @@ def write_content(content: Content, blobs: Iterable[Iterable[bytes]]) -> Iterato
 
 
 def read_content(head: bytes) -> Content:
-    """Read the list back, strictly.
-
-    Raises:
-        WireError: it is not such a list, or promises what cannot be.
-    """
+    """Read the list back, strictly."""
     plain: Any = decode(head, MOST_CONTENT)
     try:
         content = msgspec.convert(plain, Content)

@@ -307,8 +307,8 @@ def trust(folder: Path, public: Path, fingerprint: str) -> Path:
             f"{found.name}'s, or was misread; do not use it before the two agree"
         )
     folder.mkdir(parents=True, exist_ok=True)
-    place = folder / f"{found.name}{PUBLIC}"
-    if place.exists() and read_public(place) != found:
-        raise KeyRefused(f"another key of {found.name} is trusted already, in {place}; take it away first if it is old")
-    place.write_text(found.to_text(), encoding="utf-8")
-    return place
+    path = folder / f"{found.name}{PUBLIC}"
+    if path.exists() and read_public(path) != found:
+        raise KeyRefused(f"another key of {found.name} is trusted already, in {path}; take it away first if it is old")
+    path.write_text(found.to_text(), encoding="utf-8")
+    return path

@@ -4,111 +4,29 @@ What was answered is taken from the envelopes at hand. What was not is written o
 stops; started again when the answers are in, it goes on from its journal. Methods notice none of this.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from laconic.core.align import Align
 from laconic.core.ledger import Ledger
 from laconic.core.party import Party
 from laconic.core.step import Script, steps_of
-from laconic.core.wire import Blob, outline, read_heading
+from laconic.core.wire import Blob, read_heading
+from laconic.deploy.inbox import ENDING, Inbox
 from laconic.deploy.party_context import NONE, PartyContext, alignment_of, epsilon_words, rows_of
 from laconic.deploy.party_memory import PartyFolder
 from laconic.deploy.transports.envelopes.cover import Asked, Content, describe_blob
 from laconic.deploy.transports.envelopes.keys import (
-    CoverMismatch,
     EnvelopeRefused,
     OtherAlignment,
-    Replayed,
-    SecretKey,
 )
-from laconic.deploy.transports.envelopes.opening import Envelope, Opened, read_cover
+from laconic.deploy.transports.envelopes.opening import Envelope, read_cover
 from laconic.deploy.transports.envelopes.sealing import cover_of, seal
 from laconic.deploy.transports.rpc_messages import question_id
-from laconic.errors import Waiting, WireError
-
-ENDING = ".envelope"
-"""How the names of envelopes end."""
+from laconic.errors import Waiting
 
 QUESTIONS = "questions"
 """The folder within the inbox for envelopes that go out."""
-
-
-class Arrived:
-    """The answers in all envelopes that were accepted, found by question; none is held in memory.
-
-    Args:
-        own: the keys that open them.
-    """
-
-    def __init__(self, own: SecretKey) -> None:
-        self._own = own
-        self._found: dict[tuple[str, str], tuple[Envelope, int]] = {}
-        self._numbers: dict[str, Path] = {}
-        self._ledgers: dict[str, tuple[int, Ledger]] = {}
-
-    def add(self, envelope: Envelope, opened: Opened) -> None:
-        """Take in an envelope that was checked.
-
-        Raises:
-            Replayed: it is a copy, or answers what another one answered.
-        """
-        name, cover = envelope.sender.name, envelope.cover
-        if cover.number in self._numbers:
-            raise Replayed(f"{envelope.path} is a copy of {self._numbers[cover.number]}; take one of them away")
-        for blob in opened.content.blobs:
-            if (name, blob.question) in self._found:
-                other = self._found[name, blob.question][0].path
-                raise Replayed(
-                    f"{envelope.path} answers `{blob.step}` of {blob.phase} {blob.round}, as {other} does; keep the "
-                    "one that its sender says is right, and take the other away"
-                )
-        self._numbers[cover.number] = envelope.path
-        for number, blob in enumerate(opened.content.blobs):
-            self._found[name, blob.question] = envelope, number
-        ledger = Ledger(opened.content.ledger)
-        given = sum(entry.times for entry in ledger.entries)
-        # A later envelope's ledger holds all that an earlier one's does.
-        if given >= self._ledgers.get(name, (0, ledger))[0]:
-            self._ledgers[name] = given, ledger
-
-    def find(self, name: str, question: str) -> tuple[Envelope, Callable[[], Blob]] | None:
-        """The envelope with a party's answer to a question, and how to read it; None if it has not come."""
-        found = self._found.get((name, question))
-        return None if found is None else (found[0], lambda: self._read(*found))
-
-    def ledgers(self) -> dict[str, Ledger]:
-        """What each sender says that it gave away."""
-        return {name: ledger for name, (_, ledger) in self._ledgers.items()}
-
-    def _read(self, envelope: Envelope, number: int) -> Blob:
-        with envelope.open(self._own) as opened:
-            for at, (blob, pieces) in enumerate(opened.blobs()):
-                if at == number:
-                    return _checked(_joined(pieces, blob.size), blob.form, envelope)
-                for _ in pieces:
-                    pass
-        raise IndexError(f"{envelope.path} has no blob {number}")
-
-
-def _joined(pieces: Iterable[bytes], size: int) -> memoryview:
-    """All pieces as one, put together where they stay: an answer may be as large as memory."""
-    whole, at = bytearray(size), 0
-    for piece in pieces:
-        whole[at : at + len(piece)] = piece
-        at += len(piece)
-    return memoryview(whole)
-
-
-def _checked(reply: memoryview, form: str, envelope: Envelope) -> memoryview:
-    """An answer whose form is what its cover says."""
-    try:
-        found = outline(reply)
-    except WireError as problem:
-        raise CoverMismatch(f"an answer in {envelope.path} cannot be read: {problem}") from problem
-    if found != form:
-        raise CoverMismatch(f"the cover of {envelope.path} says {form}, but inside is {found}; ask its sender why")
-    return reply
 
 
 class CoLocatedHolder:
@@ -136,7 +54,7 @@ class Mailbox:
 
     Args:
         context: the label holder's. hub: the party that asks.
-        arrived: the answers that came.
+        inbox: the answers that came.
         beside: the label holder, if a server asks it; None if it asks itself.
         without: parties that the run is to do without.
         folder: where questions are written that nobody has answered yet. days: how long they may be answered.
@@ -146,7 +64,7 @@ class Mailbox:
         self,
         context: PartyContext,
         hub: Party,
-        arrived: Arrived,
+        inbox: Inbox,
         *,
         beside: CoLocatedHolder | None,
         without: tuple[str, ...],
@@ -154,7 +72,7 @@ class Mailbox:
         days: float,
     ) -> None:
         self.names = context.session.peers
-        self._context, self._hub, self._arrived = context, hub, arrived
+        self._context, self._hub, self._inbox = context, hub, inbox
         self._here = {} if beside is None else {context.session.holder: beside}
         self._without, self._folder, self._days = without, folder, days
 
@@ -167,13 +85,12 @@ class Mailbox:
             if name in self._here:
                 yield name, self._here[name].reply(script, blob)
                 continue
-            found = self._arrived.find(name, question_id(script, name, blob))
+            found = self._inbox.find(name, question_id(script, name, blob))
             if found is None:
                 missing[name] = blob
                 continue
-            envelope, read = found
-            refuse_other_rows(envelope, self._context.party)
-            yield name, read()
+            refuse_other_rows(found[0], self._context.party)
+            yield name, self._inbox.read(*found)
         if missing:
             self._folder.mkdir(exist_ok=True)
             for name, blob in missing.items():
@@ -182,7 +99,7 @@ class Mailbox:
 
     def ledgers(self) -> dict[str, Ledger]:
         """What each party says that it gave away, as far as it is known."""
-        return self._arrived.ledgers() | {name: holder.ledger() for name, holder in self._here.items()}
+        return self._inbox.ledgers() | {name: holder.ledger() for name, holder in self._here.items()}
 
     def _post(self, script: Script, name: str, question: bytes) -> None:
         """Write a question envelope, in the place of earlier ones to the same party."""

@@ -120,9 +120,6 @@ def check(path: Path, ring: KeyRing, expected: Expected, now: datetime | None = 
     """Accept an envelope, or say why not.
 
     The signature comes before everything that the cover claims, so that no claim of a forged cover is acted upon.
-
-    Raises:
-        EnvelopeRefused: one kind for each reason.
     """
     where = str(path)
     if not path.is_file():

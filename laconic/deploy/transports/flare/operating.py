@@ -30,11 +30,7 @@ class RunFailed(LaconicError):
 
 
 def join(site: PartySite, tell: Tell) -> None:
-    """Be a party until stopped; an engine that dies is started again.
-
-    Raises:
-        PlanError: the site is the hub's.
-    """
+    """Be a party until stopped; an engine that dies is started again."""
     if site.is_hub:
         raise PlanError(f"{site.name} is the hub; start it with `laconic host PLAN.toml --site {site.folder}`")
     with _ended_by_signals():
@@ -60,7 +56,7 @@ def host(site: PartySite, plan: Path, tell: Tell, *, wait: float, deadline: floa
     Args:
         site: the hub's.
         plan: the plan's file.
-        tell: told what happens.
+        tell: hears what happens.
         wait: seconds to wait for parties; then it begins without those who are missing.
         deadline: seconds that a question may take; 0 for no limit.
         afresh: begin a new run even if one was cut off.
@@ -240,9 +236,6 @@ def provision(consortium: Consortium, folder: Path, plan: Path | None = None) ->
 
     Returns:
         The sites, the hub's first.
-
-    Raises:
-        PlanError: there is a site already, or the plan cannot be read.
     """
     names = (consortium.hub.name, *consortium.parties)
     text = None if plan is None else plan.read_text(encoding="utf-8")

@@ -294,9 +294,4 @@ def _pid(kit: Path) -> int | None:
     if not path.exists():
         return None
     pid = int(path.read_text(encoding="utf-8"))
-    if pid in _own and _own[pid].poll() is None:
-        return pid
-    command = subprocess.run(  # noqa: S603 (our own command)
-        ["/bin/ps", "-ww", "-o", "stat=", "-o", "command=", "-p", str(pid)], capture_output=True, text=True, check=False
-    ).stdout
-    return pid if str(kit.absolute()) in command and not command.startswith("Z") else None
+    return pid if (pid in _own and _own[pid].poll() is None) or pid in processes_of(kit) else None
