@@ -48,7 +48,6 @@ def run_jobs(
     """Run every job not yet in the file `results`, adding a line as each finishes; all jobs' records, in order.
 
     Args:
-        jobs: what to measure.
         results: a file of JSON lines; it may hold other jobs too.
         on_done: called with each job that was run now, and its record.
     """

@@ -36,13 +36,7 @@ class HubAddress(Settings, frozen=True, tag=False):
 
 
 class Consortium(Settings, frozen=True, tag=False):
-    """Who takes part.
-
-    Attributes:
-        project: a name for the whole.
-        hub: who asks, and where it is.
-        parties: all others, in the order of the federation.
-    """
+    """Who takes part in a project: the hub, and all others in the order of the federation."""
 
     project: str
     hub: HubAddress

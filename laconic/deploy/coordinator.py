@@ -76,11 +76,8 @@ def host(
     """Train from the envelopes in a folder.
 
     Args:
-        context: the label holder's.
-        inbox: the folder.
         without: parties that the run is to do without, if the method can.
         days: how long questions may be answered.
-        listener: hears of progress.
 
     Raises:
         EnvelopeRefused: an envelope in the folder is not accepted.
@@ -96,13 +93,7 @@ def host(
 
 @dataclass(frozen=True)
 class Predicted:
-    """Predictions for new ids.
-
-    Attributes:
-        ids: in the order asked.
-        values: in the shape of `Task.shape`.
-        task: what was predicted.
-    """
+    """Predictions for new ids, in the order asked and in the shape of `Task.shape`."""
 
     ids: list[str]
     values: Array
@@ -125,12 +116,7 @@ class Predicted:
 def predict(
     context: PartyContext, inbox: Path, ids: list[str], *, without: tuple[str, ...] = (), days: float = 30
 ) -> Predicted:
-    """Predict new ids from the envelopes in a folder; the context is from `reopen_context`.
-
-    Raises:
-        EnvelopeRefused: an envelope in the folder is not accepted.
-        Waiting: answers are missing.
-    """
+    """Predict new ids from the envelopes in a folder, as `host` trains; the context is from `reopen_context`."""
     refuse_peer(context)
     model = PartyFolder(context.run / "model")
     if not model.begun:
@@ -205,11 +191,9 @@ def host_run(
     """Run the plan of a run's folder at the hub; started again, it goes on where it was.
 
     Args:
-        site: the hub's.
         name: the run's; its folder holds `plan.toml`.
         line: brings frames to sites by name.
         deadline: seconds that a question may take; None for no limit while a party is there.
-        listener: hears of progress.
 
     Raises:
         Refused: a party does not agree, or its rules forbid what is asked; in its own words.

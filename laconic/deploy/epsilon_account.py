@@ -24,11 +24,7 @@ class _Run(msgspec.Struct, frozen=True):
 
 
 class Limit(NamedTuple):
-    """The most that a party may spend in all its runs together.
-
-    Attributes:
-        delta: at which the loss is counted.
-    """
+    """The most that a party may spend in all its runs together, counted at a delta."""
 
     party: str
     epsilon: float
@@ -50,9 +46,6 @@ class EpsilonAccount:
     A run counts with what was expected of it or with what it has released, whichever costs more, so that two runs
     begun together cannot pass a limit between them, and a run that was cut off cannot be begun again for nothing. The
     limit is checked and the entry made in one transaction, so that no other process can come between.
-
-    Args:
-        path: the store's, beside the party's runs.
     """
 
     def __init__(self, path: Path) -> None:

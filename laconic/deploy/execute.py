@@ -36,8 +36,6 @@ def execute(plan: Plan, *, listener: Listener | None = None, weigh: bool = False
     """Run a plan; the same plan gives the same numbers.
 
     Args:
-        plan: what to run.
-        listener: hears of progress.
         weigh: find out as well how much each party matters, where the method keeps what that takes. What parties give
             away for that is not in the record, as it is no part of the run.
 
@@ -55,12 +53,7 @@ def execute(plan: Plan, *, listener: Listener | None = None, weigh: bool = False
 
 
 def execute_and_keep(plan: Plan, *, listener: Listener | None = None) -> FittedRun:
-    """As `execute`, but keep what the parties learnt, which needs all of them in this process.
-
-    Raises:
-        PlanError: as `execute`, or the plan puts parties elsewhere.
-        DataError: the rows cannot be used.
-    """
+    """As `execute`, but keep what the parties learnt, which needs all of them in this process."""
     if not isinstance(plan.runtime, InProcess):
         raise PlanError(
             f"a model is saved from parties in this process, but runtime.type = {type(plan.runtime).__name__!r}; "

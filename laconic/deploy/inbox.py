@@ -60,13 +60,7 @@ class ReplayGuard:
 
 @dataclass(frozen=True)
 class ReceivedEnvelope:
-    """An envelope that came, and whether it is accepted.
-
-    Attributes:
-        path: the file.
-        cover: what stands on it, if that can be trusted; None if not.
-        refusal: why it is not accepted; None if it is.
-    """
+    """An envelope that came, with its cover if it is accepted, or why it is refused."""
 
     path: Path
     cover: Cover | None
@@ -77,10 +71,7 @@ class Inbox:
     """Where a hub takes in envelopes for one run, each checked before anything inside is used.
 
     Args:
-        context: the hub's.
-        folder: where envelopes are put in.
-        alignment: the fingerprint that answers must be about; None if it is not known yet.
-        rows: how many rows they must be made from; None if that is not known yet.
+        alignment, rows: what answers must be about: the rows' fingerprint and number; None if not known yet.
     """
 
     def __init__(self, context: PartyContext, folder: Path, alignment: str | None, rows: int | None) -> None:

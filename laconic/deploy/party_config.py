@@ -109,16 +109,7 @@ def seed_of(plan: Plan, file: PartyFile) -> int:
 
 
 def from_party_files(paths: Sequence[Path | str], *, name: str = "parties") -> Federation:
-    """Read each party's rows as its own file describes them; the party with a label is the hub.
-
-    Args:
-        paths: one party file per party.
-        name: of the data, for reports.
-
-    Raises:
-        PlanError: a party file cannot be used, or two do not fit together.
-        DataError: a party's rows cannot be used.
-    """
+    """Read each party's rows as its own file describes them; the party with a label is the hub."""
     parties = [read_party(path) for path in paths]
     check_together(parties)
     read = {party.name: read_own(party.name, party.own_data) for party in parties if party.data is not None}

@@ -34,10 +34,7 @@ class PartyContext:
     """One party, its rows and its keys, ready for a plan.
 
     Attributes:
-        session: what the plan settles.
-        file: the party's own settings.
         party: the party as it begins.
-        ring: its keys.
         home: the folder of its own file, in which its runs are kept too.
         ids: whom to predict with a trained model; None for training.
     """
@@ -69,10 +66,7 @@ def open_context(plan_path: Path, party_path: Path, keys: Path, ids: Path | None
     """Read all that a party needs for a plan.
 
     Args:
-        plan_path: the plan that all parties hold.
-        party_path: this party's own file.
-        keys: its key ring.
-        ids: the ids agreed upon, one per line; None for all of the party's rows.
+        ids: a file of the ids agreed upon, one per line; None for all of the party's rows.
     """
     plan, file = read_plan_file(plan_path), read_party(party_path)
     ring = open_ring(keys, file.name)

@@ -131,8 +131,7 @@ class PartyFolder:
     def keep_answer(self, script: Script, blob: bytes, rules: Rules | None, expected: str | None = None) -> str:
         """As `answer`, but leave the answer on the disk; returns the question's name, by which it is found there.
 
-        Args:
-            expected: the name that whoever asks gives the question; None if they did not say.
+        A question that was changed on its way has another name than the `expected` one, and is refused.
         """
         return self._answer(script, blob, rules, expected)[0]
 

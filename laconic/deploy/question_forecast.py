@@ -22,25 +22,14 @@ _SCORED = "test"
 
 @dataclass(frozen=True)
 class PredictedQuestion:
-    """A question that a party can answer before it is asked.
-
-    Attributes:
-        script: whose step it is.
-        blob: the question, as the hub will write it.
-    """
+    """A question that a party can answer before it is asked, as the hub will write it."""
 
     script: Asked
     blob: bytes
 
 
 class Due(NamedTuple):
-    """A question that will come.
-
-    Attributes:
-        script: whose step it is.
-        heading: which question it is.
-        blob: the question as the hub will write it; None if it depends on somebody's rows.
-    """
+    """A question that will come, as the hub will write it; its blob is None if it depends on somebody's rows."""
 
     script: Asked
     heading: Heading
@@ -49,14 +38,7 @@ class Due(NamedTuple):
 
 @dataclass(frozen=True)
 class QuestionForecast:
-    """All that the order of a run's questions depends on.
-
-    Attributes:
-        method, align: the scripts; no align for rows that correspond already.
-        hub: the name of the party that asks.
-        seed: the run's.
-        look_every: as in the plan.
-    """
+    """All that the order of a run's questions depends on; no align for rows that correspond already."""
 
     method: Method
     align: Align | None

@@ -38,13 +38,7 @@ _SPENT = "spent"
 
 @dataclass(frozen=True)
 class Sealed:
-    """What was sealed, or would be.
-
-    Attributes:
-        cover: what stands on the envelope.
-        content: what its sender says of the inside.
-        finished: whether nothing more will be asked.
-    """
+    """What was sealed, or would be; `finished` if nothing more will be asked."""
 
     cover: Cover
     content: Content
@@ -55,13 +49,8 @@ def seal_plan(context: PartyContext, out: Path | None, *, days: float = 30) -> S
     """Answer all that the plan asks without anybody's rows, and seal the answers.
 
     Args:
-        context: the party's.
         out: the envelope to write; None only tries, and leaves nothing behind.
         days: how long the envelope may be used.
-
-    Raises:
-        PlanError: the plan's first question must be waited for.
-        Refused: the party's own rules do not allow it.
     """
     session = context.session
     refuse_hub(context)
@@ -79,9 +68,8 @@ def seal_new(context: PartyContext, ids: list[str], out: Path | None, *, days: f
     """Answer what the trained model asks about new ids, and seal the answers.
 
     Args:
-        context: the party's, from `reopen_context`.
+        context: from `reopen_context`.
         ids: whom to predict; all parties use the same list in the same order.
-        out, days: as for `seal_plan`.
     """
     refuse_hub(context)
     context = context_for_ids(context, ids)
@@ -95,12 +83,7 @@ def seal_new(context: PartyContext, ids: list[str], out: Path | None, *, days: f
 
 
 def answer_envelope(context: PartyContext, path: Path, out: Path | None, *, days: float = 30) -> Sealed:
-    """Answer the questions in an envelope from the hub, and whatever follows from them.
-
-    Raises:
-        EnvelopeRefused: the envelope cannot be accepted; its kind says why.
-        Refused: the party's own rules do not allow it.
-    """
+    """Answer the questions in an envelope from the hub, and whatever follows from them."""
     asked = _questions_in(context, path)
     rest = context.session.schedule.following(asked[-1].blob, _confirmed(context.folder)) if asked else ()
     return _answer_and_seal(context, [*asked, *rest], out, days)

@@ -147,7 +147,6 @@ def envelope_session(plan: Plan, table: Table, agreed: int | None = None) -> Ses
     """What a plan settles for parties that send envelopes.
 
     Args:
-        plan: what all parties hold a copy of.
         table: this party's own rows.
         agreed: how many ids were agreed upon beforehand; None for all of this party's rows.
     """

@@ -164,14 +164,7 @@ def describe_blob(script: Asked, heading: Heading, question: str, words: str | N
 
 
 class Content(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """All that is inside but the blobs themselves.
-
-    Attributes:
-        rows: how many rows the blobs were made from.
-        epsilon: what they cost in privacy, in words.
-        ledger: the sender's ledger so far, for the record of the run.
-        blobs: in their order.
-    """
+    """All that is inside but the blobs themselves; rows and epsilon as on the cover, and the sender's ledger so far."""
 
     rows: int
     epsilon: str

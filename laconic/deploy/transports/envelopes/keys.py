@@ -244,12 +244,7 @@ PASSPHRASE = "LACONIC_PASSPHRASE"  # noqa: S105 (the variable's name)
 
 @dataclass(frozen=True)
 class KeyRing:
-    """Own keys, and everybody's public ones by name.
-
-    Attributes:
-        own: this party's keys.
-        known: those it trusts, itself included.
-    """
+    """A party's own keys, and the public ones of all it trusts by name, its own included."""
 
     own: SecretKey
     known: dict[str, PublicKey]
@@ -269,12 +264,7 @@ class KeyRing:
 
 
 def open_ring(folder: Path, name: str | None = None) -> KeyRing:
-    """Read a key ring from its folder.
-
-    Args:
-        folder: holds one secret file and any number of public ones.
-        name: whose secret keys to take if there are several; None where there is one.
-    """
+    """Read a key ring from its folder; `name` says whose secret keys to take if there are several."""
     secrets = sorted(folder.glob(f"*{SECRET}"))
     if name is not None:
         secrets = [path for path in secrets if path.name == f"{name}{SECRET}"]
@@ -295,11 +285,7 @@ def open_ring(folder: Path, name: str | None = None) -> KeyRing:
 
 
 def trust(folder: Path, public: Path, fingerprint: str) -> Path:
-    """Add a public file to a key ring once its fingerprint was compared.
-
-    Args:
-        fingerprint: as its owner read it out; spaces do not matter.
-    """
+    """Add a public file to a key ring, given the fingerprint as its owner read it out; spaces do not matter."""
     found = read_public(public)
     if fingerprint.replace(" ", "") != found.fingerprint.replace(" ", ""):
         raise KeyRefused(

@@ -46,13 +46,7 @@ class Expected:
 
 @dataclass(frozen=True)
 class Envelope:
-    """An envelope whose signature and cover were checked; what is inside is still to be read.
-
-    Attributes:
-        path: the file.
-        cover: what stands on it, which its sender signed.
-        sender: whose signature it is.
-    """
+    """An envelope whose signature and cover were checked; what is inside is still to be read."""
 
     path: Path
     cover: Cover
@@ -71,11 +65,7 @@ class Envelope:
 
 
 class Opened:
-    """The inside of an envelope, read from front to back.
-
-    Attributes:
-        content: what its sender says of the blobs; it agrees with the cover.
-    """
+    """The inside of an envelope, read from front to back; `content`, the list of it, agrees with the cover."""
 
     def __init__(self, envelope: Envelope, pieces: Iterator[bytes]) -> None:
         self._where = str(envelope.path)

@@ -54,9 +54,6 @@ def host(site: PartySite, plan: Path, tell: Tell, *, wait: float, deadline: floa
     """Host a run of a plan; one that was cut off goes on.
 
     Args:
-        site: the hub's.
-        plan: the plan's file.
-        tell: hears what happens.
         wait: seconds to wait for parties; then it begins without those who are missing.
         deadline: seconds that a question may take; 0 for no limit.
         afresh: begin a new run even if one was cut off.

@@ -39,11 +39,7 @@ _BUILDERS: tuple[tuple[str, dict[str, Any]], ...] = (
 def make_kits(folder: Path, project: str, hub: str, address: str, port: int, parties: tuple[str, ...]) -> None:
     """Make a kit for everyone, in `folder/NAME/kit`; the hub's also has one for its user, in `folder/NAME/admin`.
 
-    Args:
-        folder: where to.
-        project: the name of the whole.
-        hub: the hub's name. address: its host name, as the certificates have it. port: where it listens.
-        parties: the names of all others.
+    The certificates hold the hub's address; `parties` are all others.
     """
     with tempfile.TemporaryDirectory(dir=folder) as workspace:
         made = Path(_provision(Path(workspace), project, address, port, parties))
@@ -118,12 +114,7 @@ class EngineError(LaconicError):
 
 
 def start(kit: Path, name: str | None) -> "subprocess.Popen[bytes]":
-    """Start a site's engine: the hub's with name None, or a party's.
-
-    Args:
-        kit: the site's kit.
-        name: the party's name.
-    """
+    """Start a site's engine: a party's by its name, or with None the hub's."""
     role = "server" if name is None else "client"
     who = [] if name is None else [f"uid={name}"]
     command = [
