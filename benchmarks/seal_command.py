@@ -39,12 +39,12 @@ def _compare(rows: int, dim: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         place = _place(Path(folder), rows, dim)
         begun = time.process_time(), time.perf_counter()
-        asked = place.agreement.schedule.opening()
+        asked = place.session.schedule.opening()
         found = time.process_time(), time.perf_counter()
         party = Party("shop", place.party.data, place.party.seed)
         started = time.process_time(), time.perf_counter()
         for one in asked:
-            answer(place.agreement.script(one.script), party, one.blob)
+            answer(place.session.script(one.script), party, one.blob)
         fitted = time.process_time(), time.perf_counter()
         out = Path(folder) / "shop.envelope"
         sealed = seal_plan(place, out)

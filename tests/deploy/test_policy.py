@@ -1,7 +1,11 @@
+import re
+from pathlib import Path
+
 import msgspec
 import numpy as np
 import pytest
 
+import laconic
 from laconic.core.party import Party
 from laconic.core.wire import Question, decode, encode
 from laconic.deploy.epsilon_account import EpsilonAccount
@@ -131,3 +135,12 @@ def test_an_allow_table_is_read_strictly():
         read_policy({"max_row": 10}, "shop/party.toml")
     with pytest.raises(PlanError, match="max_epsilon must be above 0"):
         read_policy({"max_epsilon": -1})
+
+
+def test_answers_leave_a_party_by_one_function_except_in_a_simulation():
+    package = Path(laconic.__file__).parent
+    importing = re.compile(r"from laconic\.core\.step import [^\n]*\banswer\b")
+    found = {
+        path.relative_to(package).as_posix() for path in package.rglob("*.py") if importing.search(path.read_text())
+    }
+    assert found == {"deploy/party_memory.py", "deploy/transports/inprocess.py"}
