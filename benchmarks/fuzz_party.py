@@ -1,8 +1,8 @@
-"""Throw blobs at a party's desk, and count what comes of them.
+"""Throw blobs at a party's responder, and count what comes of them.
 
     python -m benchmarks.fuzz_party [--blobs 1000000] [--seed 0]
 
-The desk is that of a site whose rules allow one step of one method. Blobs are of three kinds in turn: plain noise,
+The responder is that of a site whose rules allow one step of one method. Blobs are of three kinds in turn: plain noise,
 frames of every kind with fields drawn at random, and such frames with bytes changed, cut or added. Whatever comes back
 must be a frame, soon, and never an answer to a question that the rules forbid. Blobs are drawn from a seed, so that a
 find can be repeated; `tests/deploy/test_fuzz.py` lets hypothesis look for more.
@@ -36,20 +36,20 @@ _NAMES = ("shop", "insurer")
 _FINGERPRINT, _VERSION = plan_fingerprint(PLAN), version("laconic")
 
 
-def make_desk(folder: Path) -> OnlineResponder:
-    """A desk that has been greeted for one run."""
-    circle = Consortium(project="fuzz", hub=HubAddress(name="bank", address="localhost"), parties=_NAMES)
+def make_responder(folder: Path) -> OnlineResponder:
+    """A responder that has been greeted for one run."""
+    consortium = Consortium(project="fuzz", hub=HubAddress(name="bank", address="localhost"), parties=_NAMES)
     site = folder / "shop"
     for inner in ("kit", "plans", "runs"):
         (site / inner).mkdir(parents=True)
-    (site / "parties.toml").write_text(write_consortium(circle))
+    (site / "parties.toml").write_text(write_consortium(consortium))
     (site / "party.toml").write_text(_RULES)
     (site / "plans" / "plan.toml").write_text(write_plan(PLAN))
-    desk = OnlineResponder(open_site(site), wait=60.0)
-    said = frames.read_said(desk.hear(frames.write(greeting())))
+    responder = OnlineResponder(open_site(site), wait=60.0)
+    said = frames.read_said(responder.hear(frames.write(greeting())))
     if not isinstance(said, frames.Welcome):
-        raise TypeError(f"the desk did not welcome the hub: {said}")
-    return desk
+        raise TypeError(f"the responder did not welcome the hub: {said}")
+    return responder
 
 
 def greeting() -> frames.Greet:
@@ -63,9 +63,9 @@ def question(step: str, number: int, payload: dict[str, object]) -> bytes:
     return frames.write(frames.Ask("run", "method", None, question_id(METHOD, "shop", blob), blob))
 
 
-def verdict(desk: OnlineResponder, blob: bytes) -> str:
+def verdict(responder: OnlineResponder, blob: bytes) -> str:
     """What comes of a blob: the kind of frame that came back; an answer to a forbidden question is `FORBIDDEN`."""
-    said = frames.read_said(desk.hear(blob))
+    said = frames.read_said(responder.hear(blob))
     if isinstance(said, frames.Answer) and not _is_allowed(blob):
         return "FORBIDDEN"
     if isinstance(said, frames.Refusal) and said.fault:
@@ -141,11 +141,11 @@ def main() -> None:
     counts: Counter[str] = Counter()
     slowest, started = 0.0, time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
-        desk = make_desk(Path(folder))
+        responder = make_responder(Path(folder))
         for number in range(options.blobs):
             blob = draw(rng, number)
             before = time.monotonic()
-            counts[verdict(desk, blob)] += 1
+            counts[verdict(responder, blob)] += 1
             slowest = max(slowest, time.monotonic() - before)
         inside = {path.relative_to(folder).parts[:3] for path in Path(folder).rglob("*")}
     print(f"{options.blobs:,} blobs in {time.monotonic() - started:.0f} s; the slowest took {slowest:.2f} s")

@@ -2,9 +2,9 @@
 
     python -m benchmarks.large_message [--megabytes 500]
 
-The party is a process of its own behind a socket, with the desk that every engine ends in; the hub keeps its journal on
-disk. Memory is the peak of each process, less what it held before the message; a party holds the array it sends, a hub
-the array it receives.
+The party is a process of its own behind a socket, with the responder that every engine ends in; the hub keeps its
+journal on disk. Memory is the peak of each process, less what it held before the message; a party holds the array it
+sends, a hub the array it receives.
 """
 
 import argparse
@@ -14,6 +14,7 @@ import socket
 import tempfile
 import time
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 
@@ -26,7 +27,8 @@ from laconic.deploy.epsilon_account import EpsilonAccount
 from laconic.deploy.journal import Journal
 from laconic.deploy.party_memory import PartyFolder
 from laconic.deploy.policy import Gatekeeper, Policy
-from laconic.deploy.responder import OnlineResponder, OpenRun
+from laconic.deploy.responder import OnlineResponder, Responder
+from laconic.deploy.session import Session
 from laconic.deploy.transports.party_process import read_frame, write_frame
 from laconic.deploy.transports.rpc_client import RpcClient
 from laconic.tables.columns import Column
@@ -49,27 +51,30 @@ class Bulk(Script, frozen=True):
 
 
 class OneScript:
-    """A seating that knows one script, for trials without a plan."""
+    """A session that knows one script, for trials without a plan."""
 
     def __init__(self, script: Script) -> None:
-        self.script = script
-        self.align = None
+        self._script = script
 
-    def method(self, shared: int | None, table: Table) -> Script:
+    def settle_matched(self, shared: int | None, table: Table) -> "OneScript":
+        """The same, whatever the rows."""
+        return self
+
+    def script(self, kind: str) -> Script:
         """The script."""
-        return self.script
+        return self._script
 
 
-def make_desk(folder: Path, script: Script) -> OnlineResponder:
-    """A desk with one run open, `run`, for one script."""
+def make_responder(folder: Path, script: Script) -> OnlineResponder:
+    """A responder with one run open, `run`, for one script."""
     table = Table(np.arange(4.0)[:, None], (Column(name="a", kind="numeric"),), party="shop")
     kept = PartyFolder(folder / "memory")
     kept.begin(Party("shop", table, 0))
     allowed = Policy(methods=(type(script).__name__,))
     gate = Gatekeeper(allowed, EpsilonAccount(folder / "spent"), "run", "bank", ("shop",))
-    desk = OnlineResponder(PartySite(folder))
-    desk.runs["run"] = OpenRun(OneScript(script), "shop", folder, kept, gate)
-    return desk
+    responder = OnlineResponder(PartySite(folder))
+    responder.runs["run"] = Responder(cast("Session", OneScript(script)), folder, kept, gate)
+    return responder
 
 
 def peak() -> int:
@@ -83,7 +88,7 @@ def held() -> int:
 
 
 def _serve(path: Path, folder: Path) -> None:
-    desk = make_desk(folder, Bulk())
+    responder = make_responder(folder, Bulk())
     before = held()
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(path))
@@ -94,7 +99,7 @@ def _serve(path: Path, folder: Path) -> None:
                 if blob == b"peak":
                     write_frame(said, (peak() - before).to_bytes(8, "little"))
                 elif blob is not None:
-                    write_frame(said, desk.hear(blob))
+                    write_frame(said, responder.hear(blob))
 
 
 def _call(path: Path, frame: bytes) -> bytes:

@@ -282,7 +282,7 @@ def _share_keys(files: dict[str, Path]) -> None:
 
 
 def _by_mail(tour: Tour, files: dict[str, Path]) -> None:
-    from laconic.deploy.coordinator import QUESTIONS, posted
+    from laconic.deploy.transports.envelopes.mailbox import QUESTIONS, posted
 
     inbox = tour.folder / "inbox"
     inbox.mkdir()

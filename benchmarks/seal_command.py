@@ -16,7 +16,7 @@ from laconic.core.step import answer
 from laconic.deploy.party_config import PartyFile
 from laconic.deploy.party_context import PartyContext
 from laconic.deploy.sealed_answers import seal_plan
-from laconic.deploy.session import agree_on
+from laconic.deploy.session import envelope_session
 from laconic.deploy.transports.envelopes.keys import KeyRing, make_key
 from laconic.learn.encoders.encoder import RandomProjection
 from laconic.methods.vertical.fedonce import FedOnce
@@ -39,12 +39,12 @@ def _compare(rows: int, dim: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         place = _place(Path(folder), rows, dim)
         begun = time.process_time(), time.perf_counter()
-        asked = place.agreement.schedule.opening()
+        asked = place.session.schedule.opening()
         found = time.process_time(), time.perf_counter()
         party = Party("shop", place.party.data, place.party.seed)
         started = time.process_time(), time.perf_counter()
         for one in asked:
-            answer(place.agreement.script(one.script), party, one.blob)
+            answer(place.session.script(one.script), party, one.blob)
         fitted = time.process_time(), time.perf_counter()
         out = Path(folder) / "shop.envelope"
         sealed = seal_plan(place, out)
@@ -70,7 +70,7 @@ def _place(home: Path, rows: int, dim: int) -> PartyContext:
     keys = {name: make_key(name) for name in ("shop", "bank")}
     ring = KeyRing(keys["shop"], {name: key.public for name, key in keys.items()})
     file = PartyFile(name="shop", allow={"methods": ["FedOnce", "AgreedIds"]})
-    return PartyContext(agree_on(plan, table), file, Party("shop", table, plan.seed), ring, home)
+    return PartyContext(envelope_session(plan, table), file, Party("shop", table, plan.seed), ring, home)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from laconic.errors import PlanError
 
 if TYPE_CHECKING:
     from laconic.core.result import Result
-    from laconic.deploy.compare import Told
+    from laconic.deploy.compare import OnResult
     from laconic.plan.plan import Plan
     from laconic.values import Listener
 
@@ -62,7 +62,9 @@ def compare(
     refuse_unwritable(path, report)
     first = plans[0].seed
     with showing_progress() as listener:
-        results = run_all(plans, range(first, first + seeds), path, listener=listener, told=_teller(listener, path))
+        results = run_all(
+            plans, range(first, first + seeds), path, listener=listener, on_result=_teller(listener, path)
+        )
     Console().print(show_arms(results))
     if report is not None:
         from laconic.cli.report import write_report
@@ -123,7 +125,7 @@ def _name_of(plan: "Plan") -> str:
     return plan.data.name or "-".join(Path(file).stem for file in files)
 
 
-def _teller(listener: "Listener | None", path: Path) -> "Told":
+def _teller(listener: "Listener | None", path: Path) -> "OnResult":
     """Say a line for each run that ends, above the progress bars if there are any."""
 
     def tell(result: "Result | None", done: int, of: int) -> None:

@@ -142,12 +142,12 @@ def open_envelopes(
       laconic open plan.toml inbox --party bank.toml
     """  # noqa: D301 (click keeps the lines below a backspace as they are)
     from laconic.deploy.coordinator import open_inbox
-    from laconic.deploy.party_context import read_ids_file
-    from laconic.deploy.sealed_answers import open_inbox_for
+    from laconic.deploy.party_context import context_for_ids, read_ids_file
 
     place = find_place(plan, party, keys, ids, predict)
-    office = open_inbox(place, folder) if predict is None else open_inbox_for(place, folder, read_ids_file(predict))
-    came = office.look()
+    if predict is not None:
+        place = context_for_ids(place, read_ids_file(predict))
+    came = open_inbox(place, folder).look()
     if not came:
         click.echo(f"no envelopes in {folder}")
     for one in came:
@@ -192,7 +192,7 @@ def _show(sealed: "Sealed", place: "PartyContext", out: Path | None) -> None:
         click.echo(f"    {noise}")
     if out is None:
         return
-    hub = place.agreement.holder
+    hub = place.session.holder
     click.echo(f"\n{out} has {out.stat().st_size:,} bytes. Take it to {hub}.")
     if not sealed.finished:
         click.echo(f"{hub} will ask more: answer what it sends with `laconic answer`.")

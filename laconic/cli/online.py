@@ -24,7 +24,7 @@ def tell(words: str) -> None:
     click.echo(words, err=True)
 
 
-@click.command(short_help="Make a site for every party of a circle.")
+@click.command(short_help="Make a site for every party of a consortium.")
 @click.argument("parties", type=_FILE, metavar="PARTIES.toml")
 @click.option("-o", "--output", type=_FOLDER, default=Path("sites"), show_default=True, help="Where the sites go.")
 @click.option("--plan", type=_FILE, metavar="PLAN.toml", help="Put this plan at every site.")
@@ -205,8 +205,8 @@ def _train(place: "PartyContext", envelopes: Path, without: tuple[str, ...], day
 def _predict(
     place: "PartyContext", envelopes: Path, without: tuple[str, ...], days: float, predict: Path, output: Path
 ) -> None:
+    from laconic.deploy.coordinator import predict as score
     from laconic.deploy.party_context import read_ids_file
-    from laconic.deploy.sealed_answers import predict as score
 
     found = score(place, envelopes, read_ids_file(predict), without=without, days=days)
     found.save(output)
@@ -214,7 +214,7 @@ def _predict(
 
 
 def _say_waiting(waiting: "Waiting", envelopes: Path) -> None:
-    from laconic.deploy.coordinator import QUESTIONS, posted
+    from laconic.deploy.transports.envelopes.mailbox import QUESTIONS, posted
 
     names = " and ".join(waiting.names)
     click.echo(f"Waiting for {names} to answer `{waiting.step}`.", err=True)

@@ -43,14 +43,13 @@ class Job:
 
 
 def run_jobs(
-    jobs: Iterable[Job], results: Path, told: Callable[[Job, Record], object] = lambda _, __: None
+    jobs: Iterable[Job], results: Path, on_done: Callable[[Job, Record], object] = lambda _, __: None
 ) -> list[Record]:
     """Run every job not yet in the file `results`, adding a line as each finishes; all jobs' records, in order.
 
     Args:
-        jobs: what to measure.
         results: a file of JSON lines; it may hold other jobs too.
-        told: told of each job that was run now, and its record.
+        on_done: called with each job that was run now, and its record.
     """
     done = {name_of(record["key"]): record for record in read_records(results)}
     records = []
@@ -61,7 +60,7 @@ def run_jobs(
             measured = job.measure()
             done[name] = {"key": job.key, "seconds": round(time.perf_counter() - started, 2), **measured}
             add_record(done[name], results)
-            told(job, done[name])
+            on_done(job, done[name])
         records.append(done[name])
     return records
 
@@ -97,11 +96,7 @@ def name_of(key: Record) -> str:
 
 
 def read_results(path: Path) -> list[Result]:
-    """The results in a file: one JSON object, or JSON lines.
-
-    Raises:
-        DataError: there is no such file, or it holds no result.
-    """
+    """The results in a file: one JSON object, or JSON lines."""
     if path.is_dir():
         raise DataError(
             f"{path} is a folder, not a result file; a saved model has no result in it: give the file that "
@@ -138,7 +133,7 @@ def result_of(record: Record) -> Result:
     return msgspec.convert(record["result"], Result)
 
 
-Told = Callable[[Result | None, int, int], object]
+OnResult = Callable[[Result | None, int, int], object]
 YARDSTICKS: dict[str, tuple[type[Method], type[Method]]] = {
     "vertical": (Solo, Centralised),
     "horizontal": (SoloRows, PooledRows),
@@ -152,17 +147,17 @@ def compare(
     path: Path,
     *,
     listener: Listener | None = None,
-    told: Told = lambda *_: None,
+    on_result: OnResult = lambda *_: None,
 ) -> list[Result]:
     """Run every plan with every seed, on the same rows for the same seed, and keep each result as it comes.
 
     Args:
         plans: what to compare; all on the same data.
-        seeds: all chance, and which rows are held out, comes from them.
+        seeds: for all randomness, and for which rows are held out.
         path: a file of JSON lines. Runs that are in it already are not run again, unless they were on rows of own files
             that have changed since: then it is refused.
-        listener: told of progress within a run.
-        told: told of each result, how many are there now, and of how many; at the start with None for the result.
+        listener: hears of progress within a run.
+        on_result: called with each result, how many are there now, and of how many; at first with None for the result.
 
     Returns:
         All results, those of the first seed first.
@@ -172,22 +167,18 @@ def compare(
     every = [_job(plan, seed, rows, listener, weigh=seed == seeds[0]) for seed in seeds for plan in plans]
     jobs = list({name_of(job.key): job for job in every}.values())
     done = _there_already(jobs, path)
-    told(None, done, len(jobs))
+    on_result(None, done, len(jobs))
 
     def tell(_: Job, record: Record) -> None:
         nonlocal done
         done += 1
-        told(result_of(record), done, len(jobs))
+        on_result(result_of(record), done, len(jobs))
 
     return [result_of(record) for record in run_jobs(jobs, path, tell)]
 
 
 def refuse_unlike(plans: Sequence[Plan]) -> None:
-    """Refuse plans that cannot share their splits.
-
-    Raises:
-        PlanError: the plans are on different data, or some deal columns among parties and others rows.
-    """
+    """Refuse plans that cannot share their splits."""
     by_kind = {plan.method.kind: type(plan.method).__name__ for plan in plans}
     if len(by_kind) > 1:
         raise PlanError(

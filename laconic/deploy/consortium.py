@@ -1,13 +1,11 @@
 """`parties.toml`: who takes part and where the hub is reached; the same for everyone, and no secret."""
 
 import re
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
-from laconic.deploy.party_config import PartyFile, read_party
+from laconic.deploy.party_config import PartyFile, read_party, read_toml
 from laconic.errors import PlanError, Refused
-from laconic.plan.keys import to_settings
 from laconic.plan.plan import Plan
 from laconic.plan.text import plan_fingerprint, read_plan
 from laconic.values import Settings
@@ -16,7 +14,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
 
 
 class HubAddress(Settings, frozen=True, tag=False):
-    """The party that runs the show, and where the others reach it.
+    """The party that hosts runs, and where the others reach it.
 
     Attributes:
         name: the hub's name: the label holder, or a server.
@@ -38,13 +36,7 @@ class HubAddress(Settings, frozen=True, tag=False):
 
 
 class Consortium(Settings, frozen=True, tag=False):
-    """Who takes part.
-
-    Attributes:
-        project: a name for the whole.
-        hub: who asks, and where it is.
-        parties: all others, in the order of the federation.
-    """
+    """Who takes part in a project: the hub, and all others in the order of the federation."""
 
     project: str
     hub: HubAddress
@@ -63,30 +55,17 @@ class Consortium(Settings, frozen=True, tag=False):
 
 
 def read_consortium(path: Path) -> Consortium:
-    """Read a `parties.toml`.
-
-    Raises:
-        PlanError: there is no such file, or it does not fit; names file and key.
-    """
-    try:
-        plain = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as problem:
-        raise PlanError(f"there is no file {path}; docs/three_organisations.md shows what goes in") from problem
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
-        raise PlanError(f"{path} cannot be read as TOML: {problem}") from problem
-    try:
-        return to_settings(plain, Consortium)
-    except PlanError as problem:
-        raise PlanError(f"{path}: {problem}") from problem
+    """Read a `parties.toml`."""
+    return read_toml(path, Consortium, "file", "docs/three_organisations.md")
 
 
-def write_consortium(circle: Consortium) -> str:
+def write_consortium(consortium: Consortium) -> str:
     """A `parties.toml`."""
-    hub = circle.hub
-    names = ", ".join(f'"{name}"' for name in circle.parties)
+    hub = consortium.hub
+    names = ", ".join(f'"{name}"' for name in consortium.parties)
     return (
         "# Who takes part; the same file at everyone.\n"
-        f'project = "{circle.project}"\nparties = [{names}]\n\n'
+        f'project = "{consortium.project}"\nparties = [{names}]\n\n'
         f'[hub]\nname = "{hub.name}"\naddress = "{hub.address}"\nport = {hub.port}\n'
     )
 
@@ -106,7 +85,7 @@ class PartySite:
 
     @property
     def name(self) -> str:
-        """The party's name in the circle; the folder bears it."""
+        """The party's name in the consortium; the folder bears it."""
         return self.party_file.name
 
     @property
@@ -115,14 +94,14 @@ class PartySite:
         return read_party(self.folder / "party.toml")
 
     @property
-    def circle(self) -> Consortium:
+    def consortium(self) -> Consortium:
         """Who takes part."""
         return read_consortium(self.folder / "parties.toml")
 
     @property
     def is_hub(self) -> bool:
         """Whether this is the site of the party that asks."""
-        return self.name == self.circle.hub.name
+        return self.name == self.consortium.hub.name
 
     @property
     def kit(self) -> Path:
@@ -148,15 +127,11 @@ class PartySite:
 
 
 def open_site(folder: Path) -> PartySite:
-    """The site in a folder.
-
-    Raises:
-        PlanError: the folder is no site, or its party file is of somebody else.
-    """
+    """The site in a folder."""
     if not (folder / "kit").is_dir() or not (folder / "parties.toml").is_file():
         raise PlanError(f"{folder} is no site; make sites with `laconic provision parties.toml`, and send each its own")
     site = PartySite(folder.absolute())
-    names = (site.circle.hub.name, *site.circle.parties)
+    names = (site.consortium.hub.name, *site.consortium.parties)
     if site.name not in names:
         raise PlanError(f"{folder / 'party.toml'} is of {site.name!r}, who is not in parties.toml: {', '.join(names)}")
     return site

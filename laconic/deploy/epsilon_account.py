@@ -1,6 +1,6 @@
 """What a party has spent of its people's privacy, in all its runs, on its own disk."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from math import inf
 from pathlib import Path
 from typing import NamedTuple
@@ -8,43 +8,44 @@ from typing import NamedTuple
 import msgspec
 
 from laconic.core.ledger import Entry, Ledger, Noise
-from laconic.core.wire import Limits, decode, encode
-from laconic.deploy.store import Record, Store, read_slots, slots_of
+from laconic.core.wire import decode, encode
+from laconic.deploy.store import OWN, Record, Store, read_slots, slots_of
+from laconic.errors import Refused
 from laconic.privacy.accounting import price
 
-_OWN = Limits(bytes=2**32, items=10_000_000, depth=64)
-_WORDS = "foreseen before the run"
 _KIND = "run"
 
 
 class _Run(msgspec.Struct, frozen=True):
-    """One run: the noise foreseen for it, and the noisy releases it has made."""
+    """One run: the noise expected of it, and the noisy releases it has made."""
 
     foreseen: tuple[Entry, ...] = ()
     released: tuple[Entry, ...] = ()
 
 
 class Limit(NamedTuple):
-    """What holds an account to a limit.
+    """The most that a party may spend in all its runs together, counted at a delta."""
 
-    Attributes:
-        delta: at which the loss is counted.
-        refuse: raises an error if a loss is too much; the account then stays as it was.
-    """
-
+    party: str
+    epsilon: float
     delta: float
-    refuse: Callable[[float], None]
+
+    def refuse(self, total: float) -> None:
+        """Raise an error if a loss is too much; the account then stays as it was."""
+        if total > self.epsilon:
+            figure = "without a bound" if total == inf else f"{total:.4g}"
+            raise Refused(
+                f"{self.party} does not allow this: with it the epsilon of all its runs would be {figure} at delta "
+                f"{self.delta:g}, and [allow] in its party.toml says max_epsilon = {self.epsilon:g}"
+            )
 
 
 class EpsilonAccount:
     """The noisy releases of every run, written before they leave; only ever added to.
 
-    A run counts with what was foreseen for it or with what it has released, whichever costs more, so that two runs
+    A run counts with what was expected of it or with what it has released, whichever costs more, so that two runs
     begun together cannot pass a limit between them, and a run that was cut off cannot be begun again for nothing. The
     limit is checked and the entry made in one transaction, so that no other process can come between.
-
-    Args:
-        path: the store's, beside the party's runs.
     """
 
     def __init__(self, path: Path) -> None:
@@ -60,7 +61,7 @@ class EpsilonAccount:
         """The loss of anyone's row by all runs together; infinite if there is no bound."""
         return _epsilon(self._runs(), delta)
 
-    def foreseen(self, run: str, noises: tuple[Noise, ...], delta: float) -> float:
+    def expected(self, run: str, noises: tuple[Noise, ...], delta: float) -> float:
         """The loss if a run with this noise were added."""
         runs = self._runs()
         return _epsilon(runs | {run: _reserved(runs.get(run, _Run()), noises, delta)}, delta)
@@ -73,7 +74,7 @@ class EpsilonAccount:
     def reserve(self, run: str, noises: tuple[Noise, ...], limit: Limit) -> None:
         """Write down what a run will spend before it begins; what it has reserved or released before stays."""
         with self._store.writing():
-            limit.refuse(self.foreseen(run, noises, limit.delta))
+            limit.refuse(self.expected(run, noises, limit.delta))
             self._put(run, _reserved(self._runs().get(run, _Run()), noises, limit.delta))
 
     def write(self, run: str, ledger: Ledger, limit: Limit | None) -> None:
@@ -92,7 +93,7 @@ class EpsilonAccount:
 
     def _run(self, record: Record) -> _Run:
         if record.digest not in self._known:
-            self._known[record.digest] = msgspec.convert(decode(self._store.content(record), _OWN), _Run)
+            self._known[record.digest] = msgspec.convert(decode(self._store.content(record), OWN), _Run)
         return self._known[record.digest]
 
     def _adopt(self, store: Store) -> list[Path]:
@@ -100,27 +101,23 @@ class EpsilonAccount:
         slots = slots_of(self._path)
         if not slots:
             return []
-        for run, what in decode(read_slots(self._path), _OWN).items():
+        for run, what in decode(read_slots(self._path), OWN).items():
             store.put(_KIND, run, encode(what))
         return [*slots, self._path.with_name(f"{self._path.name}.lock")]
 
 
 def _reserved(run: _Run, noises: tuple[Noise, ...], delta: float) -> _Run:
-    """A run with noise foreseen; greeted again, it may have released more already, or reserved more."""
-    costlier = _costlier(_Run(run.foreseen, _expected(noises)), delta)
-    return msgspec.structs.replace(run, foreseen=costlier)
+    """A run with noise expected of it; greeted again, it may have released more already, or reserved more."""
+    entries = tuple(
+        Entry(phase="fit", step=f"{number}", words="expected before the run", form="", times=1, bytes=0, noise=noise)
+        for number, noise in enumerate(noises)
+    )
+    return msgspec.structs.replace(run, foreseen=_costlier(_Run(run.foreseen, entries), delta))
 
 
 def _noisy(ledger: Ledger) -> tuple[Entry, ...]:
     """The entries that have a price: the others are open releases, which no epsilon covers."""
     return tuple(entry for entry in ledger.entries if entry.noise is not None and entry.noise.multiplier is not None)
-
-
-def _expected(noises: tuple[Noise, ...]) -> tuple[Entry, ...]:
-    return tuple(
-        Entry(phase="fit", step=f"{number}", words=_WORDS, form="", times=1, bytes=0, noise=noise)
-        for number, noise in enumerate(noises)
-    )
 
 
 def _epsilon(runs: Mapping[str, _Run], delta: float) -> float:

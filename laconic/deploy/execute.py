@@ -10,7 +10,6 @@ from laconic.align.schema import SameColumns
 from laconic.core.align import Align
 from laconic.core.capabilities import Attributable
 from laconic.core.device import on_device
-from laconic.core.method import Method
 from laconic.core.result import Result
 from laconic.data.datasets import load
 from laconic.data.datasets.dataset import Dataset
@@ -20,12 +19,13 @@ from laconic.data.partition.rows import Dirichlet, RowCut, deal_rows
 from laconic.data.readers.files import from_files, rows_from_files
 from laconic.deploy.party_config import from_party_files
 from laconic.deploy.party_importance import importance
-from laconic.deploy.simulation import FittedRun, simulate, train
+from laconic.deploy.simulation import FittedRun, train
 from laconic.deploy.transports.inprocess import InProcess
 from laconic.errors import PlanError, closest
 from laconic.plan.plan import DataPlan, Plan, keep_budget, refuse_unkept
 from laconic.privacy.accounting import People, ledgers_of, price
 from laconic.tables.task import Task
+from laconic.threads import limit_threads
 from laconic.values import Listener
 
 _MOST_WEIGHED = 8
@@ -36,8 +36,6 @@ def execute(plan: Plan, *, listener: Listener | None = None, weigh: bool = False
     """Run a plan; the same plan gives the same numbers.
 
     Args:
-        plan: what to run.
-        listener: told of progress.
         weigh: find out as well how much each party matters, where the method keeps what that takes. What parties give
             away for that is not in the record, as it is no part of the run.
 
@@ -45,62 +43,44 @@ def execute(plan: Plan, *, listener: Listener | None = None, weigh: bool = False
         PlanError: the plan promises what its method cannot keep, or names what is not there.
         DataError: the rows cannot be used.
     """
-    method, federation = _prepared(plan)
-    if weigh and _can_weigh(plan, method, federation):
-        with on_device(plan.device):
-            trained = train(method, federation, seed=plan.seed, look_every=plan.look_every, listener=listener)
-            found = msgspec.to_builtins(importance(trained, seed=plan.seed))
-        # The record is of the run, as it would be with any other seed; what weighing gave away is not part of it.
-        return _finished(msgspec.structs.replace(trained.result, importance=found), plan)
-    result = simulate(
-        method,
-        federation,
-        seed=plan.seed,
-        runtime=plan.runtime,
-        align=align_of(plan),
-        max_bytes=plan.budget.byte_limit,
-        look_every=plan.look_every,
-        device=plan.device,
-        listener=listener,
-    )
-    return _finished(result, plan)
+    fitted = _execute(plan, listener)
+    if not weigh or not _can_weigh(plan, fitted):
+        return fitted.result
+    # The record is of the run, as it would be with any other seed; what weighing gave away is not part of it.
+    with on_device(plan.device):
+        found = msgspec.to_builtins(importance(fitted, seed=plan.seed))
+    return msgspec.structs.replace(fitted.result, importance=found)
 
 
 def execute_and_keep(plan: Plan, *, listener: Listener | None = None) -> FittedRun:
-    """As `execute`, but keep what the parties learnt, which needs all of them in this process.
-
-    Raises:
-        PlanError: as `execute`, or the plan puts parties elsewhere.
-        DataError: the rows cannot be used.
-    """
+    """As `execute`, but keep what the parties learnt, which needs all of them in this process."""
     if not isinstance(plan.runtime, InProcess):
         raise PlanError(
             f"a model is saved from parties in this process, but runtime.type = {type(plan.runtime).__name__!r}; "
             "leave the runtime out: the numbers are the same"
         )
-    method, federation = _prepared(plan)
-    trained = train(
-        method,
-        federation,
-        seed=plan.seed,
-        runtime=plan.runtime,
-        align=align_of(plan),
-        max_bytes=plan.budget.byte_limit,
-        look_every=plan.look_every,
-        device=plan.device,
-        listener=listener,
-    )
-    return replace(trained, result=_finished(trained.result, plan))
+    return _execute(plan, listener)
 
 
-def _prepared(plan: Plan) -> tuple[Method, Federation]:
-    """The method with the noise that the budget asks for, and the parties."""
+def _execute(plan: Plan, listener: Listener | None) -> FittedRun:
     refuse_unkept(plan)
     federation = parties_of(plan)
-    return keep_budget(plan, federation), federation
+    with limit_threads(1):
+        fitted = train(
+            keep_budget(plan, federation),
+            federation,
+            seed=plan.seed,
+            runtime=plan.runtime,
+            align=align_of(plan),
+            max_bytes=plan.budget.byte_limit,
+            look_every=plan.look_every,
+            device=plan.device,
+            listener=listener,
+        )
+    return replace(fitted, result=finished(fitted.result, plan))
 
 
-def _finished(result: Result, plan: Plan) -> Result:
+def finished(result: Result, plan: Plan) -> Result:
     """The result with what was asked for beside what was found, so that it alone is enough to run it again."""
     return priced(msgspec.structs.replace(result, data=result.data | {"plan": msgspec.to_builtins(plan.data)}), plan)
 
@@ -119,9 +99,10 @@ def deal_of(plan: Plan) -> DataPlan:
     return plan.data
 
 
-def _can_weigh(plan: Plan, method: Method, federation: Federation) -> bool:
+def _can_weigh(plan: Plan, fitted: FittedRun) -> bool:
     """Whether party importance can be worked out: the hub keeps every party's part, at hand in this process."""
-    at_hand = plan.runtime == InProcess() and federation.aligned and plan.budget.max_bytes is None
+    method, federation = fitted.method, fitted.federation
+    at_hand = plan.runtime == InProcess() and plan.data.name is not None and plan.budget.max_bytes is None
     return at_hand and isinstance(method, Attributable) and not method.server and len(federation.names) <= _MOST_WEIGHED
 
 
@@ -140,7 +121,7 @@ def federation_of(data: DataPlan, seed: int) -> Federation:
     if isinstance(data.cut, RowCut):
         return deal_rows(dataset, data.cut, seed=seed)
     cut = data.cut or usual_cut(dataset, data.parties)
-    hub = _place(data.hub, dataset, cut)
+    hub = _position(data.hub, dataset, cut)
     return deal(dataset, cut, hub=hub, overlap=data.overlap, seed=seed, test=data.test, valid=data.valid)
 
 
@@ -189,7 +170,7 @@ def _task(data: DataPlan) -> Task | None:
     return None if data.task is None else Task(kind=data.task)
 
 
-def _place(hub: int | str, dataset: Dataset, cut: Cut) -> int:
+def _position(hub: int | str, dataset: Dataset, cut: Cut) -> int:
     if isinstance(hub, int):
         return hub
     names = list(cut.pieces(dataset, np.random.default_rng(0)))

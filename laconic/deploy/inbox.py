@@ -1,16 +1,21 @@
-"""An office: where a hub takes in the envelopes of one run, each checked before anything inside is used."""
+"""Where a hub takes in the envelopes of one run, and what it remembers of those that it has accepted."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from laconic.core.ledger import Ledger
+from laconic.core.wire import Blob, outline
 from laconic.deploy.party_context import PartyContext, epsilon_words, run_id
 from laconic.deploy.store import Store
 from laconic.deploy.transports.envelopes.cover import Content, Cover
 from laconic.deploy.transports.envelopes.keys import CoverMismatch, EnvelopeRefused, Replayed
-from laconic.deploy.transports.envelopes.mailbox import ENDING, Arrived
-from laconic.deploy.transports.envelopes.opening import Envelope, Expected, check, read_cover
+from laconic.deploy.transports.envelopes.opening import Envelope, Expected, Opened, check, read_cover
+from laconic.errors import WireError
 
 _KIND = "envelope"
+ENDING = ".envelope"
+"""How the names of envelopes end."""
 
 
 class ReplayGuard:
@@ -25,11 +30,7 @@ class ReplayGuard:
         return self._run_of(number) == run
 
     def refuse_seen(self, envelope: Envelope, run: str) -> None:
-        """Refuse an envelope that another run had already.
-
-        Raises:
-            Replayed: says what to do.
-        """
+        """Refuse an envelope that another run had already."""
         if self._run_of(envelope.cover.number) not in (None, run):
             raise Replayed(
                 f"{envelope.path} was accepted before, for an earlier run; somebody sent it again. Ask "
@@ -59,13 +60,7 @@ class ReplayGuard:
 
 @dataclass(frozen=True)
 class ReceivedEnvelope:
-    """An envelope that came, and whether it is accepted.
-
-    Attributes:
-        path: the file.
-        cover: what stands on it, if that can be trusted; None if not.
-        refusal: why it is not accepted; None if it is.
-    """
+    """An envelope that came, with its cover if it is accepted, or why it is refused."""
 
     path: Path
     cover: Cover | None
@@ -73,32 +68,30 @@ class ReceivedEnvelope:
 
 
 class Inbox:
-    """Where a hub takes in envelopes for one run.
+    """Where a hub takes in envelopes for one run, each checked before anything inside is used.
 
     Args:
-        place: the hub's.
-        inbox: the folder that envelopes are put in.
-        folder: where the run is kept.
-        alignment: the fingerprint that answers must be about; None if it is not known yet.
-        rows: how many rows they must be made from; None if that is not known yet.
+        alignment, rows: what answers must be about: the rows' fingerprint and number; None if not known yet.
     """
 
-    def __init__(self, place: PartyContext, inbox: Path, folder: Path, alignment: str | None, rows: int | None) -> None:
-        self._place, self._inbox, self._rows = place, inbox, rows
-        self._expected = Expected("answer", plan=place.agreement.fingerprint, alignment=alignment)
-        self._register = ReplayGuard(place.home / "runs" / "accepted")
-        self._run = run_id(folder)
-        self.arrived = Arrived(place.ring.own)
+    def __init__(self, context: PartyContext, folder: Path, alignment: str | None, rows: int | None) -> None:
+        self._context, self._folder, self._rows = context, folder, rows
+        self._expected = Expected("answer", plan=context.session.fingerprint, alignment=alignment)
+        self._guard = ReplayGuard(context.home / "runs" / "accepted")
+        self._run = run_id(context.folder / "hub")
+        self._found: dict[tuple[str, str], tuple[Envelope, int]] = {}
+        self._numbers: dict[str, Path] = {}
+        self._ledgers: dict[str, tuple[int, Ledger]] = {}
 
     def take_in(self) -> None:
         """Accept everything in the inbox; the first envelope that cannot be is an error."""
-        for path in sorted(self._inbox.glob(f"*{ENDING}")):
-            self._register.note(self._accept(path), self._run)
+        for path in sorted(self._folder.glob(f"*{ENDING}")):
+            self._guard.note(self._accept(path), self._run)
 
     def look(self) -> list[ReceivedEnvelope]:
         """Check everything in the inbox, and accept nothing."""
         found = []
-        for path in sorted(self._inbox.glob(f"*{ENDING}")):
+        for path in sorted(self._folder.glob(f"*{ENDING}")):
             try:
                 found.append(ReceivedEnvelope(path, self._accept(path).cover, None))
             except EnvelopeRefused as problem:
@@ -108,20 +101,20 @@ class Inbox:
     def _accept(self, path: Path) -> Envelope:
         said = read_cover(path)
         # What this run has accepted stays so when its last day is over; the signature is checked all the same.
-        now = said.written if self._register.has(said.number, self._run) else None
-        envelope = check(path, self._place.ring, self._expected, now)
-        self._register.refuse_seen(envelope, self._run)
-        with envelope.open(self._place.ring.own) as opened:
+        now = said.written if self._guard.has(said.number, self._run) else None
+        envelope = check(path, self._context.ring, self._expected, now)
+        self._guard.refuse_seen(envelope, self._run)
+        with envelope.open(self._context.ring.own) as opened:
             self._compare(envelope, opened.content)
             for _, pieces in opened.blobs():
                 for _ in pieces:
                     pass
-            self.arrived.add(envelope, opened)
+            self._add(envelope, opened)
         return envelope
 
     def _compare(self, envelope: Envelope, content: Content) -> None:
         """What its sender says must follow from its own ledger, and from the rows that both hold."""
-        words = epsilon_words(envelope.sender.name, content.ledger, self._place.agreement.plan)
+        words = epsilon_words(envelope.sender.name, content.ledger, self._context.session.plan)
         if words != content.epsilon:
             raise CoverMismatch(
                 f"the cover of {envelope.path} says epsilon: {content.epsilon}, but by its ledger it is {words}; ask "
@@ -132,3 +125,62 @@ class Inbox:
                 f"the cover of {envelope.path} says rows: {content.rows:,}, but there are {self._rows:,} here; match "
                 "the rows again on both sides"
             )
+
+    def _add(self, envelope: Envelope, opened: Opened) -> None:
+        """Take in an envelope that was checked."""
+        name, cover = envelope.sender.name, envelope.cover
+        if cover.number in self._numbers:
+            raise Replayed(f"{envelope.path} is a copy of {self._numbers[cover.number]}; take one of them away")
+        for blob in opened.content.blobs:
+            if (name, blob.question) in self._found:
+                other = self._found[name, blob.question][0].path
+                raise Replayed(
+                    f"{envelope.path} answers `{blob.step}` of {blob.phase} {blob.round}, as {other} does; keep the "
+                    "one that its sender says is right, and take the other away"
+                )
+        self._numbers[cover.number] = envelope.path
+        for number, blob in enumerate(opened.content.blobs):
+            self._found[name, blob.question] = envelope, number
+        ledger = Ledger(opened.content.ledger)
+        given = sum(entry.times for entry in ledger.entries)
+        # A later envelope's ledger holds all that an earlier one's does.
+        if given >= self._ledgers.get(name, (0, ledger))[0]:
+            self._ledgers[name] = given, ledger
+
+    def find(self, name: str, question: str) -> tuple[Envelope, int] | None:
+        """The envelope with a party's answer to a question, and which of its blobs that is; None if it has not come."""
+        return self._found.get((name, question))
+
+    def ledgers(self) -> dict[str, Ledger]:
+        """What each sender says that it gave away."""
+        return {name: ledger for name, (_, ledger) in self._ledgers.items()}
+
+    def read(self, envelope: Envelope, number: int) -> Blob:
+        """A blob of an envelope, whose form is what the cover says."""
+        with envelope.open(self._context.ring.own) as opened:
+            for at, (blob, pieces) in enumerate(opened.blobs()):
+                if at == number:
+                    return _checked(_joined(pieces, blob.size), blob.form, envelope)
+                for _ in pieces:
+                    pass
+        raise IndexError(f"{envelope.path} has no blob {number}")
+
+
+def _joined(pieces: Iterable[bytes], size: int) -> memoryview:
+    """All pieces as one, put together where they stay: an answer may be as large as memory."""
+    whole, at = bytearray(size), 0
+    for piece in pieces:
+        whole[at : at + len(piece)] = piece
+        at += len(piece)
+    return memoryview(whole)
+
+
+def _checked(reply: memoryview, form: str, envelope: Envelope) -> memoryview:
+    """An answer whose form is what its cover says."""
+    try:
+        found = outline(reply)
+    except WireError as problem:
+        raise CoverMismatch(f"an answer in {envelope.path} cannot be read: {problem}") from problem
+    if found != form:
+        raise CoverMismatch(f"the cover of {envelope.path} says {form}, but inside is {found}; ask its sender why")
+    return reply

@@ -72,22 +72,25 @@ class Journalled(Settings, frozen=True):
 
 
 class Journal:
-    """One run's replies on disk. Use it in a `with` block; only one process can have it open.
+    """One run's replies on disk, and a carrier that looks there first.
+
+    Use it in a `with` block; only one process can have it open.
 
     Attributes:
         replayed: how many answers came from the disk in this run.
-        secret: the hub's, for its secret chance, drawn when the journal was begun: taken up again, it draws the same.
+        secret: where the hub's secret randomness comes from: a run that is taken up again draws the same.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.replayed = 0
+        self._without: list[Note] = []
         self._store = Store(path, alone=True, grows=True, adopt=self._adopt)
         self._notes: dict[tuple[str, int, str], tuple[Note, Record]] = {}
         for record in self._store.records(_KIND):
             self._remember(msgspec.msgpack.decode(record.note, type=Note), record)
         if _SECRET not in self._notes:
-            self.write(Note("secret", "", "", 0, "", None, ""), os.urandom(32))
+            self._write(Note("secret", "", "", 0, "", None, ""), os.urandom(32))
         self.secret = self._store.content(self._notes[_SECRET][1])
 
     def __enter__(self) -> Self:
@@ -96,9 +99,53 @@ class Journal:
     def __exit__(self, *_: object) -> None:
         self._store.close()
 
-    def around(self, carrier: Carrier) -> Carrier:
-        """The same parties, asked only what the journal cannot answer."""
-        return Remembering(self, carrier)
+    def around(self, carrier: Carrier) -> "Journal":
+        """The same parties as a carrier that asks only what the journal cannot answer."""
+        self._carrier = carrier
+        return self
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The parties, in the order of the federation."""
+        return self._carrier.names
+
+    def carry(self, script: Script, blobs: Mapping[str, bytes], deadline: float | None) -> Iterator[tuple[str, Blob]]:
+        """Yield what is known in the order in which it came, then ask for the rest and write it down."""
+        self._settle()
+        notes = {name: _note(script, name, blob) for name, blob in blobs.items()}
+        known = {name: found for name, note in notes.items() if (found := self.find(note)) is not None}
+        for name, (note, record) in sorted(known.items(), key=lambda one: one[1][1].id):
+            if note.kind == "reply":
+                self.replayed += 1
+                yield name, self.reply(record)
+        missing = {name: blob for name, blob in blobs.items() if name not in known}
+        if missing:
+            for name, reply in self._carrier.carry(script, dict(missing), deadline):
+                if name in missing:  # A second answer to the same question is nothing new.
+                    del missing[name]
+                    self._write(notes[name], reply)
+                    yield name, reply
+        self._without += [msgspec.structs.replace(notes[name], kind="absent") for name in missing]
+
+    def ledgers(self) -> dict[str, Ledger]:
+        """Each party's own ledger, or what the hub saw of it."""
+        self._settle()
+        own = self._carrier.ledgers()
+        return {name: own[name] if name in own else self._given(name) for name in self.names}
+
+    def reply(self, record: Record) -> bytes:
+        """The reply in a record."""
+        return self._store.content(record)
+
+    def notes(self) -> tuple[Note, ...]:
+        """Everything that is written, in order."""
+        return tuple(note for note, _ in self._notes.values())
+
+    def _settle(self) -> None:
+        """Write down whom the hub did without: it asks on, so it went on. Had it ended, they would be asked again."""
+        for note in self._without:
+            self._write(note)
+        self._without = []
 
     def find(self, note: Note) -> tuple[Note, Record] | None:
         """What the journal has for the same round and party; None if nothing. Another question there is an error."""
@@ -111,22 +158,13 @@ class Journal:
             )
         return found
 
-    def reply(self, record: Record) -> bytes:
-        """The reply in a record."""
-        self.replayed += 1
-        return self._store.content(record)
-
-    def write(self, note: Note, reply: Blob = b"") -> None:
+    def _write(self, note: Note, reply: Blob = b"") -> None:
         """Put what a note says on the disk; returns when it is there."""
         note = msgspec.structs.replace(note, at=time.time())
         with self._store.writing():
             self._remember(note, self._put(self._store, note, reply))
 
-    def notes(self) -> tuple[Note, ...]:
-        """Everything that is written, in order."""
-        return tuple(note for note, _ in self._notes.values())
-
-    def given(self, party: str) -> Ledger:
+    def _given(self, party: str) -> Ledger:
         """What a party gave away as far as the hub saw it: for one that cannot be asked for its own ledger."""
         ledger = Ledger()
         for note, record in self._notes.values():
@@ -151,49 +189,6 @@ class Journal:
         for note, body in read_records(self.path):
             self._put(store, msgspec.msgpack.decode(note, type=Note), body)
         return [self.path]
-
-
-class Remembering:
-    """A carrier that looks in the journal first; `secret` is for the hub that asks."""
-
-    def __init__(self, journal: Journal, carrier: Carrier) -> None:
-        self.secret = journal.secret
-        self._journal, self._carrier = journal, carrier
-        self._without: list[Note] = []
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The parties, in the order of the federation."""
-        return self._carrier.names
-
-    def carry(self, script: Script, blobs: Mapping[str, bytes], deadline: float | None) -> Iterator[tuple[str, Blob]]:
-        """Yield what is known in the order in which it came, then ask for the rest and write it down."""
-        self._settle()
-        notes = {name: _note(script, name, blob) for name, blob in blobs.items()}
-        known = {name: found for name, note in notes.items() if (found := self._journal.find(note)) is not None}
-        for name, (note, record) in sorted(known.items(), key=lambda one: one[1][1].id):
-            if note.kind == "reply":
-                yield name, self._journal.reply(record)
-        missing = {name: blob for name, blob in blobs.items() if name not in known}
-        if missing:
-            for name, reply in self._carrier.carry(script, dict(missing), deadline):
-                if name in missing:  # A second answer to the same question is nothing new.
-                    del missing[name]
-                    self._journal.write(notes[name], reply)
-                    yield name, reply
-        self._without += [msgspec.structs.replace(notes[name], kind="absent") for name in missing]
-
-    def ledgers(self) -> dict[str, Ledger]:
-        """Each party's own ledger, or what the hub saw of it."""
-        self._settle()
-        own = self._carrier.ledgers()
-        return {name: own[name] if name in own else self._journal.given(name) for name in self.names}
-
-    def _settle(self) -> None:
-        """Write down whom the hub did without: it asks on, so it went on. Had it ended, they would be asked again."""
-        for note in self._without:
-            self._journal.write(note)
-        self._without = []
 
 
 def _note(script: Script, party: str, blob: bytes) -> Note:

@@ -5,7 +5,7 @@ import secrets
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
@@ -18,6 +18,7 @@ from laconic.plan.keys import to_settings
 from laconic.plan.plan import Plan
 from laconic.values import Settings
 
+S = TypeVar("S", bound=Settings)
 _SQLITE = "sqlite:///"
 
 
@@ -27,8 +28,8 @@ class PartyFile(Settings, frozen=True, tag=False):
     Attributes:
         name: the party's name in the federation.
         data: where its rows are and what they mean; none for a server, which has no rows.
-        seed: where its chance comes from in runs on its own data: a seed of its own for each run, or the plan's, which
-            everybody knows; with that, others can draw again what it drew in secret. For rehearsals.
+        seed: where its randomness comes from in runs on its own data: a seed of its own per run, or the plan's, which
+            everybody knows; with that, others can draw again what it drew in secret. For trials.
         device: what torch learns on at this machine, in runs over several machines; as in a plan.
         allow: what it lets leave, as written; `laconic.deploy.policy` reads it.
         path: the file it came from; set by `read_party`.
@@ -56,33 +57,35 @@ class PartyFile(Settings, frozen=True, tag=False):
 
 
 def read_party(path: Path | str) -> PartyFile:
-    """Read a `party.toml`; a relative source is looked for beside it.
-
-    Raises:
-        PlanError: there is no such file, it is not TOML, or a key or value does not fit; names file and key.
-    """
+    """Read a `party.toml`; a relative source is looked for beside it."""
     path = Path(path)
     try:
-        plain = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as problem:
-        raise PlanError(f"there is no party file {path}; write one, as docs/data.md shows") from problem
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
-        if path.is_file() and path.suffix != ".toml":
-            raise PlanError(
-                f"{path} is no party file; write one beside it, such as {path.name.split('.')[0]}.toml, that says "
-                f'name, data.source = "{path.name}" and data.key, as docs/data.md shows'
-            ) from problem
-        raise PlanError(f"the party file {path} cannot be read as TOML: {problem}") from problem
-    if "path" in plain:
-        raise PlanError(f"{path}: there is no setting path (found: {plain['path']!r}); name the data in data.source")
-    try:
-        party = to_settings(plain, PartyFile)
+        party = read_toml(path, PartyFile, "party file", "docs/data.md")
     except PlanError as problem:
-        raise PlanError(f"{path}: {problem}") from problem
+        if path.suffix == ".toml" or not isinstance(problem.__cause__, UnicodeDecodeError | tomllib.TOMLDecodeError):
+            raise
+        raise PlanError(
+            f"{path} is no party file; write one beside it, such as {path.name.split('.')[0]}.toml, that says "
+            f'name, data.source = "{path.name}" and data.key, as docs/data.md shows'
+        ) from problem
+    if party.path:
+        raise PlanError(f"{path}: there is no setting path (found: {party.path!r}); name the data in data.source")
     data = party.data
     if data is not None:
         data = msgspec.structs.replace(data, source=_beside(path, data.source))
     return msgspec.structs.replace(party, data=data, path=str(path))
+
+
+def read_toml(path: Path, kind: type[S], what: str, page: str) -> S:
+    """Settings of a kind from a TOML file; an error names the file, the key, and the page that shows what goes in."""
+    try:
+        return to_settings(tomllib.loads(path.read_text(encoding="utf-8")), kind)
+    except FileNotFoundError as problem:
+        raise PlanError(f"there is no {what} {path}; write one, as {page} shows") from problem
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
+        raise PlanError(f"the {what} {path} cannot be read as TOML: {problem}") from problem
+    except PlanError as problem:
+        raise PlanError(f"{path}: {problem}") from problem
 
 
 def _beside(path: Path, source: str) -> str:
@@ -106,16 +109,7 @@ def seed_of(plan: Plan, file: PartyFile) -> int:
 
 
 def from_party_files(paths: Sequence[Path | str], *, name: str = "parties") -> Federation:
-    """Read each party's rows as its own file describes them; the party with a label is the hub.
-
-    Args:
-        paths: one party file a party.
-        name: of the data, for reports.
-
-    Raises:
-        PlanError: a party file cannot be used, or two do not fit together.
-        DataError: a party's rows cannot be used.
-    """
+    """Read each party's rows as its own file describes them; the party with a label is the hub."""
     parties = [read_party(path) for path in paths]
     check_together(parties)
     read = {party.name: read_own(party.name, party.own_data) for party in parties if party.data is not None}
@@ -125,11 +119,7 @@ def from_party_files(paths: Sequence[Path | str], *, name: str = "parties") -> F
 
 
 def check_together(parties: Sequence[PartyFile]) -> None:
-    """Refuse party files that cannot be of one federation: names, labels, and how ids are written.
-
-    Raises:
-        PlanError: says which two do not fit and what to change.
-    """
+    """Refuse party files that cannot be of one federation: names, labels, and how ids are written."""
     seen: dict[str, str] = {}
     for party in parties:
         if party.name in seen:
@@ -148,12 +138,12 @@ def check_together(parties: Sequence[PartyFile]) -> None:
             raise PlanError(
                 f"the key of {first.name} has {len(first.own_data.keys)} columns ({', '.join(first.own_data.keys)}), "
                 f"that of {other.name} has {len(other.own_data.keys)} ({', '.join(other.own_data.keys)}); "
-                "say data.key alike, in the same order"
+                "name as many columns in data.key at every party, in the same order"
             )
         if _comparable(other.own_data.ids) != _comparable(first.own_data.ids):
             raise DataError(
                 f"{first.name} and {other.name} write ids by different rules ({_comparable(first.own_data.ids)} and "
-                f"{_comparable(other.own_data.ids)}); say data.ids alike at every party, or nobody would match"
+                f"{_comparable(other.own_data.ids)}); set the same data.ids at every party, or nobody would match"
             )
 
 

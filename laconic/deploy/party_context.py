@@ -1,29 +1,32 @@
-"""Where a party keeps its runs, and how it reads what a run by mail needs: plan, own file, rows and keys."""
+"""What a party brings to a run by envelope: the plan, its own file, its rows, its keys, and where it keeps the run."""
 
 import secrets
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
+
+import numpy as np
 
 from laconic.align.agreed import AgreedIds, agree
 from laconic.core.ledger import Entry, Ledger
 from laconic.core.party import Party
-from laconic.data.readers.source_table import own_table
-from laconic.deploy.epsilon_account import EpsilonAccount
-from laconic.deploy.execute import federation_of
-from laconic.deploy.party_config import PartyFile, read_party, seed_of
+from laconic.deploy.party_config import PartyFile, read_party
 from laconic.deploy.party_memory import PartyFolder
-from laconic.deploy.policy import Gatekeeper, read_policy
-from laconic.deploy.session import Agreement, agree_on
-from laconic.deploy.store import copy_kept
+from laconic.deploy.session import Session, envelope_session, read_rows
 from laconic.deploy.transports.envelopes.keys import KeyRing, open_ring
 from laconic.errors import DataError, PlanError
 from laconic.plan.plan import Plan
 from laconic.plan.text import plan_fingerprint, read_plan_file
 from laconic.privacy.accounting import price
-from laconic.tables.columns import Recipe
-from laconic.tables.table import Table
+from laconic.privacy.row_releases import releases_of_rows, take_over
+from laconic.tables.table import Table, fingerprint
+
+NONE = "none"
+"""The alignment of rows that are not matched yet."""
+
+NEW = "new"
+"""The cut of rows that came after training, to be predicted."""
 
 
 @dataclass(frozen=True)
@@ -31,58 +34,59 @@ class PartyContext:
     """One party, its rows and its keys, ready for a plan.
 
     Attributes:
-        agreement: what the plan settles.
-        file: the party's own settings.
         party: the party as it begins.
-        ring: its keys.
         home: the folder of its own file, in which its runs are kept too.
+        ids: whom to predict with a trained model; None for training.
     """
 
-    agreement: Agreement
+    session: Session
     file: PartyFile
     party: Party
     ring: KeyRing
     home: Path
+    ids: list[str] | None = None
 
     @property
     def run(self) -> Path:
         """Where this plan's run is kept."""
-        return _run(self.home, self.agreement.plan)
+        return _run(self.home, self.session.plan)
+
+    @property
+    def folder(self) -> Path:
+        """Where training, or predicting these ids, is kept."""
+        return self.run if self.ids is None else self.run / f"predict-{ids_fingerprint(self.ids)[:12]}"
+
+    @property
+    def phase(self) -> str:
+        """A phase for these ids alone: the randomness a party draws for one list is never used for another."""
+        return f"predict {ids_fingerprint(self.ids or [])[:12]}"
 
 
 def open_context(plan_path: Path, party_path: Path, keys: Path, ids: Path | None = None) -> PartyContext:
     """Read all that a party needs for a plan.
 
     Args:
-        plan_path: the plan that all parties hold.
-        party_path: this party's own file.
-        keys: its key ring.
-        ids: the ids agreed upon, one a line; None for all of the party's rows.
+        ids: a file of the ids agreed upon, one per line; None for all of the party's rows.
     """
     plan, file = read_plan_file(plan_path), read_party(party_path)
     ring = open_ring(keys, file.name)
-    table = own_rows(plan, file)
     wanted = None if ids is None else read_ids_file(ids)
-    agreement = agree_on(plan, table, None if wanted is None else len(set(wanted)))
-    if file.name not in (*agreement.names, agreement.hub):
-        raise PlanError(f"{party_path} is of {file.name}, but the plan's parties are {', '.join(agreement.names)}")
-    # The others foretell what the hub will ask, chance and all; nobody is to foretell what a party answers.
-    party = Party(file.name, table, plan.seed if file.name == agreement.hub else seed_of(plan, file))
+    table = read_rows(plan, file.name, file)
+    session = envelope_session(plan, table, None if wanted is None else len(set(wanted)))
+    if file.name not in (*session.names, session.hub):
+        raise PlanError(f"{party_path} is of {file.name}, but the plan's parties are {', '.join(session.names)}")
+    party = session.begin(file.name, table, file)
     if wanted is not None:
-        if not isinstance(agreement.align, AgreedIds):
+        if not isinstance(session.align, AgreedIds):
             raise PlanError(
                 "a list of ids is for plans with data.match.type = AgreedIds; this plan matches rows otherwise"
             )
         agree(party, wanted)
-    return PartyContext(agreement, file, party, ring, party_path.absolute().parent)
+    return PartyContext(session, file, party, ring, party_path.absolute().parent)
 
 
 def reopen_context(plan_path: Path, party_path: Path, keys: Path) -> PartyContext:
-    """The place of a party that has trained already: its rows and what it learnt as they were then.
-
-    Raises:
-        PlanError: it has not trained by this plan.
-    """
+    """The context of a party that has trained already: its rows and what it learnt as they were then."""
     plan, file = read_plan_file(plan_path), read_party(party_path)
     home = party_path.absolute().parent
     run = _run(home, plan)
@@ -94,16 +98,49 @@ def reopen_context(plan_path: Path, party_path: Path, keys: Path) -> PartyContex
         )
     party = kept[0].load()
     shared = party.data.cuts.get("shared")
-    agreement = agree_on(plan, party.data, None if shared is None else len(shared))
-    return PartyContext(agreement, file, party, open_ring(keys, file.name), home)
+    session = envelope_session(plan, party.data, None if shared is None else len(shared))
+    return PartyContext(session, file, party, open_ring(keys, file.name), home)
+
+
+def context_for_ids(context: PartyContext, ids: list[str]) -> PartyContext:
+    """The context of a party that has trained, with the rows of these ids prepared as its training rows were."""
+    trained, name = context.party, context.file.name
+    recipe = trained.data.recipe
+    source = read_rows(context.session.plan, name, context.file, recipe)
+    place_of = {key: at for at, key in enumerate(source.keys.tolist())}
+    missing = [one for one in ids if one not in place_of]
+    if missing:
+        raise DataError(
+            f"party {name!r} has no row for {len(missing):,} of the {len(ids):,} ids to predict, such as "
+            f"{missing[0]!r}; add the rows, or leave these ids out of everybody's list"
+        )
+    order = np.array([place_of[one] for one in ids], dtype=np.int64)
+    table = Table(
+        source.raw[order],
+        source.columns,
+        ids=ids,
+        task=trained.data.task,
+        cuts={NEW: np.arange(len(ids))},
+        party=name,
+        recipe=recipe,
+    )
+    party = Party(name, table, trained.seed, dict(trained.memory))
+    # As it was after each list of ids that it has answered for: each knows what was released by then.
+    kept = [PartyFolder(folder / "party") for folder in context.run.glob("predict-*")]
+    before = [folder.load() for folder in kept if folder.begun]
+    take_over(party, max((trained, *before), key=releases_of_rows))
+    return replace(context, party=party, ids=ids)
 
 
 def read_ids_file(path: Path) -> list[str]:
-    """Ids, one a line; white space around them and empty lines do not count."""
-    found = [line.strip() for line in _text(path).splitlines()]
-    ids = [one for one in found if one]
+    """Ids, one per line; white space around them and empty lines do not count."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as problem:
+        raise PlanError(f"the file {path} cannot be read: {problem}") from problem
+    ids = [one for line in lines if (one := line.strip())]
     if not ids:
-        raise DataError(f"there are no ids in {path}; write one a line")
+        raise DataError(f"there are no ids in {path}; write one per line")
     twice = len(ids) - len(set(ids))
     if twice:
         raise DataError(f"{path} names {twice:,} ids more than once; leave each there once")
@@ -116,27 +153,17 @@ def ids_fingerprint(ids: list[str]) -> str:
     return blake2b(whole.encode(), digest_size=16, person=b"laconic ids").hexdigest()
 
 
-def own_rows(plan: Plan, file: PartyFile, recipe: Recipe | None = None) -> Table:
-    """A party's rows: from its own source, or its share of a public data set that the plan deals out.
-
-    Args:
-        recipe: how the rows of a model were prepared, for rows that came later; they need no labels.
-    """
-    if plan.data.name is None:
-        return own_table(file.name, file.own_data, recipe=recipe)
-    tables = federation_of(plan.data, plan.seed).tables
-    return tables.get(file.name) or Table.without_rows(file.name)
+def alignment_of(party: Party) -> str:
+    """The fingerprint of a party's rows; of those to be predicted, if it has such."""
+    if NEW in party.data.cuts:
+        return ids_fingerprint(party.data.keys.tolist())
+    return fingerprint(party.data) if "train" in party.data.cuts else NONE
 
 
-def _run(home: Path, plan: Plan) -> Path:
-    return home / "runs" / f"mail-{plan_fingerprint(plan)[:16]}"
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as problem:
-        raise PlanError(f"the file {path} cannot be read: {problem}") from problem
+def rows_of(party: Party) -> int:
+    """How many rows a party has in a run: those that all share, or all before that is known."""
+    shared = party.data.cuts.get("shared")
+    return party.data.rows if shared is None else len(shared)
 
 
 def epsilon_words(party: str, entries: Iterable[Entry], plan: Plan) -> str:
@@ -153,21 +180,6 @@ def epsilon_words(party: str, entries: Iterable[Entry], plan: Plan) -> str:
     return f"{paid.figure} at delta {paid.delta:g} by {paid.accountant}, for {'; '.join(paid.units)}{rest}{seeded}"
 
 
-_SPENT = "spent"
-"""The ledger of epsilon beside a party's file: one for all its runs, by mail and online."""
-
-
-def gate_of(place: PartyContext, folder: Path) -> Gatekeeper:
-    """The gate for one run, which is kept in `folder`."""
-    return _gate(place, folder, place.home / _SPENT)
-
-
-def trial_gate(place: PartyContext, folder: Path) -> Gatekeeper:
-    """The same gate for a trial in `folder`, on a copy of the ledger: what it would let through, and nothing spent."""
-    copy_kept(place.home, folder, f"{_SPENT}.*")
-    return _gate(place, folder, folder / _SPENT)
-
-
 def run_id(folder: Path) -> str:
     """What tells this run from every other, of the same plan too."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -177,8 +189,5 @@ def run_id(folder: Path) -> str:
     return path.read_text(encoding="utf-8")
 
 
-def _gate(place: PartyContext, folder: Path, spending: Path) -> Gatekeeper:
-    agreement = place.agreement
-    guests = tuple(name for name in agreement.names if name != agreement.holder)
-    allowed = read_policy(place.file.allow, place.file.path)
-    return Gatekeeper(allowed, EpsilonAccount(spending), run_id(folder), agreement.holder, guests)
+def _run(home: Path, plan: Plan) -> Path:
+    return home / "runs" / f"mail-{plan_fingerprint(plan)[:16]}"

@@ -1,4 +1,4 @@
-"""A party's memory on its own disk, one folder a run: it survives a crash, and no question is answered twice.
+"""A party's memory on its own disk, one folder per run: it survives a crash, and no question is answered twice.
 
 Memory, ledger and the answer just given are written together, before the answer leaves. So a party that is asked the
 same question again, because the hub or the line failed, gives the same answer and spends nothing again.
@@ -13,23 +13,18 @@ from laconic.atomic_files import read_sealed
 from laconic.core.ledger import Entry, Ledger
 from laconic.core.party import Party
 from laconic.core.step import Script, answer
-from laconic.core.wire import Limits, decode, encode, read_heading
-from laconic.deploy.store import Record, Store, read_slots, slots_of
+from laconic.core.wire import Heading, decode, encode, read_heading
+from laconic.deploy.store import OWN, Record, Store, read_slots, slots_of
 from laconic.deploy.transports.rpc_messages import question_id
 from laconic.errors import JournalError, StepError, TornFile, WireError
 from laconic.tables.table import Table
 
-OWN = Limits(bytes=2**40, items=10_000_000, depth=64)
-"""Limits for what this machine itself wrote."""
-
-_KEPT = 4
-"""So many answers are kept: the hub may ask again what it was asking when it failed, and nothing older."""
 _PATIENCE = 86400.0
 """Seconds to wait for another process that answers here: after a crash, the old one may still be at work."""
 _MEMORY, _TABLE, _REPLY = "memory", "table", "reply"
 
 
-class Gate(Protocol):
+class Rules(Protocol):
     """A party's own rules: what it lets in and out. Raises an error that the hub shows."""
 
     def admit(self, script: Script, party: Party, blob: bytes) -> None:
@@ -39,6 +34,20 @@ class Gate(Protocol):
     def release(self, script: Script, party: Party, blob: bytes, reply: bytes) -> None:
         """Refuse an answer to a question before it leaves; `party.ledger` has it already."""
         ...
+
+
+def respond(script: Script, party: Party, blob: bytes, rules: Rules | None) -> bytes:
+    """Answer a question under a party's rules: the one way in which an answer leaves, whoever asks and however.
+
+    Online, by envelope, from a process of its own and from a served model, answers come from here. Only a simulation in
+    one process, whose parties have nobody to hide from, does without.
+    """
+    if rules is not None:
+        rules.admit(script, party, blob)
+    reply = answer(script, party, blob)
+    if rules is not None:
+        rules.release(script, party, blob, reply)
+    return reply
 
 
 class _State(msgspec.Struct, kw_only=True):
@@ -66,11 +75,12 @@ class PartyFolder:
         folder: where; made if it is not there.
         durable: survive a crash and a loss of power, and answer each question once; False for a trial that begins
             afresh anyway.
+        keeps: how many answers stay, as the hub may ask again what it was asking when it failed; None for all.
     """
 
-    def __init__(self, folder: Path, *, durable: bool = True) -> None:
+    def __init__(self, folder: Path, *, durable: bool = True, keeps: int | None = 4) -> None:
         self.folder = folder
-        self._durable = durable
+        self._durable, self._keeps = durable, keeps
         self._store = Store(folder / "memory", durable=durable, patience=_PATIENCE, adopt=self._adopt)
         self._loaded: tuple[bytes, _State, Party] | None = None
 
@@ -109,15 +119,36 @@ class PartyFolder:
         kept = self._kept(question)
         return kept.size, kept.digest
 
-    def answer(self, script: Script, blob: bytes, gate: Gate | None = None, *, expected: str | None = None) -> bytes:
-        """Answer a question, once: asked again, the party says what it said before.
+    def reply(self, question: str) -> bytes:
+        """A kept answer."""
+        return self._store.content(self._kept(question))
 
-        Args:
-            script: whose step is asked.
-            blob: the question.
-            gate: the party's own rules; None lets everything through.
-            expected: the name that whoever asks gives the question; None if they did not say.
+    def answer(self, script: Script, blob: bytes, rules: Rules | None = None) -> bytes:
+        """Answer a question, once: asked again, the party says what it said before."""
+        question, reply = self._answer(script, blob, rules, None)
+        return self.reply(question) if reply is None else reply
+
+    def keep_answer(self, script: Script, blob: bytes, rules: Rules | None, expected: str | None = None) -> str:
+        """As `answer`, but leave the answer on the disk; returns the question's name, by which it is found there.
+
+        A question that was changed on its way has another name than the `expected` one, and is refused.
         """
+        return self._answer(script, blob, rules, expected)[0]
+
+    def adopt_answers(self, folder: Path) -> None:
+        """Take over answers that an earlier version kept as files in a folder of their own."""
+        files = sorted(folder.glob("*"))
+        if files:
+            with self._store.writing():
+                for path in files:
+                    self._store.put(_REPLY, path.name, read_sealed(path))
+        for path in files:
+            path.unlink()
+
+    def _answer(
+        self, script: Script, blob: bytes, rules: Rules | None, expected: str | None
+    ) -> tuple[str, bytes | None]:
+        """A question's name and its answer; None for one that is kept already."""
         heading = read_heading(blob)
         with self._store.writing():
             state, party = self._load()
@@ -126,32 +157,32 @@ class PartyFolder:
                 raise WireError(
                     f"the question to {party.name} is {question}, not {expected}; it was changed on its way"
                 )
-            if self._durable and (kept := self._store.find(_REPLY, question)) is not None:
-                return self._store.content(kept)
-            last = state.answered.get(heading.phase, 0)
-            if self._durable and heading.round <= last:
-                raise StepError(
-                    f"{party.name} has answered round {last} of {heading.phase} in this run, "
-                    f"and is asked `{heading.step}` of round {heading.round} now; the hub's journal is older than the "
-                    "run: put back the newer one, or start a new run"
-                )
+            if self._durable and self._store.find(_REPLY, question) is not None:
+                return question, None
+            self._refuse_old(state, heading)
             self._loaded = None  # A step that fails half way leaves no trace: memory is read again from the disk.
             table = party.data
-            if gate is not None:
-                gate.admit(script, party, blob)
-            reply = answer(script, party, blob)
-            if gate is not None:
-                gate.release(script, party, blob, reply)
+            reply = respond(script, party, blob, rules)
             if party.data is not table:
                 state.table += 1
                 self._store.put(_TABLE, "", encode(party.data.to_plain()))
             state.answered[heading.phase] = heading.round
             if self._durable:
                 self._store.put(_REPLY, question, reply)
-                for old in self._store.records(_REPLY)[:-_KEPT]:
-                    self._store.drop(old)
+                old = self._store.records(_REPLY)[: -self._keeps] if self._keeps else []
+                for record in old:
+                    self._store.drop(record)
             self._save(state, party)
-        return reply
+        return question, reply
+
+    def _refuse_old(self, state: _State, heading: Heading) -> None:
+        last = state.answered.get(heading.phase, 0)
+        if self._durable and heading.round <= last:
+            raise StepError(
+                f"{state.name} has answered round {last} of {heading.phase} in this run, "
+                f"and is asked `{heading.step}` of round {heading.round} now; the hub's journal is older than the "
+                "run: put back the newer one, or start a new run"
+            )
 
     def _refuse_another(self, party: Party) -> None:
         there = self.load()

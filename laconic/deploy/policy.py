@@ -1,7 +1,6 @@
-"""What a party allows to leave it: the `[allow]` table of `party.toml`, and the gate that holds every answer to it.
+"""What a party allows to leave it: the `[allow]` table of `party.toml`, and what holds every answer to it.
 
-Nothing here needs a network: `Gatekeeper` is a gate for `PartyFolder.answer`, and holds for answers given online and
-for answers sealed in envelopes alike.
+Nothing here needs a network: a `Gatekeeper` is handed to `respond`, through which answers leave online and by envelope.
 """
 
 from collections.abc import Mapping
@@ -20,6 +19,8 @@ from laconic.plan.keys import to_settings
 from laconic.values import Settings
 
 _WHERE = "[allow] in its party.toml"
+ANSWER = Limits(bytes=2**40)
+"""The most that an answer may hold; longer ones cross in parts."""
 
 
 class Policy(Settings, frozen=True, tag=False):
@@ -32,7 +33,7 @@ class Policy(Settings, frozen=True, tag=False):
         max_bytes: the most bytes that all its answers in one run may have; none for no limit.
         min_noise: the least noise on every answer, in units of how far one row can move it; none for no such rule.
         max_epsilon: the most privacy loss of anyone's row by all runs together, ever; none for no such rule.
-        delta: the chance, for each person, that the loss is greater than max_epsilon.
+        delta: the probability, for each person, that the loss is greater than max_epsilon.
         open: steps whose answers may hold what bears no noise although min_noise or max_epsilon is set, such as those
             that match rows; what they give away is not part of epsilon.
         seeded: let noise from the run's seed count, which whoever knows the seed can take off; for trials only.
@@ -57,7 +58,7 @@ class Policy(Settings, frozen=True, tag=False):
             if bound is not None and not 0 < bound < inf:
                 raise ValueError(f"{name} must be above 0, not {bound}; leave it out for no such rule")
         if not 0 < self.delta < 1:
-            raise ValueError(f"delta is a chance above 0 and below 1, not {self.delta}")
+            raise ValueError(f"delta is a probability above 0 and below 1, not {self.delta}")
 
     @property
     def wants_noise(self) -> bool:
@@ -66,114 +67,84 @@ class Policy(Settings, frozen=True, tag=False):
 
 
 def read_policy(plain: Mapping[str, Any], path: str = "party.toml") -> Policy:
-    """The allowances in an `[allow]` table.
-
-    Raises:
-        PlanError: a key or value does not fit; names file and key.
-    """
+    """The rules in an `[allow]` table."""
     try:
         return to_settings(dict(plain), Policy)
     except PlanError as problem:
         raise PlanError(f"{path}, [allow]: {problem}") from problem
 
 
-def check_method(allowed: Policy, party: str, script: Script) -> None:
-    """Refuse a method, or a way of matching rows, that is not allowed."""
-    name = type(script).__name__
-    if name not in allowed.methods:
-        listed = ", ".join(allowed.methods) or "none"
-        raise Refused(f"{party} does not allow {name}; the methods that {_WHERE} lists: {listed}")
-
-
-def check_question(allowed: Policy, party: str, script: Script, step: str) -> None:
-    """Refuse a question whose method or step is not allowed."""
-    check_method(allowed, party, script)
-    name = type(script).__name__
-    if allowed.steps is not None and step not in allowed.steps:
-        raise Refused(f"{party} does not allow the step `{step}` of {name}; {_WHERE} lists {', '.join(allowed.steps)}")
-
-
-def check_answer(allowed: Policy, party: Party, step: str, reply: bytes) -> None:
-    """Refuse an answer that holds too much, or too little noise; `party.ledger` has it already."""
-    rows = _rows(decode(reply, _ANY)) if allowed.max_rows is not None else 0
-    if allowed.max_rows is not None and rows > allowed.max_rows:
-        raise Refused(
-            f"{party.name} does not allow the answer to `{step}`: it is about {rows:,} rows, and {_WHERE} says "
-            f"max_rows = {allowed.max_rows:,}"
-        )
-    spent = sum(entry.bytes for entry in party.ledger.entries)
-    if allowed.max_bytes is not None and spent > allowed.max_bytes:
-        raise Refused(
-            f"{party.name} does not allow the answer to `{step}`: with it {spent:,} bytes would have left in this run, "
-            f"and {_WHERE} says max_bytes = {allowed.max_bytes:,}"
-        )
-    if allowed.wants_noise:
-        for entry in party.ledger.entries:
-            if entry.step == step and (entry.noise is not None or step not in allowed.open):
-                _check_noise(allowed, party.name, entry)
-
-
 class Gatekeeper:
-    """A party's rules in one run: the gate that every question and every answer goes through.
+    """A party's rules in one run, to which every question and every answer is held.
 
     Args:
         allowed: the rules.
-        spending: what the party has spent in all its runs.
+        account: what the party has spent in all its runs.
         run: the name of this run.
         hub: the party that asks. guests: all others; both as the plan's method knows them.
     """
 
-    def __init__(self, allowed: Policy, spending: EpsilonAccount, run: str, hub: str, guests: tuple[str, ...]) -> None:
-        self.allowed, self.spending, self.run = allowed, spending, run
+    def __init__(self, allowed: Policy, account: EpsilonAccount, run: str, hub: str, guests: tuple[str, ...]) -> None:
+        self._allowed, self._account, self._run = allowed, account, run
         self._hub, self._guests = hub, guests
 
     def begin(self, script: Script, party: Party) -> None:
         """Refuse a run before it starts if its noise, which is known beforehand, would pass the limit."""
-        check_method(self.allowed, party.name, script)
-        if self.allowed.max_epsilon is None or not isinstance(script, Method):
+        self._check_method(party.name, script)
+        limit = self._limit(party.name)
+        if limit is None or not isinstance(script, Method):
             return
-        if not isinstance(script, Budgeted):
-            if any(step not in self.allowed.open for step in _giving(script)):
-                raise Refused(
-                    f"{party.name} cannot tell beforehand what {type(script).__name__} costs, and {_WHERE} says "
-                    f"max_epsilon = {self.allowed.max_epsilon:g}; FedOnce can tell"
-                )
-            return
-        rows = len(party.data.cut("train"))
-        noises = script.foresee(rows, self._hub, self._guests).get(party.name, ())
-        self.spending.reserve(self.run, noises, self._limit(party.name))
+        if isinstance(script, Budgeted):
+            rows = len(party.data.cut("train"))
+            self._account.reserve(self._run, script.foresee(rows, self._hub, self._guests).get(party.name, ()), limit)
+        elif any(
+            words.gives is not None and step not in self._allowed.open for step, words in steps_of(script).items()
+        ):
+            raise Refused(
+                f"{party.name} cannot tell beforehand what {type(script).__name__} costs, and {_WHERE} says "
+                f"max_epsilon = {limit.epsilon:g}; FedOnce can tell"
+            )
 
     def admit(self, script: Script, party: Party, blob: bytes) -> None:
         """Refuse a question before anything is done for it."""
-        check_question(self.allowed, party.name, script, read_heading(blob).step)
-        if isinstance(script, Method) and not self.spending.has(self.run):
+        self._check_method(party.name, script)
+        step, steps = read_heading(blob).step, self._allowed.steps
+        if steps is not None and step not in steps:
+            name = type(script).__name__
+            raise Refused(f"{party.name} does not allow the step `{step}` of {name}; {_WHERE} lists {', '.join(steps)}")
+        if isinstance(script, Method) and not self._account.has(self._run):
             self.begin(script, party)
 
     def release(self, script: Script, party: Party, blob: bytes, reply: bytes) -> None:
         """Refuse an answer before it leaves, and write down what it spends before it does."""
-        check_answer(self.allowed, party, read_heading(blob).step, reply)
-        self.spending.write(
-            self.run, party.ledger, None if self.allowed.max_epsilon is None else self._limit(party.name)
-        )
+        step = read_heading(blob).step
+        self._check_size(party, step, reply)
+        if self._allowed.wants_noise:
+            for entry in party.ledger.entries:
+                if entry.step == step and (entry.noise is not None or step not in self._allowed.open):
+                    _check_noise(self._allowed, party.name, entry)
+        self._account.write(self._run, party.ledger, self._limit(party.name))
 
-    def _limit(self, party: str) -> Limit:
-        def refuse(total: float) -> None:
-            most = self.allowed.max_epsilon
-            if most is not None and total > most:
-                figure = "without a bound" if total == inf else f"{total:.4g}"
-                raise Refused(
-                    f"{party} does not allow this: with it the epsilon of all its runs would be {figure} at delta "
-                    f"{self.allowed.delta:g}, and {_WHERE} says max_epsilon = {most:g}"
-                )
+    def _check_method(self, party: str, script: Script) -> None:
+        name = type(script).__name__
+        if name not in self._allowed.methods:
+            listed = ", ".join(self._allowed.methods) or "none"
+            raise Refused(f"{party} does not allow {name}; the methods that {_WHERE} lists: {listed}")
 
-        return Limit(self.allowed.delta, refuse)
+    def _check_size(self, party: Party, step: str, reply: bytes) -> None:
+        most, refused = self._allowed, f"{party.name} does not allow the answer to `{step}`"
+        if most.max_rows is not None and (rows := _rows(decode(reply, ANSWER))) > most.max_rows:
+            raise Refused(f"{refused}: it is about {rows:,} rows, and {_WHERE} says max_rows = {most.max_rows:,}")
+        spent = sum(entry.bytes for entry in party.ledger.entries)
+        if most.max_bytes is not None and spent > most.max_bytes:
+            raise Refused(
+                f"{refused}: with it {spent:,} bytes would have left in this run, and {_WHERE} says "
+                f"max_bytes = {most.max_bytes:,}"
+            )
 
-
-_ANY = Limits(bytes=2**40)
-
-
-def _giving(script: Script) -> list[str]:
-    return [name for name, words in steps_of(script).items() if words.gives is not None]
+    def _limit(self, party: str) -> Limit | None:
+        most = self._allowed.max_epsilon
+        return None if most is None else Limit(party, most, self._allowed.delta)
 
 
 def _rows(value: Any) -> int:

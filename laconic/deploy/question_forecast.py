@@ -22,25 +22,14 @@ _SCORED = "test"
 
 @dataclass(frozen=True)
 class PredictedQuestion:
-    """A question that a party can answer before it is asked.
-
-    Attributes:
-        script: whose step it is.
-        blob: the question, as the hub will write it.
-    """
+    """A question that a party can answer before it is asked, as the hub will write it."""
 
     script: Asked
     blob: bytes
 
 
 class Due(NamedTuple):
-    """A question that will come.
-
-    Attributes:
-        script: whose step it is.
-        heading: which question it is.
-        blob: the question as the hub will write it; None if it depends on somebody's rows.
-    """
+    """A question that will come, as the hub will write it; its blob is None if it depends on somebody's rows."""
 
     script: Asked
     heading: Heading
@@ -49,14 +38,7 @@ class Due(NamedTuple):
 
 @dataclass(frozen=True)
 class QuestionForecast:
-    """All that the order of a run's questions depends on.
-
-    Attributes:
-        method, align: the scripts; no align for rows that correspond already.
-        hub: the name of the party that asks.
-        seed: the run's.
-        look_every: as in the plan.
-    """
+    """All that the order of a run's questions depends on; no align for rows that correspond already."""
 
     method: Method
     align: Align | None
@@ -80,8 +62,8 @@ class QuestionForecast:
         if heading.phase == "align" or (self.align is not None and confirmed is None):
             return ()
         dues = self.dues(confirmed or 0, matched=True)
-        places = [at for at, due in enumerate(dues) if due.heading == heading]
-        return _known(dues[places[0] + 1 :]) if places else ()
+        found = [at for at, due in enumerate(dues) if due.heading == heading]
+        return _known(dues[found[0] + 1 :]) if found else ()
 
     def predicting(self, phase: str, rows: str) -> tuple[PredictedQuestion, ...]:
         """What a party is asked when the fitted model predicts a cut, in a phase of its own."""

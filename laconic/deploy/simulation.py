@@ -20,7 +20,7 @@ from laconic.core.run import releases_of, run
 from laconic.core.step import Script, Step
 from laconic.core.traffic import WireLog
 from laconic.data.federation import Federation
-from laconic.deploy.journal import Remembering
+from laconic.deploy.journal import Journal
 from laconic.deploy.transports.inprocess import InProcess
 from laconic.errors import DataError
 from laconic.privacy.row_releases import take_over
@@ -31,7 +31,7 @@ from laconic.values import Array, Listener
 
 
 class Runtime(Protocol):
-    """A place for parties to be: in this process, in processes of their own, on other machines."""
+    """Where parties are: in this process, in processes of their own, on other machines."""
 
     def open(self, parties: tuple[Party, ...]) -> AbstractContextManager[Carrier]:
         """Reach these parties for as long as the block lasts."""
@@ -66,27 +66,22 @@ def simulate(
         >>> from laconic import Equal, FedOnce, deal, load, simulate
         >>> simulate(FedOnce(), deal(load("breast_cancer"), Equal(parties=3))).score
     """
-    refuse_other_kind(method, federation)
-    hub, judge, others = seats(method, federation, seed)
-    with limit_threads(threads), on_device(device), runtime.open(others) as carrier:
-        if isinstance(carrier, Remembering):
-            hub.keep_secret(carrier.secret)
-        peers = Peers(method, hub, carrier, WireLog(), carrier.names)
-        return run(
+    with limit_threads(threads):
+        return train(
             method,
-            hub,
-            peers,
-            judge=judge,
-            align=None if federation.aligned else align or usual_align(federation),
+            federation,
+            seed=seed,
+            runtime=runtime,
+            align=align,
             max_bytes=max_bytes,
             look_every=look_every,
             rows=rows,
-            data={"name": federation.name, "kind": federation.kind} | federation.facts,
+            device=device,
             listener=listener,
-        )
+        ).result
 
 
-def seats(method: Method, federation: Federation, seed: int) -> tuple[Party, Party, tuple[Party, ...]]:
+def roles(method: Method, federation: Federation, seed: int) -> tuple[Party, Party, tuple[Party, ...]]:
     """The party that runs the script, the one that has the labels, and all whom the first can ask."""
     parties = {name: Party(name, table, seed) for name, table in federation.tables.items()}
     judge = parties[federation.hub]
@@ -239,9 +234,9 @@ def train(
         align, max_bytes, look_every, rows, device, listener: as for `simulate`.
     """
     refuse_other_kind(method, federation)
-    hub, judge, others = seats(method, federation, seed)
+    hub, judge, others = roles(method, federation, seed)
     with on_device(device), (runtime or InProcess(workers=workers)).open(others) as carrier:
-        if isinstance(carrier, Remembering):
+        if isinstance(carrier, Journal):
             hub.keep_secret(carrier.secret)
         peers = Peers(method, hub, carrier, WireLog(), carrier.names)
         result = run(

@@ -14,7 +14,11 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from laconic.atomic_files import Piece, checksum, make_private_folder, read_sealed, write_whole
+from laconic.core.wire import Limits
 from laconic.errors import JournalError, StoreError, TornFile
+
+OWN = Limits(bytes=2**40, items=10_000_000, depth=64)
+"""Limits for what this machine itself wrote."""
 
 LARGE = 1 << 20
 """Contents of more bytes than this are files of their own: SQLite would write them twice."""

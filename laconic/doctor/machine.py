@@ -78,7 +78,7 @@ def _certificates(site: PartySite) -> Iterator[Diagnosis]:
 
 
 def _hub_port(site: PartySite) -> Iterator[Diagnosis]:
-    hub = site.circle.hub
+    hub = site.consortium.hub
     try:
         socket.getaddrinfo(hub.address, hub.port)
     except OSError as problem:
@@ -98,7 +98,7 @@ def _hub_port(site: PartySite) -> Iterator[Diagnosis]:
 
 
 def _line_to_hub(site: PartySite) -> Iterator[Diagnosis]:
-    hub = site.circle.hub
+    hub = site.consortium.hub
     where = f"{hub.address}:{hub.port}"
     try:
         line = socket.create_connection((hub.address, hub.port), timeout=5)

@@ -226,8 +226,12 @@ def least_rows(plan: Plan, federation: Federation) -> int:
     if federation.aligned:
         return len(federation.tables[federation.hub].cut("train"))
     ids = [{str(one) for one in table.keys} for table in federation.tables.values()]
-    shared = len(set.intersection(*ids))
-    return max(1, int(shared * (1 - plan.data.test) * (1 - plan.data.valid)) - 2)
+    return training_rows(plan.data, len(set.intersection(*ids)))
+
+
+def training_rows(data: DataPlan, shared: int) -> int:
+    """How many of so many shared rows are left for training at least, however the cuts are rounded."""
+    return max(1, int(shared * (1 - data.test) * (1 - data.valid)) - 2)
 
 
 def refuse_unkept(plan: Plan) -> None:

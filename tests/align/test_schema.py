@@ -8,7 +8,7 @@ from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.traffic import WireLog
 from laconic.data.readers.horizontal_frames import rows_from_frames
-from laconic.deploy.simulation import seats, simulate, train
+from laconic.deploy.simulation import roles, simulate, train
 from laconic.deploy.transports.inprocess import InProcess
 from laconic.deploy.transports.processes import Processes
 from laconic.errors import DataError, WireError
@@ -67,7 +67,7 @@ def test_methods_keep_their_contract_on_own_rows(method):
 
 
 def test_a_party_with_other_public_rows_is_refused_by_name():
-    hub, _, others = seats(FedAvg(), federation(public=open_rows()), seed=0)
+    hub, _, others = roles(FedAvg(), federation(public=open_rows()), seed=0)
     south = federation(public=open_rows().assign(size0=1.0)).tables["south"]
     parties = tuple(Party("south", south, 0) if party.name == "south" else party for party in others)
     with pytest.raises(DataError, match="south does not have the columns, classes or public rows that server has"):
@@ -75,7 +75,7 @@ def test_a_party_with_other_public_rows_is_refused_by_name():
 
 
 def test_a_party_whose_columns_differ_is_refused_by_the_hub_too():
-    hub, _, others = seats(FedAvg(), federation(), seed=0)
+    hub, _, others = roles(FedAvg(), federation(), seed=0)
     frames = {name: frame.rename(columns={"size3": "width"}) for name, frame in hospitals().items()}
     south = rows_from_frames(frames, label="diagnosis", id="patient").tables["south"]
     parties = tuple(Party("south", south, 0) if party.name == "south" else party for party in others)

@@ -72,11 +72,11 @@ class World:
             (self.home(name) / "plan.toml").write_text(text)
         return text
 
-    def place(self, name, **options):
+    def context(self, name, **options):
         home = self.home(name)
         return open_context(home / "plan.toml", home / f"{name}.toml", home / "keys", **options)
 
-    def place_again(self, name):
+    def trained_context(self, name):
         """Of a party that has trained."""
         home = self.home(name)
         return reopen_context(home / "plan.toml", home / f"{name}.toml", home / "keys")

@@ -61,9 +61,9 @@ def test_digests_are_the_same_with_parties_in_processes_of_their_own(compared):
 def test_what_was_compared_is_read_back_and_not_run_again(compared):
     results, path = compared
     assert read_results(path) == results
-    told = []
-    assert compare(PLANS, (0, 1), path, told=lambda *what: told.append(what)) == results
-    assert told == [(None, 4, 4)]
+    heard = []
+    assert compare(PLANS, (0, 1), path, on_result=lambda *what: heard.append(what)) == results
+    assert heard == [(None, 4, 4)]
 
 
 def test_runs_on_files_that_changed_since_are_not_shown_as_if_of_the_new_ones(tmp_path):
@@ -110,13 +110,13 @@ def test_the_command_to_run_it_again_gives_the_same_plan(compared, monkeypatch):
         "laconic compare Solo FedOnce --data breast_cancer --parties 3 --seeds 2 --no-yardsticks "
         "--set Solo.trainer.epochs=2 --set FedOnce.trainer.epochs=2"
     )
-    told = []
+    heard = []
     monkeypatch.setattr(
-        "laconic.deploy.compare.compare", lambda plans, seeds, *_, **__: told.append((plans, seeds)) or results
+        "laconic.deploy.compare.compare", lambda plans, seeds, *_, **__: heard.append((plans, seeds)) or results
     )
     words = commands["breast_cancer, 3 parties"].split()[1:]
     assert CliRunner().invoke(main, words).exit_code == 0
-    assert told == [(PLANS, range(2))]
+    assert heard == [(PLANS, range(2))]
 
 
 def test_a_setting_of_another_type_is_in_the_command(tmp_path):

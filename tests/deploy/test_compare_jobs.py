@@ -44,7 +44,7 @@ def test_a_line_that_was_cut_off_is_run_again_and_spoils_no_other(tmp_path):
 
 
 def test_whoever_listens_is_told_of_new_jobs_only(tmp_path):
-    path, told = tmp_path / "runs.jsonl", []
+    path, heard = tmp_path / "runs.jsonl", []
     for _ in range(2):
-        run_jobs([job(1, [])], path, lambda one, record: told.append((one.key["number"], record["score"])))
-    assert told == [(1, 10)]
+        run_jobs([job(1, [])], path, lambda one, record: heard.append((one.key["number"], record["score"])))
+    assert heard == [(1, 10)]

@@ -17,7 +17,7 @@ from laconic.deploy.execute import execute
 from laconic.deploy.journal import Journal
 from laconic.deploy.party_memory import PartyFolder
 from laconic.deploy.responder import OnlineResponder
-from laconic.deploy.session import seat
+from laconic.deploy.session import online_session
 from laconic.deploy.transports import rpc_messages as frames
 from laconic.deploy.transports.rpc_client import ConnectionBroken
 from laconic.errors import DataError, LaconicError, PartyAbsent, PlanError, Refused
@@ -36,7 +36,7 @@ from laconic.privacy.accounting import Pld
 from laconic.privacy.encoders import DpPca, PublicProjection
 from laconic.privacy.mechanisms.outputs import RowsOnce
 from laconic.privacy.private_sgd import DpSgd
-from tests.deploy.places import ALL, agree, circle, make_sites, straight
+from tests.deploy.sites import ALL, agree, consortium, make_sites, straight
 
 BREAST = DataPlan(name="breast_cancer", parties=4)
 SHORT = OneShot(width=4, local=FixMatchTab(steps=5), trainer=Sgd(epochs=2))
@@ -45,16 +45,16 @@ ONCE = Plan(method=FedOnce(encoder=Pca(dim=2)), data=BREAST)
 
 @pytest.fixture
 def sites(tmp_path):
-    return make_sites(tmp_path, circle())
+    return make_sites(tmp_path, consortium())
 
 
-def desks(sites):
+def responders(sites):
     return {name: OnlineResponder(site) for name, site in sites.items() if name != "hub"}
 
 
 def host(sites, plan, run="one", away=None, deadline=None):
     agree(sites, sites["hub"], plan, run)
-    return host_run(sites["hub"], run, straight(desks(sites), away), deadline=deadline)
+    return host_run(sites["hub"], run, straight(responders(sites), away), deadline=deadline)
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_a_run_taken_up_by_a_new_hub_asks_nothing_twice(sites, csvs):
     plan = Plan(method=Linear(), data=DataPlan(files=csvs, match=PrivateMatch(threads=1)))
     first = host(sites, plan)
     (sites["hub"].run("one") / "result").unlink()
-    again = host_run(sites["hub"], "one", straight(desks(sites)))
+    again = host_run(sites["hub"], "one", straight(responders(sites)))
     assert same(first, again)
     times = [release.times for release in again.releases if release.step == "begin"]
     assert times == [1, 1, 1]
@@ -124,20 +124,20 @@ def test_a_run_taken_up_by_a_new_hub_asks_nothing_twice(sites, csvs):
 def test_a_hub_that_is_taken_up_again_draws_its_secure_noise_as_before(sites):
     plan = Plan(method=FedOnce(encoder=PublicProjection(), trainer=DpSgd(sigma=2.0, epochs=2)), data=BREAST)
     first = host(sites, plan)
-    assert same(first, host_run(sites["hub"], "one", straight(desks(sites))))
+    assert same(first, host_run(sites["hub"], "one", straight(responders(sites))))
 
 
 def test_a_row_is_told_alike_in_a_look_and_in_the_end(sites):
     private = RowsOnce(clip=1.0, sigma=4.0)
     host(sites, Plan(method=VimSgd(epochs=1, width=4, privacy=private), data=BREAST, look_every=1))
-    told = {}
+    heard = {}
     with Journal(sites["hub"].run("one") / "journal") as journal:
         for note in journal.notes():
             if note.phase in ("look", "final"):
-                told.setdefault(note.party, []).append(journal.reply(journal.find(note)[1]))
-    assert len(told) == 3
-    assert {len(set(replies)) for replies in told.values()} == {1}
-    assert min(len(replies) for replies in told.values()) > 1
+                heard.setdefault(note.party, []).append(journal.reply(journal.find(note)[1]))
+    assert len(heard) == 3
+    assert {len(set(replies)) for replies in heard.values()} == {1}
+    assert min(len(replies) for replies in heard.values()) > 1
 
 
 def first_upload(sites, run, party):
@@ -148,8 +148,8 @@ def first_upload(sites, run, party):
         return decode(journal.reply(record))
 
 
-@pytest.mark.parametrize(("seed", "told"), [("own", False), ("plan", True)])
-def test_a_hub_that_knows_the_plan_draws_a_partys_first_weights_only_if_the_party_lets_it(sites, csvs, seed, told):
+@pytest.mark.parametrize(("seed", "heard"), [("own", False), ("plan", True)])
+def test_a_hub_that_knows_the_plan_draws_a_partys_first_weights_only_if_the_party_lets_it(sites, csvs, seed, heard):
     file = sites["site1"].folder / "party.toml"
     file.write_text(f'seed = "{seed}"\n{file.read_text()}')
     plan = Plan(method=SHORT, data=DataPlan(files=csvs, match=ExactMatch()), seed=7)
@@ -161,12 +161,12 @@ def test_a_hub_that_knows_the_plan_draws_a_partys_first_weights_only_if_the_part
         redrawn.turn("fit", number)
         uploads.append(SHORT.begin_and_send(redrawn, 4))
     sent = first_upload(sites, "one", "site1")
-    assert any(np.array_equal(sent, one) for one in uploads) == told
+    assert any(np.array_equal(sent, one) for one in uploads) == heard
 
 
 def test_a_party_that_is_started_again_keeps_the_chance_it_began_with(sites, csvs, tmp_path):
     plan = Plan(method=SHORT, data=DataPlan(files=csvs, match=ExactMatch()))
-    greeted = desks(sites)
+    greeted = responders(sites)
 
     def bring(site, frame, seconds):
         if isinstance(frames.read_asked(frame), frames.Ask):
@@ -207,7 +207,7 @@ def test_another_plan_and_another_version_are_refused_with_both_shown(sites):
     (sites["site2"].folder / "plans" / "one.toml").write_text(write_plan(other))
     words = rf"site2 has not agreed to the hub's plan {plan_fingerprint(ONCE)[:8]}.* are {plan_fingerprint(other)[:8]}"
     with pytest.raises(Refused, match=words):
-        host_run(sites["hub"], "one", straight(desks(sites)))
+        host_run(sites["hub"], "one", straight(responders(sites)))
     greeting = frames.Greet("one", plan_fingerprint(ONCE), "0.0.9", "bank", ("shop", "insurer", "telecom"))
     said = frames.read_said(OnlineResponder(sites["site1"]).hear(frames.write(greeting)))
     assert said.words == f"site1 has laconic {version('laconic')}, the hub 0.0.9; install the same version everywhere"
@@ -220,7 +220,7 @@ def test_rows_matched_otherwise_are_refused_with_both_shown(sites):
             said = msgspec.structs.replace(said, alignment="beef" * 8)
         return frames.write(said)
 
-    made = desks(sites)
+    made = responders(sites)
     agree(sites, sites["hub"], ONCE, "one")
     with pytest.raises(DataError, match=r"bank [0-9a-f]{8}, .* telecom beefbeef"):
         host_run(sites["hub"], "one", bring)
@@ -247,7 +247,7 @@ def test_a_late_party_is_absent_when_the_deadline_has_passed(sites):
 def test_own_files_with_other_rows_are_refused_on_several_machines():
     files = {"hub": "hub.csv", "north": "north.csv"}
     with pytest.raises(PlanError, match="FedAvg on files with other rows runs on one machine so far"):
-        seat(Plan(method=FedAvg(), data=DataPlan(files=files, label="diagnosis")), circle())
+        online_session(Plan(method=FedAvg(), data=DataPlan(files=files, label="diagnosis")), consortium())
 
 
 @pytest.mark.parametrize("name", ["site1", "hub"])

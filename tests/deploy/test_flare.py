@@ -17,7 +17,7 @@ from laconic.deploy.transports.flare import system as engine
 from laconic.deploy.transports.flare.operating import provision
 from laconic.methods.registry import methods
 from laconic.plan.text import change_plan, draft
-from tests.deploy.places import ALL, agree, free_port
+from tests.deploy.sites import ALL, agree, free_port
 
 pytestmark = pytest.mark.slow
 NAMES = ("site1", "site2", "site3")
@@ -45,11 +45,11 @@ OTHER = "other"
 
 @pytest.fixture(scope="module")
 def places(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("circle")
-    circle = Consortium(
+    folder = tmp_path_factory.mktemp("consortium")
+    consortium = Consortium(
         project="trial", hub=HubAddress(name="hub", address="localhost", port=free_port()), parties=NAMES
     )
-    provision(circle, folder)
+    provision(consortium, folder)
     for name in ("hub", *NAMES):
         (folder / name / "party.toml").write_text(f'name = "{name}"\n{ALL}')
     sites = {name: open_site(folder / name) for name in ("hub", *NAMES)}
@@ -65,7 +65,7 @@ def opened(places):
     hub = places["hub"]
     try:
         engine.start(hub.kit, None)
-        engine.wait_until_listening(hub.kit, "localhost", hub.circle.hub.port)
+        engine.wait_until_listening(hub.kit, "localhost", hub.consortium.hub.port)
         for name in NAMES:
             engine.start(places[name].kit, name)
         with engine.session(hub.folder / "admin") as opened:
@@ -148,7 +148,7 @@ def test_a_job_that_names_another_installed_class_is_refused(opened, places, tmp
 
 
 def test_an_unknown_certificate_is_refused(opened, places, tmp_path):
-    port = places["hub"].circle.hub.port
+    port = places["hub"].consortium.hub.port
     stranger = Consortium(
         project="trial", hub=HubAddress(name="hub", address="localhost", port=port), parties=("site1",)
     )

@@ -3,20 +3,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.fuzz_party import draw, greeting, make_desk, question, verdict
+from benchmarks.fuzz_party import draw, greeting, make_responder, question, verdict
 from laconic.deploy.transports import rpc_messages as frames
 
 GOOD = {"Refusal", "Entries", "Welcome", "BytesReceived", "Answer"}
 
 
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory):
-    return make_desk(tmp_path_factory.mktemp("fuzz"))
+def responder(tmp_path_factory):
+    return make_responder(tmp_path_factory.mktemp("fuzz"))
 
 
-def test_drawn_blobs_find_no_crash_no_hang_and_no_forbidden_answer(desk):
+def test_drawn_blobs_find_no_crash_no_hang_and_no_forbidden_answer(responder):
     rng = np.random.default_rng(1)
-    assert {verdict(desk, draw(rng, number)) for number in range(1500)} <= GOOD
+    assert {verdict(responder, draw(rng, number)) for number in range(1500)} <= GOOD
 
 
 values = st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.text(max_size=40) | st.binary(max_size=40)
@@ -43,11 +43,11 @@ greets = st.builds(
 
 @given(st.one_of(asks, parts, greets).map(frames.write) | st.binary(max_size=300))
 @settings(max_examples=300, deadline=5000)
-def test_frames_that_hypothesis_makes_are_answered_or_refused(desk, blob):
-    assert verdict(desk, blob) in GOOD
+def test_frames_that_hypothesis_makes_are_answered_or_refused(responder, blob):
+    assert verdict(responder, blob) in GOOD
 
 
-def test_the_desk_still_answers_what_is_allowed_and_only_that(desk):
-    assert verdict(desk, frames.write(greeting())) == "Welcome"
-    assert verdict(desk, question("represent", 10**10, {"rows": "train"})) == "Refusal"
-    assert verdict(desk, question("learn_and_send", 10**10, {})) == "Answer"
+def test_the_party_still_answers_what_is_allowed_and_only_that(responder):
+    assert verdict(responder, frames.write(greeting())) == "Welcome"
+    assert verdict(responder, question("represent", 10**10, {"rows": "train"})) == "Refusal"
+    assert verdict(responder, question("learn_and_send", 10**10, {})) == "Answer"

@@ -18,23 +18,23 @@ from tests.deploy.test_training import FEDONCE, ONESHOT, Waiting, seal_all
 
 
 def sealed(world, name="shop", out="shop.envelope"):
-    return seal_plan(world.place(name), world.inbox / out)
+    return seal_plan(world.context(name), world.inbox / out)
 
 
 def test_an_envelope_of_an_earlier_run_is_refused_as_replayed(world):
     world.plan(FEDONCE)
     seal_all(world)
-    host(world.place("bank"), world.inbox)
-    shutil.rmtree(world.place("bank").run)
+    host(world.context("bank"), world.inbox)
+    shutil.rmtree(world.context("bank").run)
     with pytest.raises(Replayed, match="accepted before, for an earlier run"):
-        host(world.place("bank"), world.inbox)
+        host(world.context("bank"), world.inbox)
 
 
 def test_two_runs_that_take_in_one_envelope_at_once_cannot_both_accept_it(world):
     world.plan(FEDONCE)
     sealed(world)
-    place = world.place("bank")
-    envelope = check(world.inbox / "shop.envelope", place.ring, Expected("answer", plan=place.agreement.fingerprint))
+    place = world.context("bank")
+    envelope = check(world.inbox / "shop.envelope", place.ring, Expected("answer", plan=place.session.fingerprint))
     one, other = (ReplayGuard(world.root / "accepted") for _ in "12")
     for register, run in ((one, "one"), (other, "two")):
         register.refuse_seen(envelope, run)
@@ -48,7 +48,7 @@ def test_an_envelope_that_was_accepted_in_time_stays_so(world, monkeypatch):
     world.plan(FEDONCE)
     sealed(world)
     with pytest.raises(Waiting):
-        host(world.place("bank"), world.inbox)
+        host(world.context("bank"), world.inbox)
 
     class Later(datetime):
         @classmethod
@@ -57,10 +57,10 @@ def test_an_envelope_that_was_accepted_in_time_stays_so(world, monkeypatch):
 
     monkeypatch.setattr(opening, "datetime", Later)
     with pytest.raises(Waiting, match="insurer"):
-        host(world.place("bank"), world.inbox)
+        host(world.context("bank"), world.inbox)
     sealed(world, "insurer", "insurer.envelope")
     with pytest.raises(Expired):
-        host(world.place("bank"), world.inbox)
+        host(world.context("bank"), world.inbox)
 
 
 def test_a_copy_beside_the_first_is_refused_as_replayed(world):
@@ -68,7 +68,7 @@ def test_a_copy_beside_the_first_is_refused_as_replayed(world):
     sealed(world)
     shutil.copy(world.inbox / "shop.envelope", world.inbox / "shop-copy.envelope")
     with pytest.raises(Replayed, match="is a copy of"):
-        host(world.place("bank"), world.inbox)
+        host(world.context("bank"), world.inbox)
 
 
 def test_a_second_answer_to_one_question_is_refused_as_replayed(world):
@@ -76,7 +76,7 @@ def test_a_second_answer_to_one_question_is_refused_as_replayed(world):
     sealed(world)
     sealed(world, out="shop-again.envelope")
     with pytest.raises(Replayed, match=r"answers `keep_agreed` of align 1, as .*shop-again\.envelope does"):
-        host(world.place("bank"), world.inbox)
+        host(world.context("bank"), world.inbox)
 
 
 def test_a_party_with_another_plan_is_refused(world):
@@ -85,7 +85,7 @@ def test_a_party_with_another_plan_is_refused(world):
     path.write_text(path.read_text().replace("dim = 2", "dim = 3"))
     sealed(world)
     with pytest.raises(OtherPlan):
-        host(world.place("bank"), world.inbox)
+        host(world.context("bank"), world.inbox)
 
 
 def test_a_party_with_other_people_is_refused(world):
@@ -94,7 +94,7 @@ def test_a_party_with_other_people_is_refused(world):
     path.write_text(path.read_text().replace("c0007", "x0007"))
     sealed(world)
     with pytest.raises(OtherAlignment):
-        host(world.place("bank"), world.inbox)
+        host(world.context("bank"), world.inbox)
 
 
 def lying(content, lie):
@@ -107,15 +107,15 @@ def lying(content, lie):
 @pytest.mark.parametrize("lie", ["epsilon", "rows", "float16"])
 def test_a_cover_that_what_is_inside_does_not_bear_out_is_refused(world, lie):
     world.plan(FEDONCE)
-    place = world.place("shop")
+    place = world.context("shop")
     honest = sealed(world)
     content = lying(honest.content, lie)
     path = world.inbox / "shop.envelope"
-    bank = world.place("bank")
+    bank = world.context("bank")
     with check(path, bank.ring, Expected("answer")).open(bank.ring.own) as opened:
         blobs = [b"".join(pieces) for _, pieces in opened.blobs()]
     to = place.ring.named("bank")
-    about = {"plan": place.agreement.fingerprint, "alignment": honest.cover.alignment}
+    about = {"plan": place.session.fingerprint, "alignment": honest.cover.alignment}
     cover = cover_of(content, place.ring.own, to, kind="answer", days=1, **about)
     seal(path, cover, content, [[blob] for blob in blobs], place.ring.own, to)
     with pytest.raises(CoverMismatch, match=f"says {lie}"):
@@ -126,7 +126,7 @@ def test_looking_lists_what_came_and_accepts_nothing(world):
     world.plan(FEDONCE)
     sealed(world)
     (world.inbox / "insurer.envelope").write_bytes((world.inbox / "shop.envelope").read_bytes()[:-1])
-    bad, good = open_inbox(world.place("bank"), world.inbox).look()
+    bad, good = open_inbox(world.context("bank"), world.inbox).look()
     assert (good.cover.sender, good.refusal) == ("shop", None)
     assert "cut off" in str(bad.refusal)
     assert not (world.home("bank") / "runs" / "accepted").exists()
@@ -146,21 +146,21 @@ def test_a_question_for_another_plan_is_refused(world):
     world.plan(ONESHOT)
     seal_all(world)
     with pytest.raises(Waiting):
-        host(world.place("bank"), world.inbox)
+        host(world.context("bank"), world.inbox)
     (question,) = (world.inbox / "questions").glob("shop-*.envelope")
     path = world.home("shop") / "plan.toml"
     path.write_text(path.read_text().replace("width = 4", "width = 5"))
     with pytest.raises(OtherPlan):
-        answer_envelope(world.place("shop"), question, world.root / "x")
+        answer_envelope(world.context("shop"), question, world.root / "x")
 
 
 def test_a_hub_whose_rows_changed_cannot_go_on(world):
     world.plan(FEDONCE)
     with pytest.raises(Waiting):
-        host(world.place("bank"), world.inbox)
+        host(world.context("bank"), world.inbox)
     path = world.home("bank") / "rows.csv"
     head, first, *rest = path.read_text().splitlines()
     customer, _, cells = first.partition(",")
     path.write_text("\n".join([head, f"{customer},9.9,{cells.partition(',')[2]}", *rest]))
     with pytest.raises(DataError, match="rows of bank changed since this run began"):
-        host(world.place("bank"), world.inbox)
+        host(world.context("bank"), world.inbox)

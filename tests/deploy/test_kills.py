@@ -20,7 +20,7 @@ from laconic.learn.train.sgd import Sgd
 from laconic.methods.vertical.splitnn import SplitNN
 from laconic.plan.plan import DataPlan, Plan
 from laconic.plan.text import write_plan
-from tests.deploy.places import ALL, free_port
+from tests.deploy.sites import ALL, free_port
 
 pytestmark = pytest.mark.slow
 PLAN = Plan(
@@ -31,10 +31,10 @@ PARTIES = ("shop", "insurer")
 
 @pytest.fixture
 def sites(tmp_path):
-    circle = Consortium(
+    consortium = Consortium(
         project="kills", hub=HubAddress(name="bank", address="localhost", port=free_port()), parties=PARTIES
     )
-    provision(circle, tmp_path)
+    provision(consortium, tmp_path)
     for name in ("bank", *PARTIES):
         (tmp_path / name / "party.toml").write_text(f'name = "{name}"\n{ALL}')
         (tmp_path / name / "plans" / "plan.toml").write_text(write_plan(PLAN))

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from benchmarks.large_message import Bulk, make_desk
+from benchmarks.large_message import Bulk, make_responder
 from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.traffic import WireLog
@@ -18,8 +18,8 @@ MEGABYTES = 14
 class Breaking:
     """A line that breaks for good after so many frames of a kind."""
 
-    def __init__(self, desk, kind=None, after=0):
-        self.desk, self.kind, self.after = desk, kind, after
+    def __init__(self, responder, kind=None, after=0):
+        self.responder, self.kind, self.after = responder, kind, after
         self.seen = []
 
     def __call__(self, name, blob, seconds):
@@ -29,7 +29,7 @@ class Breaking:
                 raise ConnectionBroken("cut")
             self.after -= 1
         self.seen.append(type(frame).__name__)
-        return self.desk.hear(blob)
+        return self.responder.hear(blob)
 
 
 def ask(folder, line, step, **payload):
@@ -40,43 +40,43 @@ def ask(folder, line, step, **payload):
 
 
 @pytest.fixture
-def desk(tmp_path):
+def responder(tmp_path):
     (tmp_path / "party").mkdir()
-    return make_desk(tmp_path / "party", Bulk())
+    return make_responder(tmp_path / "party", Bulk())
 
 
-def test_a_long_answer_comes_in_parts_and_goes_on_where_the_line_broke(tmp_path, desk):
+def test_a_long_answer_comes_in_parts_and_goes_on_where_the_line_broke(tmp_path, responder):
     with pytest.raises(PartyAbsent):
-        ask(tmp_path, Breaking(desk, frames.More, after=1), "send", megabytes=MEGABYTES)
-    line = Breaking(desk)
+        ask(tmp_path, Breaking(responder, frames.More, after=1), "send", megabytes=MEGABYTES)
+    line = Breaking(responder)
     assert ask(tmp_path, line, "send", megabytes=MEGABYTES).nbytes == MEGABYTES * 1_000_000
     assert line.seen == ["Ask", "More", "More"]
     assert not list((tmp_path / "spool").iterdir())
 
 
-def test_a_long_question_goes_in_parts_and_goes_on_where_the_line_broke(tmp_path, desk):
+def test_a_long_question_goes_in_parts_and_goes_on_where_the_line_broke(tmp_path, responder):
     numbers = np.ones(MEGABYTES * 250_000, dtype=np.float32)
     with pytest.raises(PartyAbsent):
-        ask(tmp_path, Breaking(desk, frames.Part, after=3), "take", numbers=numbers)
-    line = Breaking(desk)
+        ask(tmp_path, Breaking(responder, frames.Part, after=3), "take", numbers=numbers)
+    line = Breaking(responder)
     assert ask(tmp_path, line, "take", numbers=numbers) == MEGABYTES * 250_000
     assert line.seen == ["Part", "Part", "Part", "Ask"]
 
 
-def test_parts_that_do_not_fit_together_are_refused_and_fetched_anew(tmp_path, desk):
+def test_parts_that_do_not_fit_together_are_refused_and_fetched_anew(tmp_path, responder):
     (tmp_path / "spool").mkdir()
     with pytest.raises(PartyAbsent):
-        ask(tmp_path, Breaking(desk, frames.More, after=1), "send", megabytes=MEGABYTES)
+        ask(tmp_path, Breaking(responder, frames.More, after=1), "send", megabytes=MEGABYTES)
     (spooled,) = (tmp_path / "spool").iterdir()
     content = bytearray(spooled.read_bytes())
     content[5000] ^= 1
     spooled.write_bytes(content)
     with pytest.raises(WireError, match="do not fit together"):
-        ask(tmp_path, Breaking(desk), "send", megabytes=MEGABYTES)
-    assert ask(tmp_path, Breaking(desk), "send", megabytes=MEGABYTES).all()
+        ask(tmp_path, Breaking(responder), "send", megabytes=MEGABYTES)
+    assert ask(tmp_path, Breaking(responder), "send", megabytes=MEGABYTES).all()
 
 
-def test_an_error_in_a_step_reaches_the_hub_and_leaves_the_party_alive(tmp_path, desk):
+def test_an_error_in_a_step_reaches_the_hub_and_leaves_the_party_alive(tmp_path, responder):
     with pytest.raises(StepError, match=r"a step failed at shop: .*negative"):
-        ask(tmp_path, Breaking(desk), "send", megabytes=-1)
-    assert ask(tmp_path, Breaking(desk), "send", megabytes=1).nbytes == 1_000_000
+        ask(tmp_path, Breaking(responder), "send", megabytes=-1)
+    assert ask(tmp_path, Breaking(responder), "send", megabytes=1).nbytes == 1_000_000

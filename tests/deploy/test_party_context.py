@@ -44,16 +44,16 @@ def world_with(tmp_path, allow, method=FEDONCE):
 def test_what_a_party_does_not_allow_is_not_sealed(tmp_path, allow, words):
     world = world_with(tmp_path, allow)
     with pytest.raises(Refused, match=words):
-        seal_plan(world.place("shop"), world.inbox / "shop.envelope")
+        seal_plan(world.context("shop"), world.inbox / "shop.envelope")
     assert list(world.inbox.iterdir()) == []
 
 
 def test_a_trial_shows_what_would_leave_and_leaves_no_trace(tmp_path):
     world = world_with(tmp_path, 'methods = ["AgreedIds", "FedOnce"]')
     before = sorted(path.name for path in world.home("shop").iterdir())
-    tried = seal_plan(world.place("shop"), None)
+    tried = seal_plan(world.context("shop"), None)
     assert sorted(path.name for path in world.home("shop").iterdir()) == before
-    done = seal_plan(world.place("shop"), world.inbox / "shop.envelope")
+    done = seal_plan(world.context("shop"), world.inbox / "shop.envelope")
     assert tried.content == done.content
     assert tried.cover.steps == done.cover.steps
 
@@ -66,21 +66,21 @@ max_epsilon = 5.0
 seeded = true
 """
     world = world_with(tmp_path, allow, NOISY)
-    tried = seal_plan(world.place("shop"), None)
+    tried = seal_plan(world.context("shop"), None)
     assert not list(world.home("shop").glob("spent*"))
-    seal_plan(world.place("shop"), world.inbox / "shop.envelope")
+    seal_plan(world.context("shop"), world.inbox / "shop.envelope")
     spending = EpsilonAccount(world.home("shop") / "spent")
     paid = spending.epsilon(1e-5)
     assert 0 < paid <= 5.0
     assert tried.cover.epsilon.startswith(f"{paid:.4g} at delta 1e-05")
-    seal_plan(world.place("shop"), world.root / "again.envelope")
+    seal_plan(world.context("shop"), world.root / "again.envelope")
     assert EpsilonAccount(world.home("shop") / "spent").epsilon(1e-5) == paid
-    host(world.place("bank"), world.inbox)
+    host(world.context("bank"), world.inbox)
     text = (world.home("shop") / "plan.toml").read_text()
     for seed in range(4, 20):
         (world.home("shop") / "plan.toml").write_text(text.replace("seed = 3", f"seed = {seed}"))
         try:
-            seal_plan(world.place("shop"), world.root / f"{seed}.envelope")
+            seal_plan(world.context("shop"), world.root / f"{seed}.envelope")
         except Refused as problem:
             assert "max_epsilon = 5" in str(problem)
             break
@@ -97,6 +97,6 @@ max_epsilon = 4.0
 """
     world = World(tmp_path, parties=("bank", "shop"), allow=allow)
     world.plan('[budget]\nepsilon = 4.0\n[method]\ntype = "FedOnce"\n')
-    seal_plan(world.place("shop"), world.inbox / "shop.envelope")
-    result = host(world.place("bank"), world.inbox)
+    seal_plan(world.context("shop"), world.inbox / "shop.envelope")
+    result = host(world.context("bank"), world.inbox)
     assert 0 < result.privacy.epsilon <= 4.0

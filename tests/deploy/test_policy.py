@@ -1,7 +1,11 @@
+import re
+from pathlib import Path
+
 import msgspec
 import numpy as np
 import pytest
 
+import laconic
 from laconic.core.party import Party
 from laconic.core.wire import Question, decode, encode
 from laconic.deploy.epsilon_account import EpsilonAccount
@@ -96,7 +100,7 @@ def test_epsilon_is_kept_across_runs_and_a_run_that_would_pass_it_is_refused_bef
 
 def test_two_runs_begun_together_cannot_pass_the_limit_between_them(tmp_path):
     spending = EpsilonAccount(tmp_path / "spent")
-    cost = spending.foreseen("one", PRIVATE.foresee(40, "bank", ("shop",))["shop"], 1e-5)
+    cost = spending.expected("one", PRIVATE.foresee(40, "bank", ("shop",))["shop"], 1e-5)
     allowed = Policy(methods=("FedOnce",), max_epsilon=1.1 * cost)
     Gatekeeper(allowed, spending, "one", "bank", ("shop",)).begin(PRIVATE, party())
     with pytest.raises(Refused, match="max_epsilon"):
@@ -131,3 +135,12 @@ def test_an_allow_table_is_read_strictly():
         read_policy({"max_row": 10}, "shop/party.toml")
     with pytest.raises(PlanError, match="max_epsilon must be above 0"):
         read_policy({"max_epsilon": -1})
+
+
+def test_answers_leave_a_party_by_one_function_except_in_a_simulation():
+    package = Path(laconic.__file__).parent
+    importing = re.compile(r"from laconic\.core\.step import [^\n]*\banswer\b")
+    found = {
+        path.relative_to(package).as_posix() for path in package.rglob("*.py") if importing.search(path.read_text())
+    }
+    assert found == {"deploy/party_memory.py", "deploy/transports/inprocess.py"}

@@ -62,15 +62,15 @@ def unmatched(rows=60):
     return Federation(name="small", tables=tables, hub="bank", aligned=False)
 
 
-def names(foretold):
-    headings = [read_heading(one.blob) for one in foretold]
+def names(predicted):
+    headings = [read_heading(one.blob) for one in predicted]
     return [f"{one.phase} {one.round} {one.step}" for one in headings]
 
 
 @pytest.mark.parametrize("look_every", [None, 1])
 @pytest.mark.parametrize("align", [AgreedIds(), ExactMatch(), PrivateMatch()], ids=lambda one: type(one).__name__)
 @pytest.mark.parametrize("method", [FEDONCE, Linear(), Rap(learner=LinearModel())], ids=lambda one: type(one).__name__)
-def test_questions_are_foretold_to_the_byte(method, align, look_every):
+def test_questions_are_predicted_to_the_byte(method, align, look_every):
     listening = Listening("shop")
     simulate(method, unmatched(), seed=5, align=align, look_every=look_every, runtime=listening)
     schedule = QuestionForecast(method, align, SERVER if method.server else "bank", 5, look_every)

@@ -4,8 +4,8 @@ import numpy as np
 import pandas
 import pytest
 
-from laconic.deploy.coordinator import host
-from laconic.deploy.sealed_answers import predict, seal_new, seal_plan
+from laconic.deploy.coordinator import host, predict
+from laconic.deploy.sealed_answers import seal_new, seal_plan
 from laconic.deploy.transports.envelopes.keys import OtherAlignment
 from laconic.errors import DataError, PlanError, Waiting
 from tests.deploy.conftest import World, frames
@@ -18,7 +18,7 @@ def trained(world, method):
     world.plan(method)
     if method != ONESHOT:
         seal_all(world)
-        return host(world.place("bank"), world.inbox)
+        return host(world.context("bank"), world.inbox)
     seal_all(world)
     return mail_until_done(world)[0]
 
@@ -27,13 +27,13 @@ def scored(world, ids, inbox="november"):
     folder = world.home("bank") / inbox
     folder.mkdir()
     for name in world.parties[1:]:
-        seal_new(world.place_again(name), ids, folder / f"{name}.envelope")
-    return predict(world.place_again("bank"), folder, ids)
+        seal_new(world.trained_context(name), ids, folder / f"{name}.envelope")
+    return predict(world.trained_context("bank"), folder, ids)
 
 
 def held_out(world):
     """The ids of the rows that the run held out, in their order."""
-    table = world.place_again("bank").party.data
+    table = world.trained_context("bank").party.data
     return table.keys[table.cut("test")].tolist()
 
 
@@ -70,30 +70,30 @@ def test_answers_about_other_ids_are_refused(world):
     folder.mkdir()
     ids = frames()["shop"]["customer"].tolist()
     for name in world.parties[1:]:
-        seal_new(world.place_again(name), ids[:3], folder / f"{name}.envelope")
+        seal_new(world.trained_context(name), ids[:3], folder / f"{name}.envelope")
     with pytest.raises(OtherAlignment):
-        predict(world.place_again("bank"), folder, ids[:4])
+        predict(world.trained_context("bank"), folder, ids[:4])
 
 
 def test_ids_that_a_party_lacks_are_named(world):
     trained(world, FEDONCE)
     with pytest.raises(DataError, match=r"'shop' has no row for 1 of the 2 ids to predict, such as 'nobody'"):
-        seal_new(world.place_again("shop"), ["c0001", "nobody"], world.root / "x")
+        seal_new(world.trained_context("shop"), ["c0001", "nobody"], world.root / "x")
 
 
 def test_without_a_model_there_is_nothing_to_predict_with(world):
     world.plan(FEDONCE)
     with pytest.raises(PlanError, match="train first"):
-        seal_new(world.place_again("shop"), ["c0001"], world.root / "x")
+        seal_new(world.trained_context("shop"), ["c0001"], world.root / "x")
 
 
 def test_a_party_whose_envelope_is_missing_is_waited_for(tmp_path):
     world = World(tmp_path, parties=("bank", "shop"))
     world.plan(FEDONCE)
-    seal_plan(world.place("shop"), world.inbox / "shop.envelope")
-    host(world.place("bank"), world.inbox)
+    seal_plan(world.context("shop"), world.inbox / "shop.envelope")
+    host(world.context("bank"), world.inbox)
     folder = world.home("bank") / "november"
     folder.mkdir()
     with pytest.raises(Waiting, match="shop"):
-        predict(world.place_again("bank"), folder, ["c0001"])
+        predict(world.trained_context("bank"), folder, ["c0001"])
     assert [path.name for path in (folder / "questions").iterdir()]

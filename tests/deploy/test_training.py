@@ -60,20 +60,20 @@ def _plain(release):
 
 def seal_all(world):
     for name in world.parties[1:]:
-        seal_plan(world.place(name), world.inbox / f"{name}.envelope")
+        seal_plan(world.context(name), world.inbox / f"{name}.envelope")
 
 
 def mail_until_done(world, most=10, ids=None):
     """Host, carry questions over, answer one party after another, and host again."""
     for turn in range(most):
         try:
-            return host(world.place("bank", ids=ids), world.inbox), turn
+            return host(world.context("bank", ids=ids), world.inbox), turn
         except Waiting as waiting:
             for name in waiting.names:
                 (question,) = (world.inbox / "questions").glob(f"{name}-*.envelope")
                 carried = question.rename(world.home(name) / question.name)
                 out = world.inbox / f"{name}-{turn}.envelope"
-                answer_envelope(world.place(name, ids=ids), carried, out)
+                answer_envelope(world.context(name, ids=ids), carried, out)
     raise AssertionError("still waiting")
 
 
@@ -84,7 +84,7 @@ def test_a_hub_that_hosts_again_has_the_model_that_it_had(world):
         '[method.trainer]\ntype = "DpSgd"\nsigma = 2.0\nepochs = 2\n'
     )
     seal_all(world)
-    first, again = (host(world.place("bank"), world.inbox) for _ in range(2))
+    first, again = (host(world.context("bank"), world.inbox) for _ in range(2))
     assert first.predictions == again.predictions
 
 
@@ -92,13 +92,13 @@ def test_a_hub_that_hosts_again_has_the_model_that_it_had(world):
 def test_one_file_from_each_party_trains_as_one_process_does(world, method):
     text = world.plan(method)
     seal_all(world)
-    assert_same(host(world.place("bank"), world.inbox), together(world, text))
+    assert_same(host(world.context("bank"), world.inbox), together(world, text))
 
 
 def test_rap_goes_by_mail_with_its_server_at_the_label_holder(world):
     text = world.plan(RAP)
     seal_all(world)
-    assert_same(host(world.place("bank"), world.inbox), together(world, text))
+    assert_same(host(world.context("bank"), world.inbox), together(world, text))
 
 
 def test_one_shot_goes_by_two_uploads_and_one_download(world):
@@ -115,7 +115,7 @@ def test_few_shot_waits_for_what_the_hub_says_of_own_rows(world):
     agreed = world.root / "agreed.txt"
     agreed.write_text("\n".join(f"c{number:04d}" for number in range(80)))
     for name in world.parties[1:]:
-        seal_plan(world.place(name, ids=agreed), world.inbox / f"{name}.envelope")
+        seal_plan(world.context(name, ids=agreed), world.inbox / f"{name}.envelope")
     result, turns = mail_until_done(world, ids=agreed)
     assert turns == 3
     assert [one.step for one in result.wire if one.phase == "fit" and one.party == "shop"] == [
@@ -147,14 +147,14 @@ def test_an_answer_sealed_again_holds_the_same_after_private_matching(tmp_path):
     world.plan('[method]\ntype = "Linear"\n', match="PrivateMatch")
     for turn in range(20):
         with pytest.raises(Waiting):
-            host(world.place("bank"), world.inbox)
+            host(world.context("bank"), world.inbox)
         (question,) = (world.inbox / "questions").glob("shop-*.envelope")
         carried = question.rename(world.home("shop") / question.name)
-        answer = answer_envelope(world.place("shop"), carried, world.inbox / f"{turn}.envelope")
+        answer = answer_envelope(world.context("shop"), carried, world.inbox / f"{turn}.envelope")
         if answer.finished:
             break
     assert [blob.step for blob in answer.content.blobs] == ["give_columns", "show_fingerprint", "give_columns"]
-    again = answer_envelope(world.place("shop"), carried, world.root / "again")
+    again = answer_envelope(world.context("shop"), carried, world.root / "again")
     assert again.content == answer.content
 
 
@@ -162,28 +162,28 @@ def test_a_party_by_mail_draws_chance_of_its_own_and_keeps_it(tmp_path):
     world = World(tmp_path, seed="own")
     text = world.plan(RAP)
     seal_all(world)
-    drawn = world.place_again("shop").party
+    drawn = world.trained_context("shop").party
     seal_all(world)
-    assert world.place_again("shop").party.seed == drawn.seed != 3
-    assert host(world.place("bank"), world.inbox).predictions != together(world, text).predictions
+    assert world.trained_context("shop").party.seed == drawn.seed != 3
+    assert host(world.context("bank"), world.inbox).predictions != together(world, text).predictions
 
 
 def test_a_run_started_again_asks_and_changes_nothing(world):
     world.plan(FEDONCE)
     seal_all(world)
-    first = host(world.place("bank"), world.inbox)
+    first = host(world.context("bank"), world.inbox)
     for path in world.inbox.glob("*.envelope"):
         path.unlink()
-    again = host(world.place("bank"), world.inbox)
+    again = host(world.context("bank"), world.inbox)
     assert again.predictions == first.predictions
     assert again.wire == first.wire
 
 
 def test_what_was_answered_is_sealed_again_without_a_second_release(world):
     world.plan(FEDONCE)
-    place = world.place("shop")
+    place = world.context("shop")
     first = seal_plan(place, world.root / "first")
-    again = seal_plan(world.place("shop"), world.root / "again")
+    again = seal_plan(world.context("shop"), world.root / "again")
     assert again.content == first.content
     assert again.cover.number != first.cover.number
 
@@ -191,29 +191,29 @@ def test_what_was_answered_is_sealed_again_without_a_second_release(world):
 def test_an_envelope_adds_little_to_what_it_carries(world):
     world.plan(FEDONCE)
     out = world.root / "shop.envelope"
-    sealed = seal_plan(world.place("shop"), out)
+    sealed = seal_plan(world.context("shop"), out)
     assert out.stat().st_size < 1.02 * sealed.cover.bytes + 2000
 
 
 def test_a_party_that_the_run_does_without_counts_as_absent(world):
     world.plan(FEDONCE)
-    seal_plan(world.place("shop"), world.inbox / "shop.envelope")
+    seal_plan(world.context("shop"), world.inbox / "shop.envelope")
     with pytest.raises(Waiting, match="insurer"):
-        host(world.place("bank"), world.inbox)
-    result = host(world.place("bank"), world.inbox, without=("insurer",))
+        host(world.context("bank"), world.inbox)
+    result = host(world.context("bank"), world.inbox, without=("insurer",))
     assert {absence.party for absence in result.absences} == {"insurer"}
 
 
 def test_a_method_that_needs_everybody_says_so(world):
     world.plan('[method]\ntype = "Linear"\n')
-    seal_plan(world.place("shop"), world.inbox / "shop.envelope")
+    seal_plan(world.context("shop"), world.inbox / "shop.envelope")
     with pytest.raises(PartyAbsent, match="insurer"):
-        host(world.place("bank"), world.inbox, without=("insurer",))
+        host(world.context("bank"), world.inbox, without=("insurer",))
 
 
 def test_what_does_not_hang_on_rows_can_be_sealed_before_anybody_asks(world):
     world.plan('[method]\ntype = "LateFusion"\n', match="ExactMatch")
-    sealed = seal_plan(world.place("shop"), world.root / "ids")
+    sealed = seal_plan(world.context("shop"), world.root / "ids")
     assert [blob.step for blob in sealed.content.blobs] == ["show_ids"]
     assert not sealed.finished
 
@@ -221,15 +221,15 @@ def test_what_does_not_hang_on_rows_can_be_sealed_before_anybody_asks(world):
 def test_only_the_label_holder_hosts_and_only_others_seal(world):
     world.plan(FEDONCE)
     with pytest.raises(PlanError, match="bank hosts, and shop seals"):
-        host(world.place("shop"), world.inbox)
+        host(world.context("shop"), world.inbox)
     with pytest.raises(PlanError, match="start with `laconic host`"):
-        seal_plan(world.place("bank"), world.root / "x")
+        seal_plan(world.context("bank"), world.root / "x")
 
 
 def test_horizontal_methods_do_not_go_by_mail(world):
     world.plan('[method]\ntype = "FedAvg"\n')
     with pytest.raises(PlanError, match="horizontal"):
-        world.place("shop")
+        world.context("shop")
 
 
 def test_a_public_data_set_is_dealt_by_the_plan_for_trials(world):
@@ -238,8 +238,8 @@ def test_a_public_data_set_is_dealt_by_the_plan_for_trials(world):
     trial = World(world.root / "trial", parties=names)
     for name in names:
         (trial.home(name) / "plan.toml").write_text(text)
-    seal_plan(trial.place(names[1]), trial.inbox / "shop.envelope")
-    assert_same(host(trial.place(names[0]), trial.inbox), execute(read_plan(text)))
+    seal_plan(trial.context(names[1]), trial.inbox / "shop.envelope")
+    assert_same(host(trial.context(names[0]), trial.inbox), execute(read_plan(text)))
 
 
 @pytest.mark.parametrize("name", ["shop", "bank"])
@@ -248,6 +248,6 @@ def test_a_party_learns_on_the_device_of_its_own_file(name, world):
     file = world.home(name) / f"{name}.toml"
     file.write_text(f'device = "cuda"\n{file.read_text()}')
     with pytest.raises(PlanError, match='device = "cuda": torch finds no such device on this machine'):
-        seal_plan(world.place("shop"), world.inbox / "shop.envelope")
-        host(world.place("bank"), world.inbox)
+        seal_plan(world.context("shop"), world.inbox / "shop.envelope")
+        host(world.context("bank"), world.inbox)
     assert (world.inbox / "shop.envelope").exists() == (name == "bank")

@@ -13,7 +13,7 @@ from laconic.deploy.consortium import Consortium, HubAddress
 from laconic.deploy.party_config import read_party
 from laconic.deploy.transports.flare.operating import provision
 from laconic.doctor import machine
-from tests.deploy.places import free_port
+from tests.deploy.sites import free_port
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +37,7 @@ def examine(folder, site):
 
 
 def port_of(folder):
-    return machine.open_site(folder / "ours" / "hub").circle.hub.port
+    return machine.open_site(folder / "ours" / "hub").consortium.hub.port
 
 
 @contextmanager

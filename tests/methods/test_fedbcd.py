@@ -5,7 +5,7 @@ import torch
 from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.traffic import WireLog
-from laconic.deploy.simulation import seats, simulate
+from laconic.deploy.simulation import roles, simulate
 from laconic.deploy.transports.inprocess import InProcess
 from laconic.learn.nets.nets import Joint, Mlp, initialise, weights_of
 from laconic.learn.train import losses as heads
@@ -59,7 +59,7 @@ def test_three_local_steps_are_those_of_the_parallel_variant(cancer):
     trainer = Sgd(epochs=1, batch=200, lr=0.1, optimizer="sgd", weight_decay=0.0)
     net, head = Mlp(hidden=(4,), final="relu"), Joint(own=None, head=Mlp(hidden=(5,)))
     method = FedBCD(local_steps=3, net=net, width=3, head=head, trainer=trainer)
-    hub, _, others = seats(method, cancer, seed=4)
+    hub, _, others = roles(method, cancer, seed=4)
     hub.turn("fit", 0)
     with InProcess().open(others) as carrier:
         list(method.fit(hub, Peers(method, hub, carrier, WireLog(), carrier.names)))

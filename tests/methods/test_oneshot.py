@@ -11,7 +11,7 @@ from laconic.core.wire import decode_question
 from laconic.data.datasets import load
 from laconic.data.partition.columns import Equal, deal
 from laconic.deploy.journal import Journal
-from laconic.deploy.simulation import seats, simulate
+from laconic.deploy.simulation import roles, simulate
 from laconic.deploy.transports.inprocess import InProcess, Recorder
 from laconic.learn.nets.ensembles import SummedHeads
 from laconic.learn.nets.nets import Mlp
@@ -162,7 +162,7 @@ def test_a_hub_that_died_and_goes_on_tells_the_same_lies(overlap, tmp_path):
     method = OneShot(**QUICK, guide=SendLabels(), labels=RandomisedResponse(epsilon=1.0))
     told = []
     for dies in (True, False):
-        hub, _, others = seats(method, overlap, seed=0)
+        hub, _, others = roles(method, overlap, seed=0)
         with Journal(tmp_path / "journal") as journal, InProcess().open(others) as within:
             cut = Cut(within, dies)
             carrier = journal.around(cut)
@@ -256,7 +256,7 @@ def few_digits():
     ids=["trained", "added", "added with lies", "few-shot", "few-shot with trees"],
 )
 def test_parties_learn_the_classes_that_come_among_shared_rows(few_digits, method):
-    hub, _, _ = seats(method, few_digits, seed=0)
+    hub, _, _ = roles(method, few_digits, seed=0)
     present = len(np.unique(few_digits.labels("train")))
     assert method.told(hub)[1] == present < 10 or method.labels is not None
     # Guessing the commonest class is right once in ten times.
@@ -275,7 +275,7 @@ def test_shared_rows_told_as_one_class_are_refused(cancer):
 
 def test_a_label_holder_lies_to_others_and_not_to_itself(cancer):
     method = OneShot(**QUICK, labels=RandomisedResponse(epsilon=0.1, seeded=True))
-    hub, _, others = seats(method, cancer, seed=0)
+    hub, _, others = roles(method, cancer, seed=0)
     with InProcess().open(others) as carrier:
         list(method.fit(hub, Peers(method, hub, carrier, WireLog(), carrier.names)))
     assert np.array_equal(hub.memory["codes"], cancer.labels("train"))

@@ -8,7 +8,7 @@ import pytest
 from laconic.core.peers import Peers
 from laconic.core.traffic import WireLog
 from laconic.core.wire import decode_question
-from laconic.deploy.simulation import seats, simulate
+from laconic.deploy.simulation import roles, simulate
 from laconic.deploy.transports.inprocess import Faults, InProcess
 from laconic.learn.nets.nets import Mlp
 from laconic.learn.train.fixmatch import FixMatchTab
@@ -57,7 +57,7 @@ def test_few_shot_goes_on_without_a_party_that_is_lost_on_the_way(overlap, step)
 @pytest.mark.parametrize("kind", [OneShot, FewShot])
 def test_the_mean_row_of_a_party_keeps_up_with_fine_tuning(overlap, kind):
     method = kind(**QUICK, more=Sgd(epochs=20, batch=32, lr=1e-2, decay="cosine"))
-    hub, _, others = seats(method, overlap, seed=0)
+    hub, _, others = roles(method, overlap, seed=0)
     with InProcess().open(others) as carrier:
         peers = Peers(method, hub, carrier, WireLog(), carrier.names)
         list(method.fit(hub, peers))

@@ -19,9 +19,10 @@ import msgspec
 from laconic.core.device import device_asked, on_device
 from laconic.core.ledger import Entry, Ledger
 from laconic.core.party import Party
-from laconic.core.step import Script, answer
+from laconic.core.step import Script
 from laconic.core.wire import decode, encode
-from laconic.deploy.party_memory import OWN
+from laconic.deploy.party_memory import respond
+from laconic.deploy.store import OWN
 from laconic.deploy.transports.party_process import Noting, read_frame, take_note, write_frame
 from laconic.errors import LaconicError, PlanError, StepError
 from laconic.values import Settings
@@ -49,11 +50,7 @@ class Forked(Settings, frozen=True):
 
     @contextmanager
     def open(self, parties: tuple[Party, ...]) -> Iterator["_Workers"]:
-        """Reach these parties for as long as the block lasts.
-
-        Raises:
-            PlanError: a GPU is asked for, which a forked process cannot use.
-        """
+        """Reach these parties for as long as the block lasts."""
         if device_asked() not in ("auto", "cpu"):
             raise PlanError(
                 f'device = "{device_asked()}" cannot be used by forked workers; set device to "cpu", or take another '
@@ -246,12 +243,9 @@ def _serve(script: Script, parties: dict[str, Party], questions: IO[bytes], answ
 
 def _answer(script: Script, party: Party, blob: bytes) -> _Answer:
     noting = Noting()
-    noting.admit(script, party, blob)
     try:
-        reply = answer(script, party, blob)
+        return {"reply": respond(script, party, blob, noting), "brought": noting.brought}
     # Whatever a step raises must reach the hub as words; a worker has nobody else to tell.
     except Exception as problem:
         own = "" if isinstance(problem, LaconicError) else f"{type(problem).__name__}: "
         return {"error": f"{own}{problem}"}
-    noting.release(script, party, blob, reply)
-    return {"reply": reply, "brought": noting.brought}

@@ -11,7 +11,6 @@ from laconic.core.device import device_asked, on_device
 from laconic.core.ledger import Ledger
 from laconic.core.method import Method
 from laconic.core.party import Party
-from laconic.core.peers import Carrier
 from laconic.core.step import Script, answer, steps_of
 from laconic.core.wire import Blob, decode_question, encode
 from laconic.errors import ContractBroken, LaconicError
@@ -158,30 +157,26 @@ class Recorder:
 
     def __init__(self) -> None:
         self.crossings: list[tuple[str, str, str, bytes]] = []
-        self._within = InProcess()
+        self._parties: tuple[Party, ...] = ()
 
     @contextmanager
-    def open(self, parties: tuple[Party, ...]) -> Iterator[Carrier]:
+    def open(self, parties: tuple[Party, ...]) -> Iterator["Recorder"]:
         """Reach these parties, and write down what is said."""
-        with self._within.open(parties) as carrier:
-            yield _Recording(carrier, parties, self.crossings)
-
-
-class _Recording:
-    def __init__(
-        self, carrier: Carrier, parties: tuple[Party, ...], crossings: list[tuple[str, str, str, bytes]]
-    ) -> None:
-        self._carrier, self._parties, self._crossings = carrier, parties, crossings
+        with InProcess().open(parties) as carrier:
+            self._parties, self._carrier = parties, carrier
+            yield self
 
     @property
     def names(self) -> tuple[str, ...]:
+        """The parties, in the order of the federation."""
         return self._carrier.names
 
     def carry(self, script: Script, blobs: Mapping[str, bytes], deadline: float | None) -> Iterator[tuple[str, Blob]]:
+        """Ask as `InProcess` does, and write down what a method asked and was answered."""
         for name, reply in self._carrier.carry(script, blobs, deadline):
             step = decode_question(blobs[name]).step
             if step in steps_of(script) and isinstance(script, Method):
-                self._crossings += [(name, step, "down", blobs[name]), (name, step, "up", bytes(reply))]
+                self.crossings += [(name, step, "down", blobs[name]), (name, step, "up", bytes(reply))]
             yield name, reply
         for party in self._parties:
             try:
@@ -190,4 +185,5 @@ class _Recording:
                 raise ContractBroken(f"{party.name} remembers what cannot be stored: {problem}") from problem
 
     def ledgers(self) -> dict[str, Ledger]:
+        """Each party's own ledger."""
         return self._carrier.ledgers()

@@ -18,7 +18,8 @@ from laconic.core.ledger import Entry, Ledger
 from laconic.core.party import Party
 from laconic.core.step import Script
 from laconic.core.wire import decode, encode
-from laconic.deploy.party_memory import OWN, PartyFolder
+from laconic.deploy.party_memory import PartyFolder
+from laconic.deploy.store import OWN
 from laconic.deploy.transports.rpc_messages import find_script
 from laconic.errors import LaconicError
 from laconic.methods.registry import methods
@@ -26,11 +27,11 @@ from laconic.privacy.row_releases import TOLD, spent
 from laconic.threads import limit_threads
 
 Brought: TypeAlias = dict[str, Any]
-"""What a party has told of its rows, and its ledger, as plain values."""
+"""What a party has released about its rows, and its ledger, as plain values."""
 
 
 class Noting:
-    """A gate that lets everything through, and notes whether an answer cost anyone anything.
+    """Rules that let everything through, and note whether an answer cost anyone anything.
 
     Attributes:
         brought: what is to be brought back with the answer; None if nothing has changed that counts.
@@ -48,13 +49,13 @@ class Noting:
         """Note what is spent with the answer."""
         if spent(party) != self._before:
             entries = list(msgspec.to_builtins(party.ledger.entries))
-            self.brought = {"told": party.memory.get(TOLD), "ledger": entries}
+            self.brought = {"releases": party.memory.get(TOLD), "ledger": entries}
 
 
 def take_note(party: Party, brought: Brought) -> None:
     """Let a party here know what it gave away elsewhere."""
-    if brought["told"] is not None:
-        party.memory[TOLD] = brought["told"]
+    if brought["releases"] is not None:
+        party.memory[TOLD] = brought["releases"]
     party.ledger = Ledger(tuple(msgspec.convert(brought["ledger"], list[Entry])))
 
 
@@ -77,7 +78,7 @@ def main() -> None:
     try:
         _serve()
     except BrokenPipeError:
-        os._exit(1)  # The hub is gone, and with it everybody who could be told; closing the pipe would fail again.
+        os._exit(1)  # The hub is gone, and with it everybody who could hear of it; closing the pipe would fail again.
 
 
 def _serve() -> None:
@@ -98,18 +99,15 @@ def _serve() -> None:
 def _reply(request: dict[str, Any]) -> dict[str, Any]:
     folder = PartyFolder(Path(request["folder"]), durable=request["durable"])
     sys.path[:] = request["path"]
+    noting = Noting()
     try:
-        noting = Noting()
-        return {"answer": _answer(request, folder, noting), "brought": noting.brought}
+        with limit_threads(request["threads"]), on_device(request["device"]):
+            reply = folder.answer(find_script(request["script"]), request["blob"], noting)
+        return {"answer": reply, "brought": noting.brought}
     # Whatever a step raises must reach the hub as words; this process has nobody else to tell.
     except Exception as problem:
         kind = "own" if isinstance(problem, LaconicError) else "other"
         return {"error": str(problem), "kind": kind, "trace": traceback.format_exc()}
-
-
-def _answer(request: dict[str, Any], folder: PartyFolder, noting: Noting) -> bytes:
-    with limit_threads(request["threads"]), on_device(request["device"]):
-        return folder.answer(find_script(request["script"]), request["blob"], noting)
 
 
 def _read_exactly(stream: IO[bytes], count: int) -> bytes | None:

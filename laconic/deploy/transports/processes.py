@@ -20,7 +20,8 @@ from laconic.core.ledger import Ledger
 from laconic.core.party import Party
 from laconic.core.step import Script
 from laconic.core.wire import decode, encode
-from laconic.deploy.party_memory import OWN, PartyFolder
+from laconic.deploy.party_memory import PartyFolder
+from laconic.deploy.store import OWN
 from laconic.deploy.transports.party_process import read_frame, take_note, write_frame
 from laconic.deploy.transports.rpc_messages import name_script
 from laconic.errors import StepError
@@ -31,7 +32,7 @@ _idle: list["subprocess.Popen[bytes]"] = []
 
 
 class Processes(Settings, frozen=True):
-    """A runtime with one real process a party.
+    """A runtime with one real process per party.
 
     Attributes:
         deadline: seconds to wait for the answers to one question; None waits for ever. A party that is late is
@@ -52,7 +53,7 @@ class Processes(Settings, frozen=True):
     @contextmanager
     def open(self, parties: tuple[Party, ...]) -> Iterator["_Pipes"]:
         """Start or reuse a process for each party; stop using them when the block ends."""
-        with _place(self.folder) as folder:
+        with _kept_in(self.folder) as folder:
             pipes = _Pipes(parties, folder, self)
             try:
                 pipes.start_missing()
@@ -89,7 +90,7 @@ class _Pipes:
         self.start_missing()
         for name, blob in blobs.items():
             try:
-                write_frame(_input(self._processes[name]), encode(self._request(name, named, blob)))
+                write_frame(_pipe(self._processes[name].stdin), encode(self._request(name, named, blob)))
             except BrokenPipeError as problem:
                 raise StepError(f"the process of {name} ended; start the run again") from problem
         replies = self._wait(set(blobs), self._settings.deadline if deadline is None else deadline)
@@ -116,7 +117,7 @@ class _Pipes:
         for name in missing:
             self._processes[name] = _start() if name in new else _idle.pop()
         for name in new:
-            read_frame(_output(self._processes[name]))
+            read_frame(_pipe(self._processes[name].stdout))
 
     def release(self) -> None:
         """Let later runs use the processes."""
@@ -143,14 +144,14 @@ class _Pipes:
         replies: dict[str, dict[str, Any]] = {}
         with selectors.DefaultSelector() as selector:
             for name in waiting:
-                selector.register(_output(self._processes[name]), selectors.EVENT_READ, name)
+                selector.register(_pipe(self._processes[name].stdout), selectors.EVENT_READ, name)
             while len(replies) < len(waiting):
                 left = None if ends is None else max(0.0, ends - monotonic())
                 ready = selector.select(left)
                 if not ready:
                     break
                 for key, _ in ready:
-                    blob = read_frame(_output(self._processes[key.data]))
+                    blob = read_frame(_pipe(self._processes[key.data].stdout))
                     selector.unregister(key.fileobj)
                     replies[key.data] = {"error": "its process ended"} if blob is None else decode(blob, OWN)
         for name in waiting - set(replies):
@@ -159,7 +160,7 @@ class _Pipes:
 
 
 @contextmanager
-def _place(folder: str | None) -> Iterator[Path]:
+def _kept_in(folder: str | None) -> Iterator[Path]:
     """Where the parties' memories are: where they stay, or where they go with the run."""
     if folder is not None:
         yield Path(folder)
@@ -187,16 +188,10 @@ def _kill(process: "subprocess.Popen[bytes]") -> None:
     process.wait()
 
 
-def _input(process: "subprocess.Popen[bytes]") -> IO[bytes]:
-    if process.stdin is None:
-        raise RuntimeError("the party's process was started without standard input")
-    return process.stdin
-
-
-def _output(process: "subprocess.Popen[bytes]") -> IO[bytes]:
-    if process.stdout is None:
-        raise RuntimeError("the party's process was started without standard output")
-    return process.stdout
+def _pipe(stream: IO[bytes] | None) -> IO[bytes]:
+    if stream is None:
+        raise RuntimeError("the party's process was started without pipes")
+    return stream
 
 
 def _unwrap(name: str, reply: dict[str, Any]) -> bytes:

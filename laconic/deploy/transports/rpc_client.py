@@ -55,20 +55,21 @@ class RpcClient:
     def __init__(
         self, line: Line, names: tuple[str, ...], run: str, spool: Path, deadline: float | None = None
     ) -> None:
-        self._line, self._names, self._run, self._spool = line, names, run, spool
+        self._line, self.names, self._run, self._spool = line, names, run, spool
         self._deadline = deadline
+        self._present = names
         self.shared: int | None = None
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The parties, in the order of the federation."""
-        return self._names
-
     def carry(self, script: Script, blobs: Mapping[str, bytes], deadline: float | None) -> Iterator[tuple[str, Blob]]:
-        """Ask all at once; yield answers as they come, and leave out who cannot be reached or is late."""
+        """Ask all at once; yield answers as they come, and leave out who cannot be reached or is late.
+
+        Who was not there to be greeted is absent from this run, and is not waited for.
+        """
         deadline = self._deadline if deadline is None else deadline
         ends = None if deadline is None else monotonic() + deadline
-        work = {name: partial(self._ask, script, name, blob, ends) for name, blob in blobs.items()}
+        work = {
+            name: partial(self._ask, script, name, blob, ends) for name, blob in blobs.items() if name in self._present
+        }
         for name, reply in _at_once(work):
             if reply is not None:
                 yield name, reply
@@ -76,7 +77,7 @@ class RpcClient:
     def ledgers(self) -> dict[str, Ledger]:
         """The own ledger of each party that can be reached."""
         ask = frames.ShowLedger(self._run)
-        work = {name: partial(self._call, name, ask, _PATIENCE) for name in self._names}
+        work = {name: partial(self._call, name, ask, _PATIENCE) for name in self._present}
         return {
             name: Ledger(tuple(msgspec.convert(said.entries, list[Entry])))
             for name, said in _at_once(work)
@@ -85,8 +86,9 @@ class RpcClient:
 
     def greet(self, greeting: frames.Greet) -> dict[str, frames.Welcome]:
         """Greet all; who cannot be reached is left out, and who refuses ends the run with the party's own words."""
-        found = dict(_at_once({name: partial(self._greet, name, greeting) for name in self._names}))
-        return {name: found[name] for name in self._names if name in found}
+        found = dict(_at_once({name: partial(self._greet, name, greeting) for name in self.names}))
+        self._present = tuple(name for name in self.names if name in found)
+        return {name: found[name] for name in self._present}
 
     def _greet(self, name: str, greeting: frames.Greet) -> frames.Welcome:
         said = self._call(name, greeting, _GREETING)

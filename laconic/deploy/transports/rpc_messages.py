@@ -129,20 +129,21 @@ def write(frame: Frame | Said) -> bytes:
 
 def read_asked(blob: bytes) -> Frame:
     """What a hub said; anything else is a `WireError`."""
-    try:
-        frame: Frame = msgspec.convert(decode(blob, FRAME), Frame)
-    except msgspec.ValidationError as problem:
-        raise WireError(f"not a frame: {problem}") from problem
+    frame: Frame = _read(blob, Frame)
     return frame
 
 
 def read_said(blob: bytes) -> Said:
     """What a party said; anything else is a `WireError`."""
+    said: Said = _read(blob, Said)
+    return said
+
+
+def _read(blob: bytes, kind: Any) -> Any:
     try:
-        said: Said = msgspec.convert(decode(blob, FRAME), Said)
+        return msgspec.convert(decode(blob, FRAME), kind)
     except msgspec.ValidationError as problem:
         raise WireError(f"not a frame: {problem}") from problem
-    return said
 
 
 def name_script(script: Script) -> dict[str, str]:

@@ -21,8 +21,9 @@ from starlette.routing import Route
 from laconic.core.ledger import Ledger
 from laconic.core.method import Method
 from laconic.core.party import Party
-from laconic.core.step import Script, answer
-from laconic.core.wire import decode_question, encode
+from laconic.core.step import Script
+from laconic.core.wire import decode_question, encode, read_heading
+from laconic.deploy.party_memory import respond
 from laconic.errors import LaconicError, PlanError, StepError
 from laconic.inference.bundle import Part, save_part
 from laconic.inference.predict import FindRows
@@ -57,26 +58,31 @@ class Answerer:
         self.method = self.part.method()
         self.party = self.part.party(self.rows)
         self.part.note_use()
+        self._before = spent(self.party)
         _ = self.rows.x, self.rows.places
 
     def answer(self, blob: bytes) -> bytes:
         """Answer one question, if it is one of those that a prediction asks."""
         question = decode_question(blob)
-        if question.step not in (self.part.about.steps or ()):
-            raise StepError(
-                f"{self.part.about.party} does not answer `{question.step}` after training; it answers "
-                f"{', '.join(self.part.about.steps or ())}"
-            )
         script = FindRows() if question.step == "find_rows" else self.method
         with self.lock:
-            self.asked += 1
-            mine = msgspec.structs.replace(question, phase="final", round=self.asked)
-            before = spent(self.party)
-            found = answer(script, self.party, encode(mine))
-            # Before it leaves: after a crash the same row would else be told of again as if for the first time.
-            if spent(self.party) != before:
-                self.save()
-            return found
+            mine = msgspec.structs.replace(question, phase="final", round=self.asked + 1)
+            return respond(script, self.party, encode(mine), self)
+
+    def admit(self, script: Script, party: Party, blob: bytes) -> None:
+        """Refuse a question that no prediction asks."""
+        step, steps = read_heading(blob).step, self.part.about.steps or ()
+        if step not in steps:
+            raise StepError(
+                f"{self.part.about.party} does not answer `{step}` after training; it answers {', '.join(steps)}"
+            )
+        self.asked += 1
+        self._before = spent(party)
+
+    def release(self, script: Script, party: Party, blob: bytes, reply: bytes) -> None:
+        """Write down what an answer costs before it leaves: after a crash, the same row would be released again."""
+        if spent(party) != self._before:
+            self.save()
 
     def save(self) -> None:
         """Write down what was given away, and what is remembered."""

@@ -1,4 +1,4 @@
-"""The cover: what anyone may read on an envelope, one line a fact, signed together with what is inside."""
+"""The cover: what anyone may read on an envelope, one line per fact, signed together with what is inside."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from laconic.core.ledger import Entry
-from laconic.core.wire import Limits, decode, encode
+from laconic.core.wire import Heading, Limits, decode, encode
 from laconic.deploy.transports.envelopes.keys import NotAnEnvelope, OtherVersion, Truncated
 from laconic.errors import WireError
 
@@ -59,22 +59,9 @@ class Cover(msgspec.Struct, frozen=True, kw_only=True):
     steps: tuple[str, ...]
 
 
-_LINES = {
-    "from": "sender",
-    "from key": "sender_key",
-    "to": "to",
-    "to key": "to_key",
-    "kind": "kind",
-    "plan": "plan",
-    "alignment": "alignment",
-    "laconic": "laconic",
-    "written": "written",
-    "expires": "expires",
-    "number": "number",
-    "rows": "rows",
-    "bytes": "bytes",
-    "epsilon": "epsilon",
-}
+_WORDS = {"sender": "from", "sender_key": "from key", "to_key": "to key"}
+_LINES = {_WORDS.get(name, name): name for name in Cover.__struct_fields__ if name != "steps"}
+"""The word before each line of the cover, and the field that the line holds."""
 
 
 def write_cover(cover: Cover) -> bytes:
@@ -114,9 +101,10 @@ def _read(written: bytes, where: str) -> Cover:
     try:
         lines = [line.partition(": ") for line in written.decode().split("\n")[1:-2]]
         fields: dict[str, object] = {
-            _LINES[word]: _time(value) if word in ("written", "expires") else value for word, _, value in lines[:14]
+            _LINES[word]: _time(value) if word in ("written", "expires") else value
+            for word, _, value in lines[: len(_LINES)]
         }
-        fields["steps"] = tuple(value for _, _, value in lines[14:])
+        fields["steps"] = tuple(value for _, _, value in lines[len(_LINES) :])
         cover = msgspec.convert(fields, Cover, strict=False)
         same = write_cover(cover) == written and _NUMBER.fullmatch(cover.number) is not None
     except (UnicodeDecodeError, KeyError, ValueError, msgspec.ValidationError) as problem:
@@ -169,15 +157,14 @@ class Blob(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return f"{self.phase} {self.round} {self.step}, {self.size:,} bytes, {self.form}: {words}"
 
 
-class Content(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """All that is inside but the blobs themselves.
+def describe_blob(script: Asked, heading: Heading, question: str, words: str | None, form: str, size: int) -> Blob:
+    """What stands on an envelope about a question, or about the answer to one."""
+    which = msgspec.structs.asdict(heading)
+    return Blob(script=script, question=question, words=words, form=form, size=size, **which)
 
-    Attributes:
-        rows: how many rows the blobs were made from.
-        epsilon: what they cost in privacy, in words.
-        ledger: the sender's ledger so far, for the record of the run.
-        blobs: in their order.
-    """
+
+class Content(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """All that is inside but the blobs themselves; rows and epsilon as on the cover, and the sender's ledger so far."""
 
     rows: int
     epsilon: str
@@ -189,6 +176,11 @@ class Content(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         """Of all blobs."""
         return sum(blob.size for blob in self.blobs)
 
+    @property
+    def steps(self) -> tuple[str, ...]:
+        """The lines on the cover about all blobs."""
+        return tuple(blob.line for blob in self.blobs)
+
 
 def write_content(content: Content, blobs: Iterable[Iterable[bytes]]) -> Iterator[bytes]:
     """The plain text of an envelope in pieces: the length of the list, the list, and the blobs one after another."""
@@ -199,11 +191,7 @@ def write_content(content: Content, blobs: Iterable[Iterable[bytes]]) -> Iterato
 
 
 def read_content(head: bytes) -> Content:
-    """Read the list back, strictly.
-
-    Raises:
-        WireError: it is not such a list, or promises what cannot be.
-    """
+    """Read the list back, strictly."""
     plain: Any = decode(head, MOST_CONTENT)
     try:
         content = msgspec.convert(plain, Content)

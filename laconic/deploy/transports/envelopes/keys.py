@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from laconic.errors import LaconicError, MissingExtra
 
 if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 
 
@@ -112,17 +112,18 @@ class PublicKey:
 
     def verifies(self, signature: bytes, message: bytes) -> bool:
         """Whether this party signed the message."""
+        _need_cryptography()
         from cryptography.exceptions import InvalidSignature
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
         try:
-            _signing_key(self.signing).verify(signature, message)
+            Ed25519PublicKey.from_public_bytes(self.signing).verify(signature, message)
         except InvalidSignature:
             return False
         return True
 
     def sealing_key(self) -> "X25519PublicKey":
         """The key that envelopes to this party are encrypted with."""
-        _need_cryptography()
         from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
 
         return X25519PublicKey.from_public_bytes(self.sealing)
@@ -156,18 +157,13 @@ def with_public(name: str, signing: "Ed25519PrivateKey", sealing: "X25519Private
 
 def save_key(secret: SecretKey, folder: Path, passphrase: str | None = None) -> tuple[Path, Path]:
     """Write the secret file, for its owner's eyes only, and the public file; never over keys that are there."""
-    from cryptography.hazmat.primitives.serialization import (
-        BestAvailableEncryption,
-        Encoding,
-        KeySerializationEncryption,
-        NoEncryption,
-        PrivateFormat,
-    )
+    from cryptography.hazmat.primitives import serialization as pem
 
     folder.mkdir(parents=True, exist_ok=True)
     paths = folder / f"{secret.public.name}{SECRET}", folder / f"{secret.public.name}{PUBLIC}"
-    lock: KeySerializationEncryption = BestAvailableEncryption(passphrase.encode()) if passphrase else NoEncryption()
-    blocks = [one.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, lock) for one in (secret.signing, secret.sealing)]
+    lock = pem.BestAvailableEncryption(passphrase.encode()) if passphrase else pem.NoEncryption()
+    form = pem.Encoding.PEM, pem.PrivateFormat.PKCS8, lock
+    blocks = [one.private_bytes(*form) for one in (secret.signing, secret.sealing)]
     try:
         handle = os.open(paths[0], os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError as problem:
@@ -221,10 +217,11 @@ def parse_public(written: bytes, where: str) -> PublicKey:
         found = PublicKey(values[1], signing, sealing, proof)
     except (UnicodeDecodeError, ValueError, IndexError, NotBase64) as problem:
         raise KeyRefused(wrong) from problem
-    if (len(signing), len(sealing), len(proof)) != (32, 32, 64):
-        raise KeyRefused(wrong)
-    if found.to_text().encode() != written or not found.verifies(
-        found.proof, _claim(found.name, found.signing, found.sealing)
+    sized = (len(signing), len(sealing), len(proof)) == (32, 32, 64)
+    if (
+        not sized
+        or found.to_text().encode() != written
+        or not found.verifies(proof, _claim(values[1], signing, sealing))
     ):
         raise KeyRefused(wrong)
     return found
@@ -232,13 +229,6 @@ def parse_public(written: bytes, where: str) -> PublicKey:
 
 def _claim(name: str, signing: bytes, sealing: bytes) -> bytes:
     return _CLAIM + signing + sealing + name.encode()
-
-
-def _signing_key(raw: bytes) -> "Ed25519PublicKey":
-    _need_cryptography()
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-
-    return Ed25519PublicKey.from_public_bytes(raw)
 
 
 def _need_cryptography() -> None:
@@ -254,12 +244,7 @@ PASSPHRASE = "LACONIC_PASSPHRASE"  # noqa: S105 (the variable's name)
 
 @dataclass(frozen=True)
 class KeyRing:
-    """Own keys, and everybody's public ones by name.
-
-    Attributes:
-        own: this party's keys.
-        known: those it trusts, itself included.
-    """
+    """A party's own keys, and the public ones of all it trusts by name, its own included."""
 
     own: SecretKey
     known: dict[str, PublicKey]
@@ -279,12 +264,7 @@ class KeyRing:
 
 
 def open_ring(folder: Path, name: str | None = None) -> KeyRing:
-    """Read a key ring from its folder.
-
-    Args:
-        folder: holds one secret file and any number of public ones.
-        name: whose secret keys to take if there are several; None where there is one.
-    """
+    """Read a key ring from its folder; `name` says whose secret keys to take if there are several."""
     secrets = sorted(folder.glob(f"*{SECRET}"))
     if name is not None:
         secrets = [path for path in secrets if path.name == f"{name}{SECRET}"]
@@ -305,11 +285,7 @@ def open_ring(folder: Path, name: str | None = None) -> KeyRing:
 
 
 def trust(folder: Path, public: Path, fingerprint: str) -> Path:
-    """Add a public file to a key ring once its fingerprint was compared.
-
-    Args:
-        fingerprint: as its owner read it out; spaces do not matter.
-    """
+    """Add a public file to a key ring, given the fingerprint as its owner read it out; spaces do not matter."""
     found = read_public(public)
     if fingerprint.replace(" ", "") != found.fingerprint.replace(" ", ""):
         raise KeyRefused(
@@ -317,8 +293,8 @@ def trust(folder: Path, public: Path, fingerprint: str) -> Path:
             f"{found.name}'s, or was misread; do not use it before the two agree"
         )
     folder.mkdir(parents=True, exist_ok=True)
-    place = folder / f"{found.name}{PUBLIC}"
-    if place.exists() and read_public(place) != found:
-        raise KeyRefused(f"another key of {found.name} is trusted already, in {place}; take it away first if it is old")
-    place.write_text(found.to_text(), encoding="utf-8")
-    return place
+    path = folder / f"{found.name}{PUBLIC}"
+    if path.exists() and read_public(path) != found:
+        raise KeyRefused(f"another key of {found.name} is trusted already, in {path}; take it away first if it is old")
+    path.write_text(found.to_text(), encoding="utf-8")
+    return path

@@ -4,138 +4,77 @@ What was answered is taken from the envelopes at hand. What was not is written o
 stops; started again when the answers are in, it goes on from its journal. Methods notice none of this.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Protocol
 
+from laconic.core.align import Align
 from laconic.core.ledger import Ledger
-from laconic.core.step import Script
-from laconic.core.wire import Blob, outline, read_heading
-from laconic.deploy.transports.envelopes.keys import CoverMismatch, Replayed, SecretKey
-from laconic.deploy.transports.envelopes.opening import Envelope, Opened
+from laconic.core.party import Party
+from laconic.core.step import Script, steps_of
+from laconic.core.wire import Blob, read_heading
+from laconic.deploy.inbox import ENDING, Inbox
+from laconic.deploy.party_context import NONE, PartyContext, alignment_of, epsilon_words, rows_of
+from laconic.deploy.party_memory import PartyFolder
+from laconic.deploy.transports.envelopes.cover import Asked, Content, describe_blob
+from laconic.deploy.transports.envelopes.keys import (
+    EnvelopeRefused,
+    OtherAlignment,
+)
+from laconic.deploy.transports.envelopes.opening import Envelope, read_cover
+from laconic.deploy.transports.envelopes.sealing import cover_of, seal
 from laconic.deploy.transports.rpc_messages import question_id
-from laconic.errors import Waiting, WireError
+from laconic.errors import Waiting
 
-ENDING = ".envelope"
-"""How the names of envelopes end."""
+QUESTIONS = "questions"
+"""The folder within the inbox for envelopes that go out."""
 
 
-class Answering(Protocol):
-    """A party that is at hand, beside the hub."""
+class CoLocatedHolder:
+    """The label holder, asked by the server that it runs itself: its rows on disk, and as they are now."""
+
+    def __init__(self, kept: PartyFolder, party: Party) -> None:
+        self._kept, self._party = kept, party
+        if not kept.begun:
+            kept.begin(party)
+        party.data = kept.load().data
 
     def reply(self, script: Script, question: bytes) -> bytes:
-        """Its answer."""
-        ...
+        """Its answer; its rows may be others after it."""
+        reply = self._kept.answer(script, question)
+        self._party.data = self._kept.load().data
+        return reply
 
     def ledger(self) -> Ledger:
         """What it gave away."""
-        ...
-
-
-class Arrived:
-    """The answers in all envelopes that were accepted, found by question; none is held in memory.
-
-    Args:
-        own: the keys that open them.
-    """
-
-    def __init__(self, own: SecretKey) -> None:
-        self._own = own
-        self._places: dict[tuple[str, str], tuple[Envelope, int]] = {}
-        self._numbers: dict[str, Path] = {}
-        self._ledgers: dict[str, tuple[int, Ledger]] = {}
-
-    def add(self, envelope: Envelope, opened: Opened) -> None:
-        """Take in an envelope that was checked.
-
-        Raises:
-            Replayed: it is a copy, or answers what another one answered.
-        """
-        name, cover = envelope.sender.name, envelope.cover
-        if cover.number in self._numbers:
-            raise Replayed(f"{envelope.path} is a copy of {self._numbers[cover.number]}; take one of them away")
-        for blob in opened.content.blobs:
-            if (name, blob.question) in self._places:
-                other = self._places[name, blob.question][0].path
-                raise Replayed(
-                    f"{envelope.path} answers `{blob.step}` of {blob.phase} {blob.round}, as {other} does; keep the "
-                    "one that its sender says is right, and take the other away"
-                )
-        self._numbers[cover.number] = envelope.path
-        for number, blob in enumerate(opened.content.blobs):
-            self._places[name, blob.question] = envelope, number
-        ledger = Ledger(opened.content.ledger)
-        given = sum(entry.times for entry in ledger.entries)
-        # A later envelope's ledger holds all that an earlier one's does.
-        if given >= self._ledgers.get(name, (0, ledger))[0]:
-            self._ledgers[name] = given, ledger
-
-    def find(self, name: str, question: str) -> tuple[Envelope, Callable[[], Blob]] | None:
-        """The envelope with a party's answer to a question, and how to read it; None if it has not come."""
-        place = self._places.get((name, question))
-        if place is None:
-            return None
-        return place[0], lambda: self._read(*place)
-
-    def ledgers(self) -> dict[str, Ledger]:
-        """What each sender says that it gave away."""
-        return {name: ledger for name, (_, ledger) in self._ledgers.items()}
-
-    def _read(self, envelope: Envelope, number: int) -> Blob:
-        with envelope.open(self._own) as opened:
-            for at, (told, pieces) in enumerate(opened.blobs()):
-                if at == number:
-                    return _as_told(_joined(pieces, told.size), told.form, envelope)
-                for _ in pieces:
-                    pass
-        raise IndexError(f"{envelope.path} has no blob {number}")
-
-
-def _joined(pieces: Iterable[bytes], size: int) -> memoryview:
-    """All pieces as one, put together where they stay: an answer may be as large as memory."""
-    whole, at = bytearray(size), 0
-    for piece in pieces:
-        whole[at : at + len(piece)] = piece
-        at += len(piece)
-    return memoryview(whole)
-
-
-def _as_told(reply: memoryview, form: str, envelope: Envelope) -> memoryview:
-    """An answer whose form is what its cover says."""
-    try:
-        found = outline(reply)
-    except WireError as problem:
-        raise CoverMismatch(f"an answer in {envelope.path} cannot be read: {problem}") from problem
-    if found != form:
-        raise CoverMismatch(f"the cover of {envelope.path} says {form}, but inside is {found}; ask its sender why")
-    return reply
+        return self._kept.load().ledger
 
 
 class Mailbox:
     """A carrier whose parties answer by envelope.
 
     Args:
-        names: whom the hub may ask, in the order of the federation.
-        arrived: the answers that came.
-        here: parties that are at hand, by name.
+        context: the label holder's. hub: the party that asks.
+        inbox: the answers that came.
+        beside: the label holder, if a server asks it; None if it asks itself.
         without: parties that the run is to do without.
-        approve: asked before an envelope's answer is used; raises if it may not be.
-        post: writes out the questions that nobody has answered yet.
+        folder: where questions are written that nobody has answered yet. days: how long they may be answered.
     """
 
     def __init__(
         self,
-        names: tuple[str, ...],
-        arrived: Arrived,
+        context: PartyContext,
+        hub: Party,
+        inbox: Inbox,
         *,
-        here: Mapping[str, Answering],
+        beside: CoLocatedHolder | None,
         without: tuple[str, ...],
-        approve: Callable[[Envelope], None],
-        post: Callable[[Script, Mapping[str, bytes]], None],
+        folder: Path,
+        days: float,
     ) -> None:
-        self.names = names
-        self._arrived, self._here, self._without = arrived, here, without
-        self._approve, self._post = approve, post
+        self.names = context.session.peers
+        self._context, self._hub, self._inbox = context, hub, inbox
+        self._here = {} if beside is None else {context.session.holder: beside}
+        self._without, self._folder, self._days = without, folder, days
 
     def carry(self, script: Script, blobs: Mapping[str, bytes], deadline: float | None) -> Iterator[tuple[str, Blob]]:
         """Yield the answers that are in; stop the run if others are not."""
@@ -146,17 +85,56 @@ class Mailbox:
             if name in self._here:
                 yield name, self._here[name].reply(script, blob)
                 continue
-            found = self._arrived.find(name, question_id(script, name, blob))
+            found = self._inbox.find(name, question_id(script, name, blob))
             if found is None:
                 missing[name] = blob
                 continue
-            envelope, read = found
-            self._approve(envelope)
-            yield name, read()
+            refuse_other_rows(found[0], self._context.party)
+            yield name, self._inbox.read(*found)
         if missing:
-            self._post(script, missing)
+            self._folder.mkdir(exist_ok=True)
+            for name, blob in missing.items():
+                self._post(script, name, blob)
             raise Waiting(tuple(missing), read_heading(next(iter(missing.values()))).step)
 
     def ledgers(self) -> dict[str, Ledger]:
         """What each party says that it gave away, as far as it is known."""
-        return self._arrived.ledgers() | {name: party.ledger() for name, party in self._here.items()}
+        return self._inbox.ledgers() | {name: holder.ledger() for name, holder in self._here.items()}
+
+    def _post(self, script: Script, name: str, question: bytes) -> None:
+        """Write a question envelope, in the place of earlier ones to the same party."""
+        session, ring, holder = self._context.session, self._context.ring, self._context.party
+        heading = read_heading(question)
+        takes = steps_of(script)[heading.step].takes
+        kind: Asked = "align" if isinstance(script, Align) else "method"
+        blob = describe_blob(kind, heading, question_id(script, name, question), takes, "question", len(question))
+        words = epsilon_words(self._hub.name, self._hub.ledger.entries if takes else (), session.plan)
+        content = Content(rows=rows_of(holder) if takes else 0, epsilon=words, ledger=(), blobs=(blob,))
+        about = {"plan": session.fingerprint, "alignment": alignment_of(holder)}
+        to = ring.named(name)
+        cover = cover_of(content, ring.own, to, kind="question", days=self._days, **about)
+        for old in posted(self._folder, name):
+            old.unlink()
+        path = self._folder / f"{name}-{heading.phase}-{heading.round}{ENDING}".replace(" ", "-")
+        seal(path, cover, content, [[question]], ring.own, to)
+
+
+def posted(folder: Path, name: str) -> list[Path]:
+    """The question envelopes in a folder that are for one party."""
+    found = []
+    for path in sorted(folder.glob(f"*{ENDING}")):
+        try:
+            if read_cover(path).to == name:
+                found.append(path)
+        except EnvelopeRefused:
+            continue  # Not one that was written here.
+    return found
+
+
+def refuse_other_rows(envelope: Envelope, party: Party) -> None:
+    """Refuse an envelope that is about other rows than a party's own."""
+    own, other = alignment_of(party), envelope.cover.alignment
+    if NONE not in (own, other) and own != other:
+        raise OtherAlignment(
+            f"{envelope.path} is about the rows {other}, but here they are {own}; match the rows again on both sides"
+        )

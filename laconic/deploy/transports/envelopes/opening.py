@@ -9,6 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import IO
 
+from laconic.deploy.transports.envelopes import keys
 from laconic.deploy.transports.envelopes.cover import (
     MOST_CONTENT,
     MOST_COVER,
@@ -19,22 +20,7 @@ from laconic.deploy.transports.envelopes.cover import (
     parse_cover,
     read_content,
 )
-from laconic.deploy.transports.envelopes.keys import (
-    CoverMismatch,
-    EnvelopeRefused,
-    Expired,
-    KeyRing,
-    NotAnEnvelope,
-    OtherAlignment,
-    OtherPlan,
-    OtherVersion,
-    PublicKey,
-    SecretKey,
-    Tampered,
-    Truncated,
-    UnknownKey,
-    WronglyAddressed,
-)
+from laconic.deploy.transports.envelopes.keys import CoverMismatch, KeyRing, PublicKey, SecretKey
 from laconic.deploy.transports.envelopes.sealing import SIGNATURE, decrypt, file_key, signed_text, skip
 from laconic.errors import WireError
 
@@ -60,13 +46,7 @@ class Expected:
 
 @dataclass(frozen=True)
 class Envelope:
-    """An envelope whose signature and cover were checked; what is inside is still to be read.
-
-    Attributes:
-        path: the file.
-        cover: what stands on it, which its sender signed.
-        sender: whose signature it is.
-    """
+    """An envelope whose signature and cover were checked; what is inside is still to be read."""
 
     path: Path
     cover: Cover
@@ -85,11 +65,7 @@ class Envelope:
 
 
 class Opened:
-    """The inside of an envelope, read from front to back.
-
-    Attributes:
-        content: what its sender says of the blobs; it agrees with the cover.
-    """
+    """The inside of an envelope, read from front to back; `content`, the list of it, agrees with the cover."""
 
     def __init__(self, envelope: Envelope, pieces: Iterator[bytes]) -> None:
         self._where = str(envelope.path)
@@ -134,13 +110,10 @@ def check(path: Path, ring: KeyRing, expected: Expected, now: datetime | None = 
     """Accept an envelope, or say why not.
 
     The signature comes before everything that the cover claims, so that no claim of a forged cover is acted upon.
-
-    Raises:
-        EnvelopeRefused: one kind for each reason.
     """
     where = str(path)
     if not path.is_file():
-        raise NotAnEnvelope(f"there is no file {where}; check its name")
+        raise keys.NotAnEnvelope(f"there is no file {where}; check its name")
     with path.open("rb") as file:
         written = file.read(MOST_COVER)
         cover, end = parse_cover(written, where)
@@ -156,7 +129,7 @@ def check(path: Path, ring: KeyRing, expected: Expected, now: datetime | None = 
 def _signer(cover: Cover, ring: KeyRing, where: str) -> PublicKey:
     sender = ring.by_fingerprint(cover.sender_key)
     if sender is None or sender.name != cover.sender:
-        raise UnknownKey(
+        raise keys.UnknownKey(
             f"{where} says that it is from {cover.sender}, with the key {cover.sender_key}, which is not in the key "
             f"ring; if {cover.sender} confirms that number by phone, add the key with: laconic keys --trust FILE"
         )
@@ -169,7 +142,7 @@ def _check_signature(file: IO[bytes], sender: PublicKey, where: str) -> None:
     signed = file.tell()
     signature = file.read(SIGNATURE + 1)
     if len(signature) < SIGNATURE:
-        raise Truncated(f"{where} is cut off within its signature; have it copied again")
+        raise keys.Truncated(f"{where} is cut off within its signature; have it copied again")
     digest = blake2b(digest_size=64)
     file.seek(0)
     left = signed
@@ -177,14 +150,16 @@ def _check_signature(file: IO[bytes], sender: PublicKey, where: str) -> None:
         digest.update(piece)
         left -= len(piece)
     if left or not sender.verifies(signature, signed_text(digest.digest())):
-        raise Tampered(f"{where} is not as {sender.name} signed it; do not use it, and ask {sender.name} for another")
+        raise keys.Tampered(
+            f"{where} is not as {sender.name} signed it; do not use it, and ask {sender.name} for another"
+        )
 
 
 def _check_address(cover: Cover, ring: KeyRing, where: str) -> None:
     own = ring.own.public
     if (cover.to, cover.to_key) != (own.name, own.fingerprint):
         other = " (an older key of yours?)" if cover.to == own.name else ""
-        raise WronglyAddressed(
+        raise keys.WronglyAddressed(
             f"{where} is for {cover.to}{other}, but you are {own.name}; pass it on, or ask {cover.sender} for yours"
         )
 
@@ -192,36 +167,29 @@ def _check_address(cover: Cover, ring: KeyRing, where: str) -> None:
 def _check_claims(cover: Cover, expected: Expected, where: str, now: datetime) -> None:
     here = version("laconic")
     if cover.laconic != here:
-        raise OtherVersion(
+        raise keys.OtherVersion(
             f"{where} was written by Laconic {cover.laconic}, but here is {here}; install the same version on both "
             "sides, for numbers may differ"
         )
     if cover.kind != expected.kind:
-        raise NotAnEnvelope(f"{where} holds {cover.kind}s, not {expected.kind}s; give the file that was meant")
+        raise keys.NotAnEnvelope(f"{where} holds {cover.kind}s, not {expected.kind}s; give the file that was meant")
     if expected.sender is not None and cover.sender != expected.sender:
-        raise UnknownKey(f"{where} is from {cover.sender}, but only {expected.sender} may send this")
+        raise keys.UnknownKey(f"{where} is from {cover.sender}, but only {expected.sender} may send this")
     if now > cover.expires:
-        raise Expired(
+        raise keys.Expired(
             f"{where} could be used until {cover.expires:%Y-%m-%d %H:%M} UTC; ask {cover.sender} to seal it again"
         )
-    _same(cover.plan, expected.plan, OtherPlan, where, "plan", "compare the two plan files")
-    _same(cover.alignment, expected.alignment, OtherAlignment, where, "alignment", "match the rows again on both sides")
-
-
-def _same(found: str, expected: str | None, kind: type[EnvelopeRefused], where: str, what: str, remedy: str) -> None:
-    if expected is not None and found != expected:
-        raise kind(f"{where} is for the {what} {found}, but here it is {expected}; {remedy}")
+    here_is = f"{where} is for the {{}} {{}}, but here it is {{}}; {{}}"
+    if expected.plan not in (None, cover.plan):
+        raise keys.OtherPlan(here_is.format("plan", cover.plan, expected.plan, "compare the two plan files"))
+    if expected.alignment not in (None, cover.alignment):
+        remedy = "match the rows again on both sides"
+        raise keys.OtherAlignment(here_is.format("alignment", cover.alignment, expected.alignment, remedy))
 
 
 def _compare(cover: Cover, content: Content, where: str) -> None:
-    inside = {
-        "rows": content.rows,
-        "bytes": content.bytes,
-        "epsilon": content.epsilon,
-        "steps": tuple(blob.line for blob in content.blobs),
-    }
-    for what, value in inside.items():
-        said = getattr(cover, what)
+    for what in ("rows", "bytes", "epsilon", "steps"):
+        said, value = getattr(cover, what), getattr(content, what)
         if said != value:
             raise CoverMismatch(
                 f"the cover of {where} says {what}: {said}, but inside it is {value}; ask {cover.sender} why"
@@ -234,7 +202,7 @@ def _exchange(own: SecretKey, once: bytes, where: str) -> bytes:
     try:
         return own.sealing.exchange(X25519PublicKey.from_public_bytes(once))
     except ValueError as problem:
-        raise Tampered(f"{where} was sealed with a key that cannot be; ask its sender for another") from problem
+        raise keys.Tampered(f"{where} was sealed with a key that cannot be; ask its sender for another") from problem
 
 
 class _Reader:

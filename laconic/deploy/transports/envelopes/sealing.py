@@ -138,12 +138,7 @@ SIGNATURE = 64
 def cover_of(
     content: Content, own: SecretKey, to: PublicKey, *, kind: Kind, plan: str, alignment: str, days: float
 ) -> Cover:
-    """The cover for what goes inside.
-
-    Args:
-        plan, alignment: fingerprints.
-        days: how long the envelope may be used.
-    """
+    """The cover for what goes inside; plan and alignment are fingerprints."""
     if not 0 < days <= 3650:
         raise ValueError(f"an envelope may be used for more than 0 and at most 3650 days, not {days:g}")
     now = datetime.now(UTC).replace(microsecond=0)
@@ -162,7 +157,7 @@ def cover_of(
         rows=content.rows,
         bytes=content.bytes,
         epsilon=content.epsilon,
-        steps=tuple(blob.line for blob in content.blobs),
+        steps=content.steps,
     )
 
 
@@ -174,8 +169,6 @@ def seal(
     Args:
         cover: from `cover_of`.
         blobs: for each blob of the content, its bytes in pieces of any length; they are never held all at once.
-        own: who signs.
-        to: who can open it.
     """
     part = path.with_name(path.name + ".part")
     try:

@@ -30,16 +30,12 @@ class RunFailed(LaconicError):
 
 
 def join(site: PartySite, tell: Tell) -> None:
-    """Be a party until stopped; an engine that dies is started again.
-
-    Raises:
-        PlanError: the site is the hub's.
-    """
+    """Be a party until stopped; an engine that dies is started again."""
     if site.is_hub:
         raise PlanError(f"{site.name} is the hub; start it with `laconic host PLAN.toml --site {site.folder}`")
     with _ended_by_signals():
         process = engine.start(site.kit, site.name)
-        tell(f"{site.name} is ready for {site.circle.hub.address}:{site.circle.hub.port}; Ctrl-C stops it")
+        tell(f"{site.name} is ready for {site.consortium.hub.address}:{site.consortium.hub.port}; Ctrl-C stops it")
         try:
             while True:
                 sleep(0.5)
@@ -58,9 +54,6 @@ def host(site: PartySite, plan: Path, tell: Tell, *, wait: float, deadline: floa
     """Host a run of a plan; one that was cut off goes on.
 
     Args:
-        site: the hub's.
-        plan: the plan's file.
-        tell: told what happens.
         wait: seconds to wait for parties; then it begins without those who are missing.
         deadline: seconds that a question may take; 0 for no limit.
         afresh: begin a new run even if one was cut off.
@@ -104,7 +97,7 @@ def begin_run(site: PartySite, text: str, afresh: bool) -> str:
 
 def _attempt(site: PartySite, run: str, tell: Tell, wait: float, deadline: float) -> Result | None:
     """Hand over the run once; None if it ended without a result."""
-    folder, parties = site.run(run), site.circle.parties
+    folder, parties = site.run(run), site.consortium.parties
     for name in ("error", "absent"):
         (folder / name).unlink(missing_ok=True)
     try:
@@ -154,7 +147,7 @@ def show_status(site: PartySite) -> Iterator[tuple[str, str]]:
     if site.is_hub and running:
         with _session(site) as opened:
             there = engine.connected(opened)
-        for name in site.circle.parties:
+        for name in site.consortium.parties:
             yield name, "joined" if name in there else "not there"
     runs = site.folder / "runs"
     for folder in sorted(runs.iterdir(), key=lambda one: one.stat().st_mtime) if runs.is_dir() else ():
@@ -191,7 +184,7 @@ def _session(site: PartySite) -> Iterator[Any]:
     """A session with the hub's engine; one that died is started again first."""
     if not engine.is_running(site.kit):
         engine.start(site.kit, None)
-    engine.wait_until_listening(site.kit, site.circle.hub.address, site.circle.hub.port)
+    engine.wait_until_listening(site.kit, site.consortium.hub.address, site.consortium.hub.port)
     with engine.session(site.folder / "admin") as opened:
         yield opened
 
@@ -230,21 +223,18 @@ methods = [{methods}]
 """
 
 
-def provision(circle: Consortium, folder: Path, plan: Path | None = None) -> tuple[Path, ...]:
+def provision(consortium: Consortium, folder: Path, plan: Path | None = None) -> tuple[Path, ...]:
     """Make a site for everyone; nothing stays if something goes wrong.
 
     Args:
-        circle: who takes part.
+        consortium: who takes part.
         folder: where to; sites that are there already are not touched, and are an error.
         plan: the plan to put at everyone; None to leave that to each.
 
     Returns:
         The sites, the hub's first.
-
-    Raises:
-        PlanError: there is a site already, or the plan cannot be read.
     """
-    names = (circle.hub.name, *circle.parties)
+    names = (consortium.hub.name, *consortium.parties)
     text = None if plan is None else plan.read_text(encoding="utf-8")
     method = "FedOnce" if text is None else type(read_plan(text).method).__name__
     there = [name for name in names if (folder / name).exists()]
@@ -252,9 +242,10 @@ def provision(circle: Consortium, folder: Path, plan: Path | None = None) -> tup
         raise PlanError(f"{folder / there[0]} is there already; move it away, or make the sites in another folder")
     folder.mkdir(parents=True, exist_ok=True)
     try:
-        make_kits(folder, circle.project, circle.hub.name, circle.hub.address, circle.hub.port, circle.parties)
+        hub = consortium.hub
+        make_kits(folder, consortium.project, hub.name, hub.address, hub.port, consortium.parties)
         for name in names:
-            _furnish(folder / name, name, circle, method, text)
+            _furnish(folder / name, name, consortium, method, text)
     except BaseException:
         for name in names:
             shutil.rmtree(folder / name, ignore_errors=True)
@@ -262,13 +253,13 @@ def provision(circle: Consortium, folder: Path, plan: Path | None = None) -> tup
     return tuple(folder / name for name in names)
 
 
-def _furnish(site: Path, name: str, circle: Consortium, method: str, plan: str | None) -> None:
+def _furnish(site: Path, name: str, consortium: Consortium, method: str, plan: str | None) -> None:
     for inner in ("plans", "runs"):
         (site / inner).mkdir()
-    label = '# label = "churned"\n' if name == circle.hub.name else ""
+    label = '# label = "churned"\n' if name == consortium.hub.name else ""
     methods = ", ".join(f'"{one}"' for one in (method, "ExactMatch", "PrivateMatch"))
     (site / "party.toml").write_text(_PARTY.format(name=name, label=label, methods=methods), encoding="utf-8")
-    (site / "parties.toml").write_text(write_consortium(circle), encoding="utf-8")
+    (site / "parties.toml").write_text(write_consortium(consortium), encoding="utf-8")
     if plan is not None:
         (site / "plans" / "plan.toml").write_text(plan, encoding="utf-8")
     site.chmod(0o700)  # The kit holds the site's private key.

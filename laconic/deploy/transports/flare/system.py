@@ -39,11 +39,7 @@ _BUILDERS: tuple[tuple[str, dict[str, Any]], ...] = (
 def make_kits(folder: Path, project: str, hub: str, address: str, port: int, parties: tuple[str, ...]) -> None:
     """Make a kit for everyone, in `folder/NAME/kit`; the hub's also has one for its user, in `folder/NAME/admin`.
 
-    Args:
-        folder: where to.
-        project: the name of the whole.
-        hub: the hub's name. address: its host name, as the certificates have it. port: where it listens.
-        parties: the names of all others.
+    The certificates hold the hub's address; `parties` are all others.
     """
     with tempfile.TemporaryDirectory(dir=folder) as workspace:
         made = Path(_provision(Path(workspace), project, address, port, parties))
@@ -118,12 +114,7 @@ class EngineError(LaconicError):
 
 
 def start(kit: Path, name: str | None) -> "subprocess.Popen[bytes]":
-    """Start a site's engine: the hub's with name None, or a party's.
-
-    Args:
-        kit: the site's kit.
-        name: the party's name.
-    """
+    """Start a site's engine: a party's by its name, or with None the hub's."""
     role = "server" if name is None else "client"
     who = [] if name is None else [f"uid={name}"]
     command = [
@@ -207,16 +198,9 @@ def submit(opened: Any, hub_args: dict[str, Any], sites: list[str]) -> str:
 
 def write_job(folder: Path, hub_args: dict[str, Any], sites: list[str]) -> None:
     """Write the settings of a job: which class stands for the hub, which for a party, and where."""
-    host = {
-        "path": "laconic.deploy.transports.flare.components.SiteHost",
-        "args": {"deadline": hub_args.get("deadline", 0)},
-    }
-    hub = {
-        "path": "laconic.deploy.transports.flare.components.FlareHub",
-        "args": {"hosting": host, "runs": hub_args["runs"]},
-    }
-    desk = {"path": "laconic.deploy.transports.flare.components.SiteDesk", "args": {}}
-    party = {"path": "laconic.deploy.transports.flare.components.FlareParty", "args": {"desk": desk}}
+    ours = "laconic.deploy.transports.flare.components"
+    hub = {"path": f"{ours}.FlareHub", "args": hub_args}
+    party = {"path": f"{ours}.FlareParty", "args": {}}
     controller = {"path": "nvflare.collab.runtime.controller.CollabController", "args": {"server_obj_id": "hub"}}
     executor = {"path": "nvflare.collab.runtime.executor.CollabExecutor", "args": {"client_obj_id": "party"}}
     files = {
@@ -301,9 +285,4 @@ def _pid(kit: Path) -> int | None:
     if not path.exists():
         return None
     pid = int(path.read_text(encoding="utf-8"))
-    if pid in _own and _own[pid].poll() is None:
-        return pid
-    command = subprocess.run(  # noqa: S603 (our own command)
-        ["/bin/ps", "-ww", "-o", "stat=", "-o", "command=", "-p", str(pid)], capture_output=True, text=True, check=False
-    ).stdout
-    return pid if str(kit.absolute()) in command and not command.startswith("Z") else None
+    return pid if (pid in _own and _own[pid].poll() is None) or pid in processes_of(kit) else None

@@ -23,7 +23,7 @@ BLOBS = (b"numbers of the training rows" * 30, b"numbers of the test rows")
 
 
 def content_of(blobs=BLOBS, **changes):
-    told = tuple(
+    heard = tuple(
         Blob(
             script="method",
             phase="fit" if number == 0 else "final",
@@ -36,7 +36,7 @@ def content_of(blobs=BLOBS, **changes):
         )
         for number, blob in enumerate(blobs)
     )
-    return Content(**{"rows": 10, "epsilon": "none", "ledger": (), "blobs": told} | changes)
+    return Content(**{"rows": 10, "epsilon": "none", "ledger": (), "blobs": heard} | changes)
 
 
 @pytest.fixture
@@ -45,8 +45,8 @@ def sealed(tmp_path, keys):
 
     def make(name="shop.envelope", sender="shop", to="bank", blobs=BLOBS, cover=None, content=None, **about):
         content = content or content_of(blobs)
-        told = {"kind": "answer", "plan": "p" * 32, "alignment": "a" * 32, "days": 30} | about
-        written = cover or cover_of(content, keys[sender], keys[to].public, **told)
+        heard = {"kind": "answer", "plan": "p" * 32, "alignment": "a" * 32, "days": 30} | about
+        written = cover or cover_of(content, keys[sender], keys[to].public, **heard)
         path = tmp_path / name
         seal(path, written, content, [[blob] for blob in blobs], keys[sender], keys[to].public)
         return path

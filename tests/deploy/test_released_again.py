@@ -1,12 +1,14 @@
-"""A row that was told of by mail is told of alike in every list of ids that it is in; fresh noise is paid for."""
+"""A row whose values left by envelope is answered the same in every list of ids; fresh noise is paid for."""
 
 import pandas
 import pytest
 
-from laconic.atomic_files import read_sealed
 from laconic.core.wire import decode
+from laconic.deploy.coordinator import predict
 from laconic.deploy.epsilon_account import EpsilonAccount
-from laconic.deploy.sealed_answers import answer_new, predict
+from laconic.deploy.party_context import context_for_ids
+from laconic.deploy.party_memory import PartyFolder
+from laconic.deploy.sealed_answers import answer_new
 from laconic.errors import Refused, Waiting
 from laconic.privacy.mechanisms.gaussian import compose, epsilon_of
 from tests.deploy.conftest import ALLOW, World
@@ -39,26 +41,22 @@ def _ask(world, people):
     inbox = world.home("bank") / name
     inbox.mkdir()
     with pytest.raises(Waiting):
-        predict(world.place_again("bank"), inbox, people)
+        predict(world.trained_context("bank"), inbox, people)
     (question,) = (inbox / "questions").iterdir()
     return question.rename(world.home("shop") / f"{name}.envelope")
 
 
 def _tell(world, question, people):
     """What the shop says to a question about these people."""
-    before = set(_answers(world))
-    out = world.root / question.name
-    answer_new(world.place_again("shop"), question, people, out)
-    (answer,) = set(_answers(world)) - before
-    return decode(read_sealed(answer))
-
-
-def _answers(world):
-    return list(world.place_again("shop").run.glob("predict-*/answers/*"))
+    context = world.trained_context("shop")
+    sealed = answer_new(context, question, people, world.root / question.name)
+    (blob,) = sealed.content.blobs
+    kept = PartyFolder(context_for_ids(context, people).folder / "party")
+    return decode(kept.reply(blob.question))
 
 
 def _people(world, cut, count):
-    table = world.place_again("shop").party.data
+    table = world.trained_context("shop").party.data
     return table.keys[table.cut(cut)].tolist()[:count]
 
 
@@ -66,25 +64,25 @@ def _spent(world):
     return EpsilonAccount(world.home("shop") / "spent").epsilon(_DELTA)
 
 
-def test_a_person_in_several_lists_is_told_of_alike(tmp_path):
+def test_a_person_in_several_lists_is_answered_the_same(tmp_path):
     world = _trained(tmp_path, _ONCE)
     for person in (_people(world, "train", 1)[0], _LATE[0]):
         lists = [[other, person] for other in _people(world, "test", 2) + _LATE[1:]]
-        told = [_tell(world, _ask(world, people), people)[1] for people in lists]
-        assert len({one.tobytes() for one in told}) == 1
+        heard = [_tell(world, _ask(world, people), people)[1] for people in lists]
+        assert len({one.tobytes() for one in heard}) == 1
 
 
-def test_lists_that_are_answered_without_knowing_of_each_other_are_told_alike(tmp_path):
+def test_lists_that_are_answered_without_knowing_of_each_other_are_answered_the_same(tmp_path):
     world = _trained(tmp_path, _ONCE)
-    told = []
+    heard = []
     for people in (_LATE[:2], [_LATE[2], _LATE[1]]):
-        told.append(_tell(world, _ask(world, people), people)[1])
-        for folder in world.place_again("shop").run.glob("predict-*"):
+        heard.append(_tell(world, _ask(world, people), people)[1])
+        for folder in world.trained_context("shop").run.glob("predict-*"):
             folder.rename(tmp_path / folder.name)  # As if both had begun at the same time.
-    assert told[0].tobytes() == told[1].tobytes()
+    assert heard[0].tobytes() == heard[1].tobytes()
 
 
-def test_a_list_that_was_refused_at_first_is_told_alike_later(tmp_path):
+def test_a_list_that_was_refused_at_first_is_answered_the_same_later(tmp_path):
     world = _trained(tmp_path, _ONCE)
     rules = world.home("shop") / "shop.toml"
     free = rules.read_text()

@@ -24,7 +24,7 @@ def free_port() -> int:
         return port
 
 
-def circle(parties: int = 3) -> Consortium:
+def consortium(parties: int = 3) -> Consortium:
     names = tuple(f"site{number}" for number in range(1, parties + 1))
     return Consortium(project="trial", hub=HubAddress(name="hub", address="localhost"), parties=names)
 
@@ -48,12 +48,12 @@ def agree(sites: dict[str, PartySite], hub: PartySite, plan: Plan, run: str) -> 
     (hub.run(run) / "plan.toml").write_text(text)
 
 
-def straight(desks: dict[str, OnlineResponder], away: set[str] | None = None) -> Line:
+def straight(responders: dict[str, OnlineResponder], away: set[str] | None = None) -> Line:
     """A line that is a call; to those away it is broken."""
 
     def bring(site: str, frame: bytes, seconds: float) -> bytes:
         if site in (away or ()):
             raise ConnectionBroken(f"{site} is away")
-        return desks[site].hear(frame)
+        return responders[site].hear(frame)
 
     return bring
