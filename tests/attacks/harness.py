@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,8 @@ import pandas
 import pytest
 import uvicorn
 from click.testing import CliRunner, Result
+from nvflare.apis.signal import Signal
+from nvflare.collab.api.context import Context, get_call_context, set_call_context
 from starlette.testclient import TestClient
 
 from laconic.cli import main
@@ -35,7 +38,7 @@ from laconic.deploy.sealed_answers import answer_envelope, seal_plan
 from laconic.deploy.transports.envelopes.cover import Content
 from laconic.deploy.transports.envelopes.keys import make_key, save_key, trust
 from laconic.deploy.transports.envelopes.sealing import cover_of, seal
-from laconic.deploy.transports.flare.components import SiteHost
+from laconic.deploy.transports.flare.components import FlareParty, SiteDesk, SiteHost
 from laconic.deploy.transports.flare.operating import begin_run
 from laconic.deploy.transports.rpc_client import ConnectionBroken
 from laconic.deploy.transports.rpc_messages import question_id
@@ -45,6 +48,8 @@ from laconic.plan.text import plan_fingerprint, read_plan
 from laconic.tables.table import Table
 
 HUB = "bank"
+ENGINE_HUB = "server"
+"""How FLARE calls the hub's end of a line."""
 DELTA = 1e-5
 FORK = multiprocessing.get_context("fork")
 
@@ -141,6 +146,18 @@ class Trial:
     def hear(self, name: str, frame: bytes, sender: str) -> dict[str, Any]:
         """Bring bytes to a party; the engine says from whom they are."""
         said: dict[str, Any] = decode(self.desks[name].hear(frame))
+        return said
+
+    def hear_over_engine(self, name: str, frame: bytes, caller: str) -> dict[str, Any]:
+        """The same by the function that FLARE calls at a party; FLARE itself vouches for who calls."""
+        site = SimpleNamespace(get_root_dir=lambda: str(self.site(name) / "kit"))
+        app: Any = SimpleNamespace(name=name, workspace=site, abort_signal=None)
+        before = get_call_context()
+        set_call_context(Context(app, caller, name, Signal()))
+        try:
+            said: dict[str, Any] = decode(FlareParty(SiteDesk()).hear(data=frame))
+        finally:
+            set_call_context(before)
         return said
 
     def hub(self, name: str = "shop", run: str = "one") -> "Hub":
@@ -377,6 +394,9 @@ def times_noted(folder: Path, step: str) -> int:
 class Served(TestClient):
     """A client with the token, of a server that is called and not connected to."""
 
+    announced = ""
+    """What the server said when it was started."""
+
     def find(self, ids: list[str], rows: str = "asked x") -> bool:
         """Whether the party says which of these people it has."""
         return self.answers("find_rows", ids=ids, rows=rows) is not None
@@ -402,7 +422,11 @@ def serve_part(folder: Path, *, allow: str = "", with_party_file: bool = True) -
         said = laconic(*_serving(folder))
     if said.exception is not None and not isinstance(said.exception, SystemExit):
         raise said.exception
-    return Served(started[0], headers={"Authorization": f"Bearer {TOKEN}"}) if started else None
+    if not started:
+        return None
+    client = Served(started[0], headers={"Authorization": f"Bearer {TOKEN}"})
+    client.announced = said.output
+    return client
 
 
 def _serving(folder: Path, port: int = 0) -> tuple[object, ...]:

@@ -45,6 +45,16 @@ def test_guessed_ids_do_not_list_a_partys_customers(place):
     assert known is None, f"{int(known.sum())} customers were found by one question with 20,000 guesses"
 
 
+@not_mended(14)
+def test_a_token_that_others_can_read_is_not_taken_without_a_word(place):
+    (place / "tokens.txt").chmod(0o644)
+    try:
+        client = serve_part(place)
+    finally:
+        (place / "tokens.txt").chmod(0o600)
+    assert client is None or "others can read" in client.announced
+
+
 @pytest.fixture(scope="module")
 def port(place):
     with real_server(place) as found:

@@ -2,7 +2,17 @@
 
 import pytest
 
-from tests.attacks.harness import HUB, Trial, answer_of, frame, not_mended, was_answered, was_refused
+from tests.attacks.harness import (
+    ENGINE_HUB,
+    HUB,
+    Trial,
+    answer_of,
+    decode,
+    frame,
+    not_mended,
+    was_answered,
+    was_refused,
+)
 
 
 @pytest.fixture
@@ -56,3 +66,31 @@ def test_a_frame_heard_once_is_not_answered_for_who_sends_it_again(trial):
     question = hub.question("show_ids", "align")
     answer_of(trial.hear("insurer", question, sender=HUB))
     assert not was_answered(trial.hear("insurer", question, sender="shop"))
+
+
+def test_the_engine_brings_the_hubs_frames(trial):
+    assert was_answered(trial.hear_over_engine("insurer", trial.hub("insurer").greeting(), caller=ENGINE_HUB))
+
+
+@not_mended(1)
+def test_the_engine_does_not_bring_another_partys_frames(trial):
+    """FLARE gives every client a proxy of every other, and says truly who calls."""
+    assert not was_answered(trial.hear_over_engine("insurer", trial.hub("insurer").greeting(), caller="shop"))
+
+
+@not_mended(1)
+@pytest.mark.parametrize("kind", ["Ask", "Part", "More", "ShowLedger"])
+def test_no_kind_of_frame_is_heard_from_another_party(trial, kind):
+    hub = trial.hub("insurer")
+    hub.greet()
+    asked = hub.question("show_ids", "align")
+    answer_of(trial.hear("insurer", asked, sender=HUB))
+    name = decode(asked)["question"]
+    frames = {
+        "Ask": asked,
+        "Part": frame("Part", run="one", question="0" * 32, at=0, size=100, data=b"something"),
+        "More": frame("More", run="one", question=name, at=0),
+        "ShowLedger": frame("ShowLedger", run="one"),
+    }
+    said = trial.hear("insurer", frames[kind], sender="shop")
+    assert said["type"] == "No", f"the insurer said {said['type']} to the shop"
