@@ -3,13 +3,16 @@ PYTHON ?= python3
 BIN := .venv/bin
 PYTEST = $(BIN)/python -m pytest -n 2 --dist worksteal
 CONSTRAINTS := constraints.txt
+LOCKS := $(wildcard locks/*.txt)
+INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
+INSTALL_BY_HASH = $(INSTALL) --require-hashes --no-deps
 
 # Tests of VerticalXgboost over sockets take the full xgboost from here, where `make .venv/xgboost` has put it.
 ifneq ($(wildcard .venv/xgboost),)
 export LACONIC_XGBOOST ?= $(CURDIR)/.venv/xgboost
 endif
 
-.PHONY: help demo test test-slow test-all check lint format types cards names clean
+.PHONY: help demo test test-slow test-all check lint format types cards names sbom licences clean
 
 help:
 	@echo 'make demo       see a federation at work'
@@ -21,6 +24,8 @@ help:
 	@echo 'make types      check types'
 	@echo 'make cards      put figures of studies into documents'
 	@echo 'make names      write the stubs of public names anew'
+	@echo 'make sbom       list all that is installed, with licences and hashes, as CycloneDX in sbom.json'
+	@echo 'make licences   write the page of licences anew'
 	@echo 'make clean      remove what make has set up'
 
 demo: .venv/installed
@@ -57,20 +62,31 @@ cards: .venv/installed-dev
 names: .venv/installed-dev
 	$(BIN)/python -m tools.names
 
+# Every part of the installation, as auditors' tools read it.
+sbom: .venv/installed-dev
+	$(BIN)/python -m tools.sbom --extras dev -o sbom.json
+
+# docs/licences.md, from what the installed distributions say of themselves.
+licences: .venv/installed-dev
+	$(BIN)/python -m tools.licences
+
 clean:
 	rm -rf .venv build *.egg-info .mypy_cache .ruff_cache .pytest_cache
 
-# PyTorch first and at exactly this version: a range would bring several gigabytes of CUDA along.
-.venv/installed: pyproject.toml $(CONSTRAINTS) laconic/learn/dense_net.c laconic/learn/dense_lanes.h
+# By hash: only files that the locks know are installed (docs/security.md). PyTorch first and at exactly this version, and
+# without GPU where pip finds that build: a range would bring several gigabytes of CUDA along.
+.venv/installed: pyproject.toml $(CONSTRAINTS) $(LOCKS) laconic/learn/dense_net.c laconic/learn/dense_lanes.h
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0 -c $(CONSTRAINTS)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e . -c $(CONSTRAINTS)
+	$(INSTALL_BY_HASH) -r locks/torch-cpu.txt 2> /dev/null || $(INSTALL_BY_HASH) -r locks/torch.txt
+	$(INSTALL_BY_HASH) -r locks/core.txt
+	$(INSTALL) --no-build-isolation -e . -c $(CONSTRAINTS)
 	touch $@
 
 # XGBoost's own vertical mode is in its full package only; a folder of its own keeps that beside the light one.
 .venv/xgboost: .venv/installed
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target $@ xgboost==3.2.0
+	$(INSTALL_BY_HASH) --target $@ -r locks/xgboost.txt
 
 .venv/installed-dev: .venv/installed
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]' -c $(CONSTRAINTS)
+	$(INSTALL_BY_HASH) -r locks/dev.txt
+	$(INSTALL) --no-build-isolation -e '.[dev]' -c $(CONSTRAINTS)
 	touch $@

@@ -1,0 +1,455 @@
+"""What attacks need: sites in folders, a hub that can say anything, and servers; all knowledge of the code is here.
+
+Tests speak of bytes, files and commands only. When the code behind them changes, this file is what has to follow.
+"""
+
+import multiprocessing
+import os
+import socket
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas
+import pytest
+import uvicorn
+from click.testing import CliRunner, Result
+from nvflare.apis.signal import Signal
+from nvflare.collab.api.context import Context, get_call_context, set_call_context
+from starlette.testclient import TestClient
+
+from laconic.cli import main
+from laconic.core.party import Party
+from laconic.core.wire import Question, decode, encode
+from laconic.deploy.consortium import open_site
+from laconic.deploy.coordinator import host_run
+from laconic.deploy.epsilon_account import EpsilonAccount
+from laconic.deploy.execute import align_of
+from laconic.deploy.party_context import open_context
+from laconic.deploy.party_memory import PartyFolder
+from laconic.deploy.responder import OnlineResponder, question_of
+from laconic.deploy.sealed_answers import answer_envelope, seal_plan
+from laconic.deploy.transports.envelopes.cover import Content
+from laconic.deploy.transports.envelopes.keys import make_key, save_key, trust
+from laconic.deploy.transports.envelopes.sealing import cover_of, seal
+from laconic.deploy.transports.flare.components import FlareParty, SiteDesk, SiteHost
+from laconic.deploy.transports.flare.operating import begin_run
+from laconic.deploy.transports.rpc_client import ConnectionBroken
+from laconic.deploy.transports.rpc_messages import question_id
+from laconic.errors import LaconicError
+from laconic.inference.bundle import load_part
+from laconic.plan.text import plan_fingerprint, read_plan
+from laconic.tables.table import Table
+
+HUB = "bank"
+ENGINE_HUB = "server"
+"""How FLARE calls the hub's end of a line."""
+DELTA = 1e-5
+FORK = multiprocessing.get_context("fork")
+
+OPEN = (
+    '[method]\ntype = "FedOnce"\n[method.encoder]\ntype = "Pca"\ndim = 2\n[method.trainer]\ntype = "Sgd"\nepochs = 2\n'
+)
+"""A method without noise."""
+PRIVATE = OPEN.replace('"Pca"', '"DpPca"').replace("dim = 2", "dim = 2\nsigma = 4.0")
+"""A method whose encoder costs epsilon."""
+NOISY_ROWS = (
+    '[method]\ntype = "FedOnce"\n[method.encoder]\ntype = "PublicProjection"\ndim = 2\n'
+    '[method.noise]\ntype = "ClippedGaussian"\nsigma = 4.0\n[method.trainer]\ntype = "Sgd"\nepochs = 2\n'
+)
+"""A method whose encoder costs nothing, with noise on each row that is sent."""
+
+ALLOW = 'methods = ["FedOnce", "Linear", "AgreedIds", "ExactMatch", "PrivateMatch"]\n'
+MATCHING = '"show_ids", "keep_rows", "begin", "show_points", "take_points", "hand_on", "unshuffle", "forget"'
+LIMITED = f'{ALLOW}open = [{MATCHING}, "keep_agreed", "show_fingerprint", "learn_and_send", "represent"]\n'
+"""Rules to which `max_epsilon` can be added: matching, and what an encoder without price sends, may bear no noise."""
+FEW_POINTS = ""
+"""The rule by which a party limits how many points a run may ask about; there is none yet."""
+
+
+def not_mended(item: int) -> pytest.MarkDecorator:
+    """Marks a promise that does not hold yet; whoever mends it takes the mark away."""
+    return pytest.mark.xfail(strict=True, raises=AssertionError, reason=f"attack {item}: not mended yet")
+
+
+def people(count: int) -> list[str]:
+    return [f"c{number:05d}" for number in range(count)]
+
+
+def own_rows(name: str, ids: list[str]) -> pandas.DataFrame:
+    """A party's table about these people; the bank's has a label."""
+    rng = np.random.default_rng(len(name))
+    frame = pandas.DataFrame(rng.normal(size=(len(ids), 3)).round(4), columns=[f"{name}_{one}" for one in "abc"])
+    frame.insert(0, "customer", ids)
+    if name == HUB:
+        frame["churned"] = (frame["bank_a"] > 0).astype(int)
+    return frame
+
+
+class Trial:
+    """A bank that asks and parties that answer, each with a folder of its own, and no engine between them."""
+
+    def __init__(
+        self,
+        root: Path,
+        *,
+        method: str = OPEN,
+        match: str = "ExactMatch",
+        parties: tuple[str, ...] = ("shop",),
+        rows: int = 60,
+        allow: str = ALLOW,
+        only: dict[str, int] | None = None,
+    ) -> None:
+        self.root, self.parties = root, parties
+        names = (HUB, *parties)
+        files = ", ".join(f'{name} = "{name}.toml"' for name in names)
+        self.plan = f'seed = 3\n{method}[data]\nfiles = {{{files}}}\nhub = "{HUB}"\n[data.match]\ntype = "{match}"\n'
+        for name in names:
+            self.make_site(name, allow)
+            own_rows(name, people((only or {}).get(name, rows))).to_csv(self.site(name) / "rows.csv", index=False)
+        self.desks = {name: self.desk(name) for name in parties}
+
+    def site(self, name: str) -> Path:
+        return self.root / name
+
+    def make_site(self, name: str, allow: str = ALLOW, source: str = "rows.csv") -> None:
+        """The folder that `laconic provision` makes, without an engine's kit."""
+        site = self.site(name)
+        for inner in ("kit", "plans", "runs"):
+            (site / inner).mkdir(parents=True)
+        listed = ", ".join(f'"{one}"' for one in self.parties)
+        (site / "parties.toml").write_text(
+            f'project = "trial"\nparties = [{listed}]\n[hub]\nname = "{HUB}"\naddress = "localhost"\n'
+        )
+        (site / "plans" / "plan.toml").write_text(self.plan)
+        self.write_party(name, allow, source)
+
+    def write_party(self, name: str, allow: str = ALLOW, source: str = "rows.csv", more: str = "") -> None:
+        label = 'label = "churned"\n' if name == HUB else ""
+        (self.site(name) / "party.toml").write_text(
+            f'name = "{name}"\n[data]\nsource = "{source}"\nkey = "customer"\n{label}{more}[allow]\n{allow}'
+        )
+
+    def desk(self, name: str) -> OnlineResponder:
+        """A party as it is after a start."""
+        return OnlineResponder(open_site(self.site(name)))
+
+    def restart(self, name: str) -> None:
+        self.desks[name] = self.desk(name)
+
+    def hear(self, name: str, frame: bytes, sender: str) -> dict[str, Any]:
+        """Bring bytes to a party; the engine says from whom they are."""
+        said: dict[str, Any] = decode(self.desks[name].hear(frame))
+        return said
+
+    def hear_over_engine(self, name: str, frame: bytes, caller: str) -> dict[str, Any]:
+        """The same by the function that FLARE calls at a party; FLARE itself vouches for who calls."""
+        site = SimpleNamespace(get_root_dir=lambda: str(self.site(name) / "kit"))
+        app: Any = SimpleNamespace(name=name, workspace=site, abort_signal=None)
+        before = get_call_context()
+        set_call_context(Context(app, caller, name, Signal()))
+        try:
+            said: dict[str, Any] = decode(FlareParty(SiteDesk()).hear(data=frame))
+        finally:
+            set_call_context(before)
+        return said
+
+    def hub(self, name: str = "shop", run: str = "one") -> "Hub":
+        """The bank itself, with all that it knows, but with a script of its own."""
+        return Hub(self, name, run)
+
+    def spent(self, name: str = "shop") -> float:
+        """The epsilon that the party says it has spent."""
+        return EpsilonAccount(open_site(self.site(name)).spent).epsilon(DELTA)
+
+    def host(self, run: str = "one", bring: Any = None, away: tuple[str, ...] = ()) -> Any:
+        """The bank's honest run, over lines that `bring` may tamper with.
+
+        It is given a party, a frame for it, and an honest way there.
+        """
+        self.start_run(run)
+
+        def honest(name: str, frame: bytes) -> bytes:
+            if name in away:
+                raise ConnectionBroken(f"{name} is away")
+            return self.desks[name].hear(frame)
+
+        def line(name: str, frame: bytes, seconds: float) -> bytes:
+            return honest(name, frame) if bring is None else bring(name, frame, honest)
+
+        return host_run(open_site(self.site(HUB)), run, line)
+
+    def start_run(self, run: str) -> None:
+        """What `laconic host` does first: a folder for a run that is not there yet."""
+        if not (self.site(HUB) / "runs" / run).exists():
+            made = begin_run(open_site(self.site(HUB)), self.plan, afresh=True)
+            (self.site(HUB) / "runs" / made).rename(self.site(HUB) / "runs" / run)
+
+    def host_as_engine(self, run: str, line: Any) -> None:
+        """What the hub's engine does for each `laconic host`: it leaves a result or an error in the run's folder."""
+        self.start_run(run)
+        SiteHost().host(self.site(HUB) / "kit", [run], line)
+
+
+class Hub:
+    """Says to one party, in one run, whatever a test wants, in proper frames and as the bank."""
+
+    def __init__(self, trial: Trial, name: str, run: str) -> None:
+        self.trial, self.name, self.run = trial, name, run
+        self.rounds = dict.fromkeys(("align", "fit", "look", "final"), 0)
+
+    def greet(self) -> dict[str, Any]:
+        return self.trial.hear(self.name, self.greeting(), HUB)
+
+    def greeting(self) -> bytes:
+        fingerprint = plan_fingerprint(read_plan(self.trial.plan))
+        return frame("Greet", run=self.run, plan=fingerprint, version=version("laconic"), hub=HUB,
+                     peers=list(self.trial.parties))  # fmt: skip
+
+    def ask(self, step: str, /, phase: str = "fit", **payload: Any) -> dict[str, Any]:
+        return self.trial.hear(self.name, self.question(step, phase, **payload), HUB)
+
+    def question(self, step: str, /, phase: str = "fit", **payload: Any) -> bytes:
+        """A question of the next round of a phase; in phase `align` one of the script that matches rows."""
+        plan = read_plan(self.trial.plan)
+        script = align_of(plan) if phase == "align" else plan.method
+        self.rounds[phase] += 1
+        blob = encode(Question(step, phase, self.rounds[phase], payload))
+        kind = "align" if phase == "align" else "method"
+        name = question_id(script, self.name, blob)
+        return frame("Ask", run=self.run, script=kind, shared=None, question=name, blob=blob)
+
+    def unsigned_question(self, step: str, /, phase: str = "fit", **payload: Any) -> bytes:
+        """The same without what only the bank and the party know; there is no such thing yet."""
+        return self.question(step, phase, **payload)
+
+    def send_part(self, data: bytes) -> dict[str, Any]:
+        """The beginning of a question that is too long for one frame."""
+        part = frame("Part", run=self.run, question="0" * 32, at=0, size=10 * len(data), data=data)
+        return self.trial.hear(self.name, part, HUB)
+
+    def ask_ledger(self) -> dict[str, Any]:
+        return self.trial.hear(self.name, frame("ShowLedger", run=self.run), HUB)
+
+    def match(self, shared: int | None = None, seed: int = 1) -> dict[str, Any]:
+        """Match rows as ExactMatch does: the first so many are shared, or all."""
+        ids = answer_of(self.ask("show_ids", "align")).split("\0")
+        return self.keep_rows(len(ids) if shared is None else shared, seed)
+
+    def keep_rows(self, shared: int, seed: int = 1) -> dict[str, Any]:
+        return self.ask("keep_rows", "align", shared=np.arange(shared), some=np.arange(0), seed=seed)
+
+
+def frame(kind: str, /, **fields: Any) -> bytes:
+    return encode({"type": kind} | fields)
+
+
+def was_answered(said: dict[str, Any]) -> bool:
+    return said["type"] in ("Answer", "Entries", "Welcome")
+
+
+def was_refused(said: dict[str, Any]) -> bool:
+    """Whether a party said no by a rule, and did not stumble over an error."""
+    return said["type"] == "No" and not said["fault"]
+
+
+def answer_of(said: dict[str, Any]) -> Any:
+    """What was answered; a test that counts on an answer ends here if there is none, and not as a promise kept."""
+    if said["type"] != "Answer":
+        raise LookupError(f"no answer, but {said}")
+    return decode(said["data"])
+
+
+def laconic(*words: object, inside: Path | None = None) -> Result:
+    """What the command line says to these words."""
+    before = Path.cwd()
+    try:
+        os.chdir(inside or before)
+        return CliRunner().invoke(main, [str(word) for word in words])
+    finally:
+        os.chdir(before)
+
+
+def readable_by_others(folder: Path) -> list[str]:
+    """What in a folder others than its owner can read; a plan is no secret."""
+    open_to_all = [path for path in folder.rglob("*") if stat.S_IMODE(path.lstat().st_mode) & 0o077]
+    return sorted(str(path.relative_to(folder)) for path in open_to_all if path.name != "plan.toml")
+
+
+def size_of(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def keep_and_load(folder: Path, memory: dict[str, Any]) -> dict[str, Any]:
+    """What a party remembers after a restart."""
+    PartyFolder(folder).begin(Party("shop", Table.without_rows("shop"), 0))
+    kept = PartyFolder(folder)
+    party = kept.load()
+    party.memory = memory
+    with kept._store.writing():
+        kept._save(kept._load()[0], party)
+    loaded: dict[str, Any] = PartyFolder(folder).load().memory
+    return loaded
+
+
+class Mail:
+    """A bank and a shop that send each other envelopes about a list of people that both agreed upon."""
+
+    def __init__(self, root: Path, agreed: int, rows: int = 60, method: str = OPEN) -> None:
+        self.root, self.plan = root, root / "plan.toml"
+        self.plan.write_text(
+            f'seed = 3\n{method}[data]\nfiles = {{{HUB} = "{HUB}.toml", shop = "shop.toml"}}\nhub = "{HUB}"\n'
+            '[data.match]\ntype = "AgreedIds"\n'
+        )
+        (root / "agreed.txt").write_text("\n".join(people(agreed)))
+        keys = {}
+        for name in (HUB, "shop"):
+            home = root / name
+            home.mkdir()
+            own_rows(name, people(rows)).to_csv(home / "rows.csv", index=False)
+            label = 'label = "churned"\n' if name == HUB else ""
+            (home / f"{name}.toml").write_text(
+                f'name = "{name}"\n[data]\nsource = "rows.csv"\nkey = "customer"\n{label}[allow]\n{ALLOW}'
+            )
+            keys[name] = make_key(name)
+            save_key(keys[name], home / "keys")
+        for name, other in ((HUB, "shop"), ("shop", HUB)):
+            theirs = root / other / "keys" / f"{other}.public"
+            trust(root / name / "keys", theirs, keys[other].public.fingerprint)
+
+    def place(self, name: str) -> Any:
+        home = self.root / name
+        return open_context(self.plan, home / f"{name}.toml", home / "keys", self.root / "agreed.txt")
+
+    def seal_plan(self) -> None:
+        """The shop's honest first envelope."""
+        seal_plan(self.place("shop"), self.root / "first.envelope")
+
+    def answer(self, step: str, phase: str, number: int, **payload: Any) -> int | None:
+        """How many rows the shop seals an answer about, to a question of the bank's own making; None if it refuses."""
+        out = self.root / f"{phase}-{number}-answer.envelope"
+        try:
+            sealed = answer_envelope(self.place("shop"), self.question(step, phase, number, **payload), out)
+        except LaconicError:
+            return None
+        form = sealed.content.blobs[0].form
+        return int(form.split(" ")[1].split("x")[0])
+
+    def question(self, step: str, phase: str, number: int, **payload: Any) -> Path:
+        """An envelope of the bank's, properly sealed, that asks what no plan asks."""
+        bank = self.place(HUB)
+        blob = encode(Question(step, phase, number, payload))
+        script = bank.agreement.method
+        asked = question_of("method", blob, question_id(script, "shop", blob), None)
+        content = Content(rows=0, epsilon="none: nothing made from rows", ledger=(), blobs=(asked,))
+        own, to = bank.ring.own, bank.ring.named("shop")
+        cover = cover_of(content, own, to, kind="question", days=30, plan=bank.agreement.fingerprint, alignment="none")
+        path = self.root / f"{phase}-{number}.envelope"
+        seal(path, cover, content, [[blob]], own, to)
+        return path
+
+
+def read_frame(blob: bytes) -> dict[str, Any]:
+    found: dict[str, Any] = decode(blob)
+    return found
+
+
+def provision(folder: Path, *, own_keys: bool) -> Path:
+    """Sites as the hub makes them; with `own_keys`, from keys that each party made itself: there is no way yet."""
+    (folder / "parties.toml").write_text(
+        f'project = "churn"\nparties = ["shop"]\n[hub]\nname = "{HUB}"\naddress = "localhost"\n'
+    )
+    made = laconic("provision", folder / "parties.toml", "-o", folder / "sites")
+    if made.exit_code:
+        raise LookupError(made.output)
+    return folder / "sites"
+
+
+TOKEN = "a token that is long enough"  # noqa: S105
+
+
+def make_model(folder: Path, method: str = "Linear", *settings: str, rows: int = 60) -> None:
+    """A model in `folder/model`, trained from two files that are there too, and a token file."""
+    for name in (HUB, "shop"):
+        own_rows(name, people(rows)).to_csv(folder / f"{name}.csv", index=False)
+    (folder / "tokens.txt").write_text(TOKEN)
+    (folder / "tokens.txt").chmod(0o600)
+    files = ("--files", folder / f"{HUB}.csv", folder / "shop.csv", "--id", "customer", "--label", "churned")
+    made = laconic("run", method, *files, "--model", folder / "model", *settings)
+    if made.exit_code:
+        raise LookupError(made.output)
+
+
+def times_noted(folder: Path, step: str) -> int:
+    """How often the shop's ledger on the disk says that it answered a step."""
+    return sum(entry.times for entry in load_part(folder / "model" / "shop").ledger.entries if entry.step == step)
+
+
+class Served(TestClient):
+    """A client with the token, of a server that is called and not connected to."""
+
+    announced = ""
+    """What the server said when it was started."""
+
+    def find(self, ids: list[str], rows: str = "asked x") -> bool:
+        """Whether the party says which of these people it has."""
+        return self.answers("find_rows", ids=ids, rows=rows) is not None
+
+    def answers(self, step: str, **payload: Any) -> Any:
+        """The party's answer to a question of the hub's; None if it refuses."""
+        said = self.post("/answer", content=encode(Question(step, "final", 1, payload)))
+        return decode(said.content) if said.status_code == 200 else None
+
+
+def serve_part(folder: Path, *, allow: str = "", with_party_file: bool = True) -> Served | None:
+    """`laconic serve model/shop` as far as the server that it would start; None if it refuses to.
+
+    There is no way yet to name the party's file, so that none is.
+    """
+    party = folder / "shop.toml"
+    party.write_text(f'name = "shop"\n[data]\nsource = "shop.csv"\nkey = "customer"\n[allow]\n{ALLOW}{allow}')
+    started: list[Any] = []
+    with pytest.MonkeyPatch.context() as patch:
+        # A server in a process of its own may set up logging anew; here that would close what pytest writes to.
+        patch.setattr(uvicorn.Config, "configure_logging", lambda config: None)
+        patch.setattr(uvicorn.Server, "run", lambda server, *_: started.append(server.config.app))
+        said = laconic(*_serving(folder))
+    if said.exception is not None and not isinstance(said.exception, SystemExit):
+        raise said.exception
+    if not started:
+        return None
+    client = Served(started[0], headers={"Authorization": f"Bearer {TOKEN}"})
+    client.announced = said.output
+    return client
+
+
+def _serving(folder: Path, port: int = 0) -> tuple[object, ...]:
+    words = ("--files", folder / "shop.csv", "--tokens", folder / "tokens.txt", "--port", port)
+    return ("serve", folder / "model" / "shop", *words)
+
+
+@contextmanager
+def real_server(folder: Path) -> Iterator[int]:
+    """The same server in a process of its own, and its port."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    words = [str(word) for word in ("serve", folder / "model", "--tokens", folder / "tokens.txt", "--port", port)]
+    process = FORK.Process(target=main, args=(words,), daemon=True)
+    process.start()
+    try:
+        for _ in range(300):
+            with socket.socket() as line:
+                if line.connect_ex(("127.0.0.1", port)) == 0:
+                    break
+            time.sleep(0.05)
+        yield port
+    finally:
+        process.terminate()
+        process.join(20)

@@ -1,0 +1,140 @@
+"""Attacks 2 to 5: the account of epsilon is made to show less than what left.
+
+The account itself, without a hub, is attacked in tests/deploy/test_epsilon_account.py.
+"""
+
+import shutil
+
+import pytest
+
+from laconic.privacy.mechanisms.gaussian import compose, epsilon_of
+from tests.attacks.harness import (
+    DELTA,
+    FORK,
+    LIMITED,
+    NOISY_ROWS,
+    PRIVATE,
+    Trial,
+    answer_of,
+    laconic,
+    not_mended,
+    was_answered,
+)  # fmt: skip
+
+SIGMA = 4.0
+"""Of the noise in the plans used here."""
+
+
+def price(times: int) -> float:
+    """What so many releases of the same row cost."""
+    return epsilon_of(compose([1 / SIGMA] * times), DELTA)
+
+
+@pytest.fixture
+def trial(tmp_path):
+    return Trial(tmp_path, method=PRIVATE, allow=f"{LIMITED}max_epsilon = 100.0\n")
+
+
+def released(trial, run="one", name="shop"):
+    """A run up to the party's first priced release."""
+    hub = trial.hub(name, run)
+    hub.greet()
+    hub.match()
+    answer_of(hub.ask("learn_and_send"))
+    return hub
+
+
+def test_a_greeting_after_a_crash_erases_nothing(trial):
+    released(trial)
+    spent = trial.spent()
+    assert spent > 0
+    trial.restart("shop")
+    trial.hub().greet()
+    assert trial.spent() == spent
+
+
+@not_mended(2)
+def test_what_a_run_will_spend_is_reserved_in_full_before_it_begins(tmp_path):
+    """Noise on what is sent has its price too, and two runs begun together must not pass a limit between them."""
+    trial = Trial(tmp_path, method=NOISY_ROWS, allow=f"{LIMITED}max_epsilon = 100.0\n")
+    hub = trial.hub()
+    hub.greet()
+    hub.match()
+    hub.greet()  # With its rows matched, a party can tell what the run will cost.
+    reserved = trial.spent()
+    answer_of(hub.ask("learn_and_send"))
+    assert reserved >= trial.spent() > 0
+
+
+def test_three_processes_of_one_site_cannot_pass_the_limit_between_them(tmp_path):
+    trial = Trial(tmp_path, method=PRIVATE, allow=f"{LIMITED}max_epsilon = 100.0\n")
+    released(trial, "price")
+    cost = trial.spent()
+    trial = Trial(tmp_path / "limited", method=PRIVATE, allow=f"{LIMITED}max_epsilon = {1.1 * cost}\n")
+    hubs = [trial.hub(run=run) for run in ("one", "two", "three")]
+    for hub in hubs:
+        hub.greet()
+        hub.match()
+    gate, said = FORK.Barrier(len(hubs)), FORK.SimpleQueue()
+
+    def ask(hub):
+        trial.restart("shop")
+        gate.wait()
+        said.put(was_answered(hub.greet()) and was_answered(hub.ask("learn_and_send")))
+
+    running = [FORK.Process(target=ask, args=(hub,)) for hub in hubs]
+    for process in running:
+        process.start()
+    answered = [said.get() for _ in running]
+    for process in running:
+        process.join()
+    assert sum(answered) <= 1
+    assert trial.spent() <= 1.1 * cost
+
+
+@not_mended(4)
+def test_rows_are_not_cut_a_second_time_within_a_run(trial):
+    hub = released(trial)
+    assert not was_answered(hub.keep_rows(60, seed=2))
+
+
+@not_mended(4)
+def test_a_person_in_two_cuts_of_a_run_is_paid_for_twice(tmp_path):
+    """Cuts of one matching are of different people; of 60 people, some are in `train` of one and `test` of another."""
+    trial = Trial(tmp_path, method=NOISY_ROWS, allow=f"{LIMITED}max_epsilon = 100.0\n")
+    hub = trial.hub()
+    hub.greet()
+    hub.match(seed=1)
+    answer_of(hub.ask("learn_and_send"))
+    once = trial.spent()
+    if was_answered(hub.keep_rows(60, seed=2)) and was_answered(hub.ask("represent", "final", rows="test")):
+        assert trial.spent() >= 0.99 * price(2) > once, "a second release was free"
+
+
+@not_mended(5)
+def test_a_run_whose_folder_is_gone_cannot_be_had_again_for_nothing(trial):
+    released(trial)
+    shutil.rmtree(trial.site("shop") / "runs" / "one")
+    trial.restart("shop")
+    once = trial.spent()
+    released(trial)
+    assert trial.spent() > once > 0
+
+
+@not_mended(5)
+def test_a_site_that_is_made_anew_knows_what_the_party_has_spent(trial):
+    released(trial)
+    once = trial.spent()
+    before = trial.site("shop").rename(trial.root / "before")
+    trial.make_site("shop", f"{LIMITED}max_epsilon = 100.0\n", source="../before/rows.csv")
+    trial.restart("shop")
+    assert before.exists()
+    assert trial.spent() >= once > 0
+
+
+@not_mended(5)
+def test_a_doctor_shows_what_a_party_has_spent(trial):
+    released(trial)
+    shown = laconic("doctor", trial.site("shop") / "party.toml").output
+    assert "epsilon" in shown
+    assert f"{trial.spent():.3g}" in shown

@@ -1,0 +1,120 @@
+"""Attacks 10, 13 and 17: a party that lies to the hub, and hubs that get in each other's way."""
+
+import numpy as np
+import pytest
+
+from laconic.errors import LaconicError
+from tests.attacks.harness import HUB, Trial, answer_of, decode, encode, frame, not_mended, read_frame, size_of
+
+BLOB = 32_768
+"""Bytes that the lying party sends in each part."""
+
+
+@pytest.fixture
+def trial(tmp_path):
+    return Trial(tmp_path, parties=("shop", "insurer"))
+
+
+def test_an_honest_run_ends_with_a_result(trial):
+    assert trial.host().score.value > 0.5
+
+
+@not_mended(10)
+def test_a_hub_does_not_fill_its_disk_with_an_answer_of_any_stated_size(trial):
+    parts = []
+
+    def endless(name, asked, honest):
+        kind = read_frame(asked)
+        if name != "shop" or kind["type"] not in ("Ask", "More"):
+            return honest(name, asked)
+        if kind["type"] == "Ask":
+            return frame("Answer", size=2**62, digest=bytes(16), data=bytes(BLOB))
+        parts.append(kind["at"])
+        if len(parts) >= 50:
+            raise ConnectionError("this would have gone on for ever")
+        return frame("Have", at=kind["at"], data=bytes(BLOB))
+
+    with pytest.raises((LaconicError, ConnectionError)):
+        trial.host(bring=endless)
+    assert not parts, f"{len(parts)} parts of 2**62 bytes were fetched, {size_of(trial.site(HUB)):,} bytes on the disk"
+
+
+@not_mended(10)
+def test_greetings_do_not_fill_a_partys_disk(tmp_path):
+    trial = Trial(tmp_path, rows=2000)
+    trial.hub(run="first").greet()
+    once = size_of(trial.site("shop"))
+    for number in range(8):
+        trial.hub(run=f"run-{number}").greet()
+    copies = (size_of(trial.site("shop")) - once) / (2000 * 3 * 8)
+    assert copies < 3, f"8 greetings left {copies:.0f} copies of the rows"
+
+
+def _lying(wrong):
+    """A line on which the shop's answers to `learn_and_send` are replaced, as often as `wrong` has elements."""
+
+    def bring(name, asked, honest):
+        said, kind = honest(name, asked), read_frame(asked)
+        if name == "shop" and kind["type"] == "Ask" and b"learn_and_send" in kind["blob"] and wrong:
+            told = answer_of(decode(said))
+            blob = encode({cut: wrong[0](numbers) for cut, numbers in told.items()})
+            wrong.pop(0)
+            return frame("Answer", size=len(blob), digest=bytes(16), data=blob)
+        return said
+
+    return bring
+
+
+def _nan(numbers):
+    return np.full_like(numbers, np.nan)
+
+
+@not_mended(13)
+def test_an_answer_that_is_no_number_ends_the_run_with_the_partys_name(trial):
+    try:
+        trial.host(bring=_lying([_nan]))
+        words = "a model was trained on it"
+    except Exception as problem:
+        words = str(problem)
+    assert "shop" in words
+
+
+@not_mended(13)
+def test_a_bad_answer_is_not_replayed_once_the_party_is_mended(trial):
+    wrong = [_nan]
+    try:
+        trial.host(bring=_lying(wrong))
+    except Exception:
+        wrong.clear()
+    try:
+        ended = trial.host().score.value > 0.5
+    except Exception as problem:
+        ended = str(problem)
+    assert ended is True, f"the same command again: {ended}"
+
+
+@not_mended(17)
+def test_a_second_host_command_does_not_end_the_first(trial):
+    """Both are given by the same hub for the same plan; the second may be refused, and the first must go on."""
+    folder = trial.site(HUB) / "runs" / "one"
+    seen = []
+
+    def line(name, asked, seconds):
+        if not seen:
+            seen.append("second")
+            trial.host_as_engine("one", line)
+            # What the first command would find while it waits for its own result.
+            seen.append((folder / "error").exists() or (folder / "absent").exists())
+        return trial.desks[name].hear(asked)
+
+    trial.host_as_engine("one", line)
+    assert (folder / "result").exists()
+    assert seen == ["second", False]
+
+
+@not_mended(17)
+def test_a_run_that_cannot_match_without_a_party_does_not_advise_the_method_it_runs(trial):
+    with pytest.raises(LaconicError) as caught:
+        trial.host(away=("insurer",))
+    assert "insurer" in str(caught.value)
+    assert "FedOnce" not in str(caught.value)
