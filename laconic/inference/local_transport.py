@@ -20,11 +20,11 @@ from laconic.data.readers.files import read_file
 from laconic.data.readers.frames import with_text_names
 from laconic.data.readers.ids import plain_text, read_ids, usable_rows
 from laconic.data.readers.source_table import own_frame, read_own
-from laconic.deploy.simulation import Runtime
-from laconic.deploy.transports.inprocess import InProcess
+from laconic.deploy.transports import Runtime, open_runtime
 from laconic.errors import DataError
 from laconic.inference.bundle import About, Part, load_part
 from laconic.inference.bundle_files import HEAD, folder_name, model_folders
+from laconic.plan.runtime import AnyRuntime, InProcess
 from laconic.privacy.row_releases import spent
 from laconic.tables.table import Table
 from laconic.values import Array
@@ -46,7 +46,7 @@ def reach_parts(
     hub: Part,
     parts: Mapping[str, Part],
     tables: Mapping[str, Table],
-    runtime: Runtime = InProcess(),  # noqa: B008 (frozen)
+    runtime: AnyRuntime | Runtime = InProcess(),  # noqa: B008 (frozen)
 ) -> Iterator[Carrier]:
     """Reach all parties but the hub that have a part and rows; the others are absent.
 
@@ -59,7 +59,7 @@ def reach_parts(
     for part in there:
         part.note_use()
     try:
-        with runtime.open(reached) as carrier:
+        with open_runtime(reached, runtime) as carrier:
             yield _Keeping(carrier, {party.name: (part, party) for part, party in zip(there, reached, strict=True)})
     finally:
         for part, party in zip(there, reached, strict=True):

@@ -20,12 +20,13 @@ from laconic.core.traffic import Crossing, WireLog
 from laconic.core.wire import Blob, Question, decode, decode_question, encode
 from laconic.data.schema import OwnData
 from laconic.deploy.simulation import FittedRun
-from laconic.deploy.transports.inprocess import Faults, InProcess
+from laconic.deploy.transports.inprocess import open_calls
 from laconic.errors import PartyAbsent
 from laconic.inference.absent import WAYS, Answers, AnyAbsent, Store, as_kept
 from laconic.inference.bundle import About, Asked, Card, Expected, Part, save_part
 from laconic.inference.bundle_files import drop_parts, refuse_full
 from laconic.inference.predict import FindRows, Model, collect, cut_name
+from laconic.plan.runtime import Faults, InProcess
 from laconic.tables.table import Table
 from laconic.tables.task import headline_metric, metrics
 from laconic.threads import limit_threads
@@ -98,7 +99,7 @@ def _predict(trained: FittedRun, cut: str, count: int, absent: str | None = None
     faults = Faults(absent=(absent,)) if absent else Faults()
     log = WireLog()
     log.phase = "final"
-    with InProcess(faults=faults).open(tuple(others)) as within:
+    with open_calls(tuple(others), InProcess(faults=faults)) as within:
         carrier = _Listening(within, count)
         hub.turn("final", 0)
         try:
@@ -319,7 +320,7 @@ def _store(trained: FittedRun, steps: tuple[str, ...], log: WireLog) -> Store:
     if at_hand and all(cuts.keys() >= set(KEPT) for steps_kept in at_hand.values() for cuts in steps_kept.values()):
         kept = as_answers(store, at_hand)
         return store.with_answers({name: kept[name] for name in (one.name for one in trained.others) if name in kept})
-    with InProcess().open(trained.others) as carrier:
+    with open_calls(trained.others) as carrier:
         hub = Party(trained.hub.name, table, trained.hub.seed, dict(trained.hub.memory))
         return store.with_answers(collect(trained.method, steps, hub, carrier, own.keys.tolist(), log=log))
 

@@ -17,7 +17,7 @@ from laconic.core.step import steps_of
 from laconic.core.traffic import WireLog
 from laconic.core.wire import encode
 from laconic.data.schema import OwnData
-from laconic.deploy.transports.inprocess import InProcess
+from laconic.deploy.transports.inprocess import open_calls
 from laconic.errors import DataError
 from laconic.inference.absent import WAYS, Answers, Refit, Store, as_kept
 from laconic.inference.bundle import About, Asked, Card, Part, save_part
@@ -112,7 +112,7 @@ def add_party(
     if name in (part.about.hub, *part.about.peers):
         raise DataError(f"there is a party {name!r} already; to add rows of it, name its file without --party")
     party, log = Party(name, table, seed), WireLog()
-    with InProcess().open((party,)) as carrier:
+    with open_calls((party,)) as carrier:
         peers = Peers(method, part.party(part.store.own), carrier, log, carrier.names)
         known = {cut: find(peers, part.store.ids_of(cut), cut)[name] for cut in KEPT}
         if not known["train"].any():

@@ -1,7 +1,7 @@
 """A run as data: the method, whose rows, the seed, the limits and the runtime, as values that text can hold."""
 
 from math import inf
-from typing import Literal, TypeAlias
+from typing import Literal
 
 import msgspec
 
@@ -15,17 +15,12 @@ from laconic.core.step import steps_of
 from laconic.data.federation import Federation
 from laconic.data.partition.columns import Cut
 from laconic.data.partition.rows import RowCut
-from laconic.deploy.journal import Journalled
-from laconic.deploy.transports.forked import Forked
-from laconic.deploy.transports.inprocess import InProcess
-from laconic.deploy.transports.processes import Processes
 from laconic.errors import PlanError
 from laconic.methods import registry
+from laconic.plan.runtime import AnyRuntime, InProcess
 from laconic.privacy.accounting import AnyAccountant, Pld
 from laconic.privacy.budget import Budget as PrivacyBudget
 from laconic.values import Settings
-
-AnyRuntime: TypeAlias = InProcess | Processes | Forked | Journalled
 
 
 class DataPlan(Settings, frozen=True, tag=False):

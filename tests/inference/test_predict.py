@@ -11,7 +11,7 @@ from laconic.core.traffic import WireLog
 from laconic.data.datasets import load
 from laconic.data.partition.columns import Equal, deal
 from laconic.deploy.simulation import train
-from laconic.deploy.transports.inprocess import Faults, InProcess
+from laconic.deploy.transports.inprocess import Faults, InProcess, open_calls
 from laconic.errors import DataError
 from laconic.inference.absent import WAYS, Abstain, Refit, SoloModel, Zeros
 from laconic.inference.bundle import load_part
@@ -108,7 +108,7 @@ def test_zeros_are_what_the_method_itself_does_without_a_party(saved, trained, f
     lost = InProcess(faults=Faults(absent=("shop",)))
     scores = ask(folder, rows_of(federation), Zeros(), lost)
     hub = Party("bank", federation.tables["bank"], 0, dict(trained.hub.memory))
-    with lost.open(trained.others) as carrier:
+    with open_calls(trained.others, lost) as carrier:
         itself = trained.method.predict(hub, Peers(trained.method, hub, carrier, WireLog(), carrier.names), "test")
     assert np.array_equal(scores.predictions, itself)
 
