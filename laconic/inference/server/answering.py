@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from threading import Lock
 
 import numpy as np
+from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from laconic.core.peers import Carrier
 from laconic.core.traffic import WireLog
@@ -17,41 +18,19 @@ _EDGES = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0
 
 
 class Counts:
-    """Counters of requests, people and absences, and a histogram of how long predictions took."""
+    """What a server did: counters, and a histogram of how long predictions took, in a registry of their own."""
 
     def __init__(self) -> None:
-        self._lock = Lock()
-        self._sums: dict[tuple[str, str], float] = {}
-        self._buckets = [0] * (len(_EDGES) + 1)
-        self._seconds = 0.0
+        self.registry = CollectorRegistry()
+        self.requests = self._counter("requests", "Requests, by whether they were let in.", "let_in")
+        self.people = self._counter("people", "People asked about, by what predicted them.", "answered_by")
+        self.bytes = self._counter("bytes", "Bytes that crossed, both ways.", "party")
+        self.absences = self._counter("absences", "Questions that a party did not answer.", "party")
+        words = "Seconds that a request for predictions took."
+        self.seconds = Histogram("laconic_predict_seconds", words, buckets=_EDGES, registry=self.registry)
 
-    def add(self, name: str, label: str = "", amount: float = 1) -> None:
-        """Count something; `label` is `key="value"`."""
-        with self._lock:
-            self._sums[name, label] = self._sums.get((name, label), 0) + amount
-
-    def took(self, seconds: float) -> None:
-        """Note how long a prediction took."""
-        with self._lock:
-            self._buckets[sum(edge < seconds for edge in _EDGES)] += 1
-            self._seconds += seconds
-
-    def text(self) -> str:
-        """All of it."""
-        lines = []
-        with self._lock:
-            for name in dict.fromkeys(name for name, _ in self._sums):
-                lines.append(f"# TYPE laconic_{name} counter")
-                for (other, label), value in self._sums.items():
-                    if other == name:
-                        lines.append(f"laconic_{name}{{{label}}} {value:g}" if label else f"laconic_{name} {value:g}")
-            lines.append("# TYPE laconic_predict_seconds histogram")
-            total = 0
-            for edge, count in zip((*_EDGES, "+Inf"), self._buckets, strict=True):
-                total += count
-                lines.append(f'laconic_predict_seconds_bucket{{le="{edge}"}} {total}')
-            lines += [f"laconic_predict_seconds_sum {self._seconds:g}", f"laconic_predict_seconds_count {total}"]
-        return "\n".join(lines) + "\n"
+    def _counter(self, name: str, words: str, label: str) -> Counter:
+        return Counter(f"laconic_{name}", words, [label], registry=self.registry)
 
 
 @dataclass(frozen=True)
@@ -94,7 +73,7 @@ class Answering:
             asked = [place for place, how in enumerate(scores.how) if how != "all"]
             scores = self._replaced(scores, asked, absent) if asked else scores
         for how in dict.fromkeys(scores.how):
-            self.counts.add("people_total", f'answered_by="{how}"', scores.how.count(how))
+            self.counts.people.labels(how).inc(scores.how.count(how))
         return scores
 
     def get_ready(self, absent: AnyAbsent) -> Scores:
@@ -138,9 +117,9 @@ class Answering:
                 return self.model.ask(live.rows, live.carrier, ids, absent=absent, log=live.log, deadline=live.deadline)
             finally:
                 for one in live.log.crossings:
-                    self.counts.add("bytes_total", f'party="{one.party}"', one.down + (one.up or 0))
+                    self.counts.bytes.labels(one.party).inc(one.down + (one.up or 0))
                     if one.up is None:
-                        self.counts.add("absences_total", f'party="{one.party}"')
+                        self.counts.absences.labels(one.party).inc()
                 live.log.crossings.clear()
 
 

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 from anyio import CapacityLimiter, move_on_after, to_thread
+from prometheus_client import generate_latest
 from starlette.applications import Starlette
 from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
@@ -166,7 +167,7 @@ class Guarded:
             return
         client = self._guard.client(dict(scope))
         refusal = self._refuse(client)
-        self._counts.add("requests_total", f'let_in="{"no" if refusal else "yes"}"')
+        self._counts.requests.labels("no" if refusal else "yes").inc()
         if refusal is not None:
             await refusal(scope, receive, send)
             return
@@ -206,7 +207,7 @@ class _Service:
             return _trouble(400, str(problem))
         except LaconicError as problem:
             return _trouble(503, str(problem))
-        self.answering.counts.took(perf_counter() - started)
+        self.answering.counts.seconds.observe(perf_counter() - started)
         return _json_of_app(Answers(scores.task.label, as_answers(scores)))
 
     async def health(self, request: HttpRequest) -> Response:
@@ -216,7 +217,7 @@ class _Service:
         return _json_of_app(Health("ok", type(model.method).__name__, model.task.label, people, asks))
 
     async def metrics(self, request: HttpRequest) -> Response:
-        return Response(self.answering.counts.text(), media_type="text/plain; version=0.0.4")
+        return Response(generate_latest(self.answering.counts.registry), media_type="text/plain; version=0.0.4")
 
 
 def as_answers(scores: Scores) -> list[Answer]:
