@@ -318,12 +318,12 @@ def _never_done(hub: str) -> None:
 
 
 def _compare_new(tour: Tour, model: Path) -> None:
-    from laconic.cli.models import files_by_party
-    from laconic.inference.local_transport import parts_of, read_files
+    from laconic.cli.models import files_by_party, read_new_files
+    from laconic.inference.local_transport import parts_of
 
-    parts = {name: part.about for name, part in parts_of(model).items()}
+    parts = parts_of(model)
     named = files_by_party(tuple(map(str, tour.new.values())), list(parts))
-    compare_new_rows(read_files(parts, named), tour.federation.new_truth)
+    compare_new_rows(read_new_files(parts, named), tour.federation.new_truth)
 
 
 def _serve(model: Path) -> None:

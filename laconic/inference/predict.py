@@ -16,7 +16,7 @@ from laconic.core.peers import Carrier, Peers
 from laconic.core.step import Script, step
 from laconic.core.traffic import WireLog
 from laconic.errors import DataError, PartyAbsent, StepError
-from laconic.inference.absent import Abstain, Answers, AnyAbsent, FromStore, Store, Zeros, as_kept
+from laconic.inference.absent import Abstain, Answers, AnyAbsent, Case, FromStore, Store, Zeros, as_kept
 from laconic.inference.bundle import Part, load_part
 from laconic.inference.bundle_files import HEAD, model_folders
 from laconic.tables.table import Table
@@ -95,13 +95,13 @@ class Scores:
 
 
 def scores_frame(scores: Scores) -> "DataFrame":
-    """A table with a line for each id: what is predicted, how likely each class is, and how it came about."""
+    """A table with a line per id: what is predicted, how likely each class is, and how it came about."""
     import pandas
 
     columns: dict[str, object] = {"id": scores.ids, scores.task.label: scores.decisions}
     if scores.task.kind != "regression":
-        shares = scores.probabilities
-        columns |= {f"probability of {name}": shares[:, place] for place, name in enumerate(scores.task.classes)}
+        named = zip(scores.task.classes, scores.probabilities.T, strict=True)
+        columns |= {f"probability of {name}": shares for name, shares in named}
     columns |= {"answered by": scores.how, "parties": ["+".join(one) for one in scores.present]}
     return pandas.DataFrame(columns)
 
@@ -115,7 +115,7 @@ _MOST = 20_000
 
 
 class FindRows(Script, frozen=True):
-    """Tells parties which people the next question is about."""
+    """Says to parties which people the next question is about."""
 
     @step(takes="the ids of the people to be predicted, in the clear", gives="which of these people it knows")
     def find_rows(self, party: Party, ids: list[str], rows: str) -> Array:
@@ -232,7 +232,7 @@ class Model:
 
         Args:
             absent: what to do where a party has not answered for a person.
-            rows: what the method is told that the cut is called; None for a name of these people's own.
+            rows: the name of the cut for the method; None for a name of these people's own.
         """
         asked, ids = ids, list(dict.fromkeys(ids))
         peers = self.part.about.peers
@@ -259,7 +259,7 @@ class Model:
         key = head_key(absent, present)
         if key not in self.heads:
             with limit_threads():
-                self.heads[key] = absent.fit(self.task, store or self.store, present, self._whole)
+                self.heads[key] = absent.fit(Case(self.task, store or self.store, present, self._whole))
         return self.heads[key]
 
     def ask(
@@ -273,12 +273,10 @@ class Model:
         name: str | None = None,
         deadline: float | None = None,
     ) -> Scores:
-        """Predictions made by asking the parties.
+        """Predictions made by asking the parties that a carrier reaches.
 
         Args:
             rows: the hub's own rows.
-            carrier: how to reach the others.
-            ids: whom to predict.
             absent: what to do about a party that does not answer, or does not know a person.
             log: where to write what crossed.
             name: what to call the cut of these people; None for a name of their own.
@@ -329,7 +327,7 @@ class Model:
 
     def _part(self, store: Store, ids: Sequence[str], present: tuple[str, ...], absent: AnyAbsent) -> Array:
         weights = self.head_for(absent, present) if absent.fits else {}
-        return absent.predict(self.task, store, present, self._whole, weights, ids)
+        return absent.predict(Case(self.task, store, present, self._whole), weights, ids)
 
     def _together(self, rows: int, found: dict[tuple[str, ...], tuple[list[int], Array]]) -> Array:
         """Predictions of all groups of people, in the order asked; one group alone stays as it is, to the bit."""
@@ -356,7 +354,7 @@ class Model:
         if head is not None:
             filled = {name: replace(one, ids=tuple(ids)) for name, one in answers.items()}
             weights = self.heads[head_key(head, peers)]
-            return head.predict(self.task, Store(own, store.y, filled), peers, self._whole, weights, ids)
+            return head.predict(Case(self.task, Store(own, store.y, filled), peers, self._whole), weights, ids)
         cut = rows or cut_name(ids)
         hub = self.part.party(own.with_cut(cut, _places(own, ids)))
         hub.turn("final", 0)
@@ -365,14 +363,10 @@ class Model:
 
 
 def load_model(path: Path | str, *, method: type[Method] | None = None) -> Model:
-    """The model in a folder: the hub's own, or one that holds a folder for each party.
+    """The model in a folder: the hub's own, or one that holds a folder per party.
 
     Args:
-        path: where it was saved.
         method: the class of its method, for one that no installed package offers.
-
-    Raises:
-        DataError: there is none, or it cannot be read; says which file, and what to do.
     """
     part = load_part(hub_folder(Path(path)))
     if part.about.party != part.about.hub:

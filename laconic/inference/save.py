@@ -1,4 +1,4 @@
-"""Saving a trained model: one folder a party, and a card that says who can predict what."""
+"""Saving a trained model: one folder per party, and a card that says who can predict what."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
@@ -15,7 +15,7 @@ from laconic.core.capabilities import Cacheable, Kept
 from laconic.core.ledger import Ledger
 from laconic.core.party import Party
 from laconic.core.peers import Carrier, Peers
-from laconic.core.step import Script, steps_of
+from laconic.core.step import Declared, Script, steps_of
 from laconic.core.traffic import Crossing, WireLog
 from laconic.core.wire import Blob, Question, decode, decode_question, encode
 from laconic.data.schema import OwnData
@@ -48,18 +48,9 @@ def probe(trained: FittedRun) -> tuple[tuple[Asked, ...], tuple[str, ...] | None
     asked = []
     for first, second in zip(one, other, strict=True):
         up, down = ((getattr(second, way) - getattr(first, way)) / max(1, many - few) for way in ("up", "down"))
-        asked.append(
-            Asked(
-                party=second.party,
-                step=second.step,
-                gives=second.gives,
-                takes=second.takes,
-                bytes_up=up,
-                bytes_down=down,
-                bytes_fixed=(second.up or 0) + second.down - many * (up + down),
-                needed=_predict(trained, _MANY, many, absent=second.party)[2],
-            )
-        )
+        fixed = (second.up or 0) + second.down - many * (up + down)
+        needed = _predict(trained, _MANY, many, absent=second.party)[2]
+        asked.append(as_asked(second.party, second.step, second, up=up, down=down, fixed=fixed, needed=needed))
     if asked and trained.method.kind == "vertical":
         asked = [*_finding(trained), *asked]
     steps = tuple(dict.fromkeys(crossing.step for crossing in other)) if kept else None
@@ -73,20 +64,26 @@ def _finding(trained: FittedRun) -> list[Asked]:
     for party in trained.others:
         keys = party.data.keys[_shared(party)].tolist()
         none, all_of_them = _asking_bytes([]), _asking_bytes(keys)
+        fixed = none + len(encode(np.empty(0, dtype=bool)))
         row = (all_of_them - none) / len(keys)
-        found.append(
-            Asked(
-                party=party.name,
-                step="find_rows",
-                gives=words.gives,
-                takes=words.takes,
-                bytes_up=1.0,
-                bytes_down=row,
-                bytes_fixed=none + len(encode(np.empty(0, dtype=bool))),
-                needed=False,
-            )
-        )
+        found.append(as_asked(party.name, "find_rows", words, up=1.0, down=row, fixed=fixed))
     return found
+
+
+def as_asked(
+    party: str, step: str, words: Crossing | Declared, *, up: float, down: float, fixed: float, needed: bool = False
+) -> Asked:
+    """What a party is asked, in the step's words, with its bytes per row and besides."""
+    return Asked(
+        party=party,
+        step=step,
+        gives=words.gives,
+        takes=words.takes,
+        bytes_up=up,
+        bytes_down=down,
+        bytes_fixed=fixed,
+        needed=needed,
+    )
 
 
 def _asking_bytes(ids: list[str]) -> int:
@@ -128,11 +125,8 @@ class _Listening:
 
     def __init__(self, within: Carrier, count: int) -> None:
         self._within, self._count = within, count
+        self.names, self.ledgers = within.names, within.ledgers
         self.row_by_row = True
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return self._within.names
 
     def carry(self, script: Script, blobs: Mapping[str, bytes], deadline: float | None) -> Iterator[tuple[str, Blob]]:
         for name, blob in self._within.carry(script, blobs, deadline):
@@ -140,9 +134,6 @@ class _Listening:
             fits = asked.keys() == {"rows"} and as_kept(decode(blob), asked["rows"], self._count) is not None
             self.row_by_row = self.row_by_row and fits
             yield name, blob
-
-    def ledgers(self) -> dict[str, Ledger]:
-        return self._within.ledgers()
 
 
 _ALL_PATTERNS = 4
@@ -164,24 +155,18 @@ def save_model(
     replace_old: bool = False,
     data: Mapping[str, OwnData] | None = None,
 ) -> Card:
-    """Write a folder for each party, named after it, into `folder`; each may be moved to that party's own side.
+    """Write a folder per party, named after it, into `folder`; each may be moved to that party's own machine.
 
     Args:
-        id: the column that says who a row is about, in files to come; empty if there is none, with other rows.
+        id: the column that says who a row is about, in later files; empty if there is none, for horizontal methods.
         plan: the plan of the run as TOML, to be kept with every part.
         keep: whether the hub keeps the answers it has about training and validation rows, and its own such rows.
             Without them it cannot refit, and absent parties cannot be made up for.
         ways: what to do about absent parties: each is fitted and measured for each pattern of presence.
-        replace_old: whether a model that is in `folder` already may go, with all its parts and records. How often its
-            parts were used is kept, so that the same chance is not drawn again.
+        replace_old: whether to replace a model that is already in `folder`, with all its parts and records. How often
+            its parts were used is kept, so that the same randomness is not drawn again.
         data: what party files say of each party's data, by which new rows are read; None for tables with the column
             `id`.
-
-    Returns:
-        Who can predict what.
-
-    Raises:
-        DataError: `folder` holds a model that may not go, or something else.
     """
     folder = Path(folder)
     refuse_full(folder, replace_old=replace_old)

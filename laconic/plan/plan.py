@@ -67,8 +67,7 @@ class DataPlan(Settings, frozen=True, tag=False):
             raise ValueError(
                 "name a public data set (name, see `laconic data`) or your own files (files), one of the two"
             )
-        paths = self.files.values() if isinstance(self.files, dict) else self.files
-        parties, tables = ([path for path in paths if path.endswith(".toml") is party] for party in (True, False))
+        parties, tables = ([path for path in self.paths if path.endswith(".toml") is party] for party in (True, False))
         if parties and tables:
             raise ValueError(
                 f"{parties[0]} is a party file and {tables[0]} is a table; give party files for all parties, or tables"
@@ -95,10 +94,14 @@ class DataPlan(Settings, frozen=True, tag=False):
             raise ValueError(f"overlap is a number of rows, or a share below 1, not {self.overlap}")
 
     @property
+    def paths(self) -> tuple[str, ...]:
+        """The files, whether parties are named or not."""
+        return tuple(self.files.values() if isinstance(self.files, dict) else self.files)
+
+    @property
     def of_parties(self) -> bool:
         """Whether the files are party files rather than tables."""
-        paths = self.files.values() if isinstance(self.files, dict) else self.files
-        return bool(self.files) and all(path.endswith(".toml") for path in paths)
+        return bool(self.files) and all(path.endswith(".toml") for path in self.paths)
 
 
 class Budget(Settings, frozen=True, tag=False):

@@ -1,4 +1,4 @@
-"""Methods side by side on one federation: which is best, which to use, and what lies between alone and pooled."""
+"""Methods side by side on one federation: which is best, which to use, and how far pooling is from being alone."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -135,7 +135,7 @@ def _label(result: Result, all_of_them: Sequence[Result]) -> str:
     others = [one for one in all_of_them if _plain_label(one) == _plain_label(result) and one is not result]
     mine = flatten(result.method)
     said = [_plain_label(result)]
-    # Settings near the top, and which part was chosen rather than its numbers, tell most.
+    # Settings near the top, and which part was chosen rather than its numbers, say most.
     for key in sorted(mine, key=lambda one: (one.removesuffix(".type").count("."), not one.endswith(".type"))):
         differing = [one for one in others if flatten(one.method).get(key) != mine[key]]
         if differing:
@@ -170,11 +170,6 @@ def _distinct(title: str, result: Result, titles: Sequence[str]) -> str:
     return f"{title}, hub {plan.get('hub', result.hub)}" + (f", overlap {overlap:g}" if overlap else "")
 
 
-def verdict(part: Comparison) -> str:
-    """What a newcomer should take away from the runs on one federation, as one text."""
-    return " ".join(sentences(part))
-
-
 def sentences(part: Comparison) -> list[str]:
     """What a newcomer should take away: what to use, what it gains, and what more bytes would buy."""
     chosen = part.chosen
@@ -192,7 +187,7 @@ def sentences(part: Comparison) -> list[str]:
 def price_of(arm: MethodRuns) -> str:
     """What an arm sends, in words: bytes, rounds, and bytes for each prediction afterwards."""
     later = arm.bytes_a_prediction
-    after = f", then {in_bytes(round(later))} a prediction" if later else ""
+    after = f", then {in_bytes(round(later))} per prediction" if later else ""
     return f"{in_bytes(arm.bytes)} in {in_rounds(arm.rounds)}{after}"
 
 

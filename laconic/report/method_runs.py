@@ -2,11 +2,13 @@
 
 import json
 import statistics
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from laconic.core.result import Release, Result
+from laconic.core.traffic import Traffic
 
 _LOWER_IS_BETTER = {"rmse", "mae", "log_loss", "rmse_scaled"}
 
@@ -66,22 +68,25 @@ class MethodRuns:
     @property
     def bytes_up(self) -> int:
         """Bytes of answers while fitting, as the mean over seeds."""
-        return round(statistics.fmean(result.fit.bytes_up for result in self.results))
+        return round(self._mean("bytes_up"))
 
     @property
     def bytes_down(self) -> int:
         """Bytes of questions while fitting, as the mean over seeds."""
-        return round(statistics.fmean(result.fit.bytes_down for result in self.results))
+        return round(self._mean("bytes_down"))
 
     @property
     def rounds(self) -> int:
         """How often the hub waited while fitting, as the mean over seeds."""
-        return round(statistics.fmean(result.fit.rounds for result in self.results))
+        return round(self._mean("rounds"))
 
     @property
     def seconds(self) -> float:
         """Seconds of fitting, as the mean over seeds."""
-        return statistics.fmean(result.fit.seconds for result in self.results)
+        return self._mean("seconds")
+
+    def _mean(self, cost: str) -> float:
+        return statistics.fmean(getattr(result.fit, cost) for result in self.results)
 
     @property
     def bytes_a_prediction(self) -> float | None:
@@ -112,11 +117,21 @@ class MethodRuns:
 
     @cached_property
     def given(self) -> list[list[Release]]:
-        """What left, in the first run: releases of the same words and noise together, whoever made them and when."""
-        groups: dict[str, list[Release]] = {}
-        for release in self.first.releases:
-            groups.setdefault(f"{release.to}/{release.words}/{release.noise}", []).append(release)
-        return list(groups.values())
+        """What left, in the first run, as `same_releases` puts it together."""
+        return same_releases(self.first.releases)
+
+
+def same_releases(releases: Iterable[Release]) -> list[list[Release]]:
+    """Releases of the same words and noise together, whoever made them and when."""
+    groups: dict[str, list[Release]] = {}
+    for release in releases:
+        groups.setdefault(f"{release.to}/{release.words}/{release.noise}", []).append(release)
+    return list(groups.values())
+
+
+def costs_of(result: Result) -> dict[str, Traffic]:
+    """What each phase of a run cost."""
+    return {"align": result.align, "fit": result.fit, "look": result.look, "final": result.final}
 
 
 def flatten(settings: dict[str, Any], path: str = "") -> dict[str, Any]:

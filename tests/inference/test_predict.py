@@ -16,7 +16,7 @@ from laconic.errors import DataError
 from laconic.inference.absent import WAYS, Abstain, Refit, SoloModel, Zeros
 from laconic.inference.bundle import load_part
 from laconic.inference.forget import forget
-from laconic.inference.local_transport import part_folder, parts_of, reach_parts, read_rows
+from laconic.inference.local_transport import parts_of, reach_parts, read_rows
 from laconic.inference.predict import load_model
 from laconic.inference.save import save_model
 from laconic.learn.models.supervised import LinearModel
@@ -28,7 +28,7 @@ from laconic.methods.vertical.splitnn import SplitNN
 from laconic.report.tables import show_card
 from laconic.tables.columns import Column
 from laconic.testing.small_federations import small_federation
-from tests.inference.asking import QUICK, ask, rows_of
+from tests.inference.asking import QUICK, ask, part_folder, rows_of
 
 
 def test_each_party_s_folder_holds_nothing_of_another(saved, trained):
@@ -56,7 +56,7 @@ def test_the_card_says_who_must_be_there_what_crosses_and_how_many_bytes(saved):
     console = Console(width=120, record=True, file=open("/dev/null", "w"))  # noqa: PTH123, SIM115
     console.print(show_card(card))
     text = console.export_text()
-    assert "bytes a row" in text
+    assert "bytes/row" in text
     assert "must be there" in text
     assert "who is there beside bank" in text
 

@@ -9,7 +9,6 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from laconic.core.peers import Carrier
 from laconic.core.traffic import WireLog
-from laconic.errors import DataError
 from laconic.inference.absent import AnyAbsent, Store
 from laconic.inference.predict import Model, Scores
 from laconic.tables.table import Table
@@ -70,8 +69,7 @@ class Answering:
         """Scores for these people, in this order: from what is stored if everybody's answers are, else by asking."""
         scores = self._stored(ids, absent)
         if self.live is not None:
-            asked = [place for place, how in enumerate(scores.how) if how != "all"]
-            scores = self._replaced(scores, asked, absent) if asked else scores
+            scores = self._asked_anew(self.live, scores, absent)
         for how in dict.fromkeys(scores.how):
             self.counts.people.labels(how).inc(scores.how.count(how))
         return scores
@@ -99,21 +97,18 @@ class Answering:
         nothing = np.full(task.shape(count), np.nan)
         return Scores(tuple(ids), nothing, ((),) * count, ("unknown to the hub",) * count, task)
 
-    def _replaced(self, scores: Scores, places: list[int], absent: AnyAbsent) -> Scores:
-        """The scores with those at these places made anew by asking, as far as the hub knows the people."""
-        if self.live is None:
-            raise DataError("there is nobody to ask")
-        rows = self.live.rows
-        places = [place for place in places if not rows.columns or scores.ids[place] in rows.places]
+    def _asked_anew(self, live: Live, scores: Scores, absent: AnyAbsent) -> Scores:
+        """The scores, with those that not all parties had a say in made anew by asking, if the hub knows the people."""
+        known = set(scores.ids) if not live.rows.columns else live.rows.places.keys()
+        places = [at for at, how in enumerate(scores.how) if how != "all" and scores.ids[at] in known]
         if not places:
             return scores
-        found = self._asked(self.live, [scores.ids[place] for place in places], absent)
-        return scores.with_others(places, found)
+        return scores.with_others(places, self._ask(live, [scores.ids[at] for at in places], absent))
 
-    def _asked(self, live: Live, ids: list[str], absent: AnyAbsent) -> Scores:
+    def _ask(self, live: Live, ids: list[str], absent: AnyAbsent) -> Scores:
         with live.lock:
             try:
-                # One log for all requests: its rounds go on counting, so that chance is fresh for each.
+                # One log for all requests: its rounds go on counting, so that randomness is fresh for each.
                 return self.model.ask(live.rows, live.carrier, ids, absent=absent, log=live.log, deadline=live.deadline)
             finally:
                 for one in live.log.crossings:

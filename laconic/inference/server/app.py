@@ -115,12 +115,9 @@ def describe(limits: Limits, *, tokens: bool) -> dict[str, Any]:
 def _operation(
     name: str, words: str, answer: dict[str, Any], problem: dict[str, Any], trouble: tuple[str, ...] = tuple(_TROUBLE)
 ) -> dict[str, Any]:
-    bad = {code: {"description": _TROUBLE[code], "content": _json(problem)} for code in trouble}
-    return {
-        "operationId": name,
-        "summary": words,
-        "responses": {"200": {"description": "The answer.", "content": answer}} | bad,
-    }
+    replies = {code: {"description": _TROUBLE[code], "content": _json(problem)} for code in trouble}
+    replies["200"] = {"description": "The answer.", "content": answer}
+    return {"operationId": name, "summary": words, "responses": replies}
 
 
 def _json(schema: dict[str, Any]) -> dict[str, Any]:
@@ -165,20 +162,15 @@ class Guarded:
         if scope["type"] != "http":
             await self._within(scope, receive, send)
             return
-        client = self._guard.client(dict(scope))
+        client = scope[_CLIENT] = self._guard.client(dict(scope))
         refusal = self._refuse(client)
         self._counts.requests.labels("no" if refusal else "yes").inc()
-        if refusal is not None:
-            await refusal(scope, receive, send)
-            return
-        scope[_CLIENT] = client
-        await self._within(scope, receive, send)
+        await (refusal or self._within)(scope, receive, send)
 
     def _refuse(self, client: str | None) -> Response | None:
         if client is None:
-            return _trouble(401, "give a token: Authorization: Bearer ...")
-        wait = self._guard.wait_for_request(client)
-        return _too_often(wait) if wait else None
+            return refuse(401, "give a token: Authorization: Bearer ...", {"WWW-Authenticate": "Bearer"})
+        return _too_often(self._guard.requests.spend(client))
 
 
 class _Service:
@@ -190,31 +182,31 @@ class _Service:
         started = perf_counter()
         body = await read_body(request, self.limits.bytes)
         if body is None:
-            return _trouble(413, f"the body is over {self.limits.bytes:,} bytes; ask about fewer people at once")
+            return refuse(413, f"the body is over {self.limits.bytes:,} bytes; ask about fewer people at once")
         try:
             wanted = msgspec.json.decode(body, type=Request)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as problem:
-            return _trouble(400, f"the body is not as described in /openapi.json: {problem}")
+            return refuse(400, f"the body is not as described in /openapi.json: {problem}")
         if len(wanted.ids) > self.limits.ids:
-            return _trouble(400, f"{len(wanted.ids):,} ids at once are over the limit of {self.limits.ids:,}")
-        wait = self.guard.wait_for_ids(request.scope[_CLIENT], len(wanted.ids))
-        if wait:
-            return _too_often(wait)
+            return refuse(400, f"{len(wanted.ids):,} ids at once are over the limit of {self.limits.ids:,}")
+        refusal = _too_often(self.guard.ids.spend(request.scope[_CLIENT], len(wanted.ids)))
+        if refusal is not None:
+            return refusal
         way = self.absent if wanted.absent is None else next(one for one in WAYS if one.word == wanted.absent)
         try:
             scores = await to_thread.run_sync(self.answering.predict, wanted.ids, way, limiter=self._threads)
         except DataError as problem:
-            return _trouble(400, str(problem))
+            return refuse(400, str(problem))
         except LaconicError as problem:
-            return _trouble(503, str(problem))
+            return refuse(503, str(problem))
         self.answering.counts.seconds.observe(perf_counter() - started)
-        return _json_of_app(Answers(scores.task.label, as_answers(scores)))
+        return _json_of(Answers(scores.task.label, as_answers(scores)))
 
     async def health(self, request: HttpRequest) -> Response:
         model, live = self.answering.model, self.answering.live
         people = 0 if model.part.store is None else model.part.store.own.rows
         asks = [] if live is None else list(live.carrier.names)
-        return _json_of_app(Health("ok", type(model.method).__name__, model.task.label, people, asks))
+        return _json_of(Health("ok", type(model.method).__name__, model.task.label, people, asks))
 
     async def metrics(self, request: HttpRequest) -> Response:
         return Response(generate_latest(self.answering.counts.registry), media_type="text/plain; version=0.0.4")
@@ -225,10 +217,10 @@ def as_answers(scores: Scores) -> list[Answer]:
     shares = None if scores.task.kind == "regression" else scores.probabilities.tolist()
     found = []
     for place, (one, decision) in enumerate(zip(scores.ids, scores.decisions, strict=True)):
-        chances = None
+        by_class = None
         if shares is not None and decision is not None:
-            chances = dict(zip(scores.task.classes, shares[place], strict=True))
-        found.append(Answer(one, decision, chances, scores.how[place], list(scores.present[place])))
+            by_class = dict(zip(scores.task.classes, shares[place], strict=True))
+        found.append(Answer(one, decision, by_class, scores.how[place], list(scores.present[place])))
     return found
 
 
@@ -247,18 +239,17 @@ async def read_body(request: HttpRequest, most: int) -> bytes | None:
     return b""
 
 
-def _json_of_app(value: object) -> Response:
-    return Response(msgspec.json.encode(value), media_type="application/json")
-
-
-def _trouble(status: int, words: str) -> Response:
-    headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
+def refuse(status: int, words: str, headers: dict[str, str] | None = None) -> Response:
+    """Why there is no answer, as JSON."""
     return Response(msgspec.json.encode(Problem(words)), status, headers, media_type="application/json")
 
 
-def _too_often(wait: float) -> Response:
+def _json_of(value: object) -> Response:
+    return Response(msgspec.json.encode(value), media_type="application/json")
+
+
+def _too_often(wait: float) -> Response | None:
+    """A refusal that says how many seconds to wait; None for none."""
     seconds = max(1, round(wait + 0.5))
-    words = f"too many requests; try again in {seconds} s"
-    return Response(
-        msgspec.json.encode(Problem(words)), 429, {"Retry-After": str(seconds)}, media_type="application/json"
-    )
+    again = {"Retry-After": str(seconds)}
+    return refuse(429, f"too many requests; try again in {seconds} s", again) if wait else None

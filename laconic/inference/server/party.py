@@ -4,9 +4,8 @@ import ssl
 from collections.abc import AsyncIterator, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
-from pathlib import Path
 from threading import Lock
 from time import monotonic
 from urllib.parse import urlsplit
@@ -24,11 +23,11 @@ from laconic.core.party import Party
 from laconic.core.step import Script, answer
 from laconic.core.wire import decode_question, encode
 from laconic.errors import LaconicError, PlanError, StepError
-from laconic.inference.bundle import Part, save_part
+from laconic.inference.bundle import Part
 from laconic.inference.predict import FindRows
 from laconic.inference.server.answering import Counts
-from laconic.inference.server.app import Guarded, Problem, read_body
-from laconic.inference.server.guard import Access, Guard, Limits
+from laconic.inference.server.app import Guarded, read_body, refuse
+from laconic.inference.server.guard import LOCAL, Access, Guard, Limits
 from laconic.privacy.row_releases import spent
 from laconic.tables.table import Table
 
@@ -42,7 +41,7 @@ class Answerer:
     Attributes:
         part: its part of the model. rows: its rows.
         party: the party itself, with what it remembers and its ledger.
-        asked: how many questions it was asked; its chance is by this count, whatever the hub says.
+        asked: how many questions it was asked; its randomness is drawn by this count, whatever the hub says.
     """
 
     part: Part
@@ -53,7 +52,7 @@ class Answerer:
     lock: Lock = field(default_factory=Lock)
 
     def __post_init__(self) -> None:
-        """Begin with fresh chance, and with all that takes time done before the first question."""
+        """Begin with fresh randomness, and do all that takes time before the first question."""
         self.method = self.part.method()
         self.party = self.part.party(self.rows)
         self.part.note_use()
@@ -73,15 +72,14 @@ class Answerer:
             mine = msgspec.structs.replace(question, phase="final", round=self.asked)
             before = spent(self.party)
             found = answer(script, self.party, encode(mine))
-            # Before it leaves: after a crash the same row would else be told of again as if for the first time.
+            # Before it leaves: after a crash the same row would otherwise be released again as if for the first time.
             if spent(self.party) != before:
                 self.save()
             return found
 
     def save(self) -> None:
         """Write down what was given away, and what is remembered."""
-        changed = replace(self.part, memory=self.party.memory, ledger=Ledger(self.party.ledger.entries))
-        save_part((self.part.path or Path()).parent, changed)
+        self.part.keep(self.party)
 
 
 def make_party_app(answerer: Answerer, *, access: Access, limits: Limits) -> Guarded:
@@ -90,11 +88,11 @@ def make_party_app(answerer: Answerer, *, access: Access, limits: Limits) -> Gua
     async def answer_it(request: HttpRequest) -> Response:
         body = await read_body(request, limits.bytes)
         if body is None:
-            return _trouble(413, f"the question is over {limits.bytes:,} bytes")
+            return refuse(413, f"the question is over {limits.bytes:,} bytes")
         try:
             blob = await to_thread.run_sync(answerer.answer, body)
         except (LaconicError, ValueError) as problem:
-            return _trouble(400, str(problem))
+            return refuse(400, str(problem))
         return Response(blob, media_type="application/octet-stream")
 
     @asynccontextmanager
@@ -104,10 +102,6 @@ def make_party_app(answerer: Answerer, *, access: Access, limits: Limits) -> Gua
 
     app = Starlette(routes=[Route(PATH, answer_it, methods=["POST"])], lifespan=save_at_the_end)
     return Guarded(app, Guard(access, limits), Counts())
-
-
-def _trouble(status: int, words: str) -> Response:
-    return Response(msgspec.json.encode(Problem(words)), status, media_type="application/json")
 
 
 _DEADLINE = 10.0
@@ -121,16 +115,10 @@ class Addresses:
     """
 
     def __init__(self, urls: Mapping[str, str], token: str, trusted: ssl.SSLContext | None = None) -> None:
-        """Note where parties are.
-
-        Args:
-            urls: by party, such as https://shop.example:8443.
-            token: what they know the hub by.
-            trusted: whose certificates are trusted; None for those that this machine trusts.
-        """
+        """Note the address of each party, the token they know the hub by, and whose certificates are trusted."""
         for name, url in urls.items():
             parts = urlsplit(url)
-            local = parts.hostname in ("127.0.0.1", "localhost", "::1")
+            local = parts.hostname in LOCAL
             if parts.scheme != "https" and not (parts.scheme == "http" and local):
                 raise PlanError(f"the address of {name} must begin with https://, not {url!r}")
         self._urls, self._token = dict(urls), token

@@ -134,5 +134,5 @@ def test_short_tokens_and_no_tokens_are_refused():
         read_tokens("abc")
     with pytest.raises(ValueError, match="0 tokens"):
         read_tokens("# none yet\n")
-    with pytest.raises(ValueError, match="nobody could be told apart"):
+    with pytest.raises(ValueError, match="clients could not be identified"):
         Access()
