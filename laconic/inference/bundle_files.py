@@ -8,6 +8,7 @@ import json
 import shutil
 from collections.abc import Callable, Collection, Mapping
 from hashlib import file_digest
+from importlib.metadata import version
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -118,11 +119,10 @@ def write_folder(
                 save_file(arrays, part / f"{name}.safetensors")
         for name, text in texts.items():
             (part / name).write_text(text, encoding="utf-8")
-        if record is not None:
-            for name, text in record(_digests(part)).items():
-                (part / name).write_text(text, encoding="utf-8")
-        digests = _digests(part)
-        head = {"kind": _KIND, "format": FORMAT, "versions": _versions(), "digests": digests}
+        for name, text in ({} if record is None else record(_digests(part))).items():
+            (part / name).write_text(text, encoding="utf-8")
+        versions = {name: version(name) for name in ("laconic", "numpy", "torch", "safetensors")}
+        head = {"kind": _KIND, "format": FORMAT, "versions": versions, "digests": _digests(part)}
         (part / HEAD).write_text(json.dumps(head, indent=2), encoding="utf-8")
         if (path / USES).is_file():
             shutil.copyfile(path / USES, part / USES)
@@ -134,6 +134,11 @@ def write_folder(
         bring_back(path)
         raise
     shutil.rmtree(old, ignore_errors=True)
+
+
+def no_model(path: Path) -> DataError:
+    """The error for a folder without a model."""
+    return DataError(f"{path} holds no model; save one with: laconic run ... --model {path}")
 
 
 def bring_back(path: Path) -> None:
@@ -247,7 +252,7 @@ def _head(path: Path) -> dict[str, Any]:
     bring_back(path)
     file = path / HEAD
     if not file.is_file():
-        raise DataError(f"{path} holds no model, for it has no {HEAD}; save one with: laconic run ... --model {path}")
+        raise no_model(path)
     try:
         head: dict[str, Any] = msgspec.json.decode(file.read_bytes(), type=dict[str, Any])
     except msgspec.DecodeError as problem:
@@ -269,9 +274,3 @@ def _other_format(path: Path, head: dict[str, Any]) -> DataError:
         f"{path} has format {head['format']}, written by Laconic {by}; this version reads format {FORMAT}: "
         f"{newer if head['format'] > FORMAT else older}"
     )
-
-
-def _versions() -> dict[str, str]:
-    from importlib.metadata import version
-
-    return {name: version(name) for name in ("laconic", "numpy", "torch", "safetensors")}

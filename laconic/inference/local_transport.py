@@ -22,7 +22,7 @@ from laconic.data.readers.source_table import own_frame, read_own
 from laconic.deploy.transports import Runtime, open_runtime
 from laconic.errors import DataError
 from laconic.inference.bundle import About, Part, load_part
-from laconic.inference.bundle_files import HEAD, model_folders
+from laconic.inference.bundle_files import HEAD, model_folders, no_model
 from laconic.plan.runtime import AnyRuntime, InProcess
 from laconic.privacy.row_releases import spent
 from laconic.tables.table import Table
@@ -36,7 +36,7 @@ def parts_of(folder: Path) -> dict[str, Part]:
     """Every party's part in a folder that holds several; the part itself if it is one party's own."""
     folders = [folder] if (folder / HEAD).is_file() else model_folders(folder)
     if not folders:
-        raise DataError(f"{folder} holds no model; save one with: laconic run ... --model {folder}")
+        raise no_model(folder)
     return {part.about.party: part for part in (load_part(one) for one in folders)}
 
 

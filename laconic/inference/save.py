@@ -27,7 +27,6 @@ from laconic.inference.bundle import About, Asked, Card, Expected, Part, save_pa
 from laconic.inference.bundle_files import drop_parts, refuse_full
 from laconic.inference.predict import FindRows, Model, collect, cut_name
 from laconic.plan.runtime import Faults, InProcess
-from laconic.tables.table import Table
 from laconic.tables.task import headline_metric, metrics
 from laconic.threads import limit_threads
 from laconic.values import Array
@@ -174,9 +173,12 @@ def save_model(
     log = WireLog()
     keeps = keep and steps is not None and trained.method.kind == "vertical"
     store = _store(trained, steps or (), log) if keeps else None
-    said = {} if data is None else {name: without_source(one) for name, one in data.items()}
+    said = {name: without_source(one) for name, one in (data or {}).items()}
+    texts = {} if plan is None else {"plan.toml": plan}
+    abouts = [_about(trained, party, asked, steps, id, said) for party in (trained.hub, *trained.others)]
     parts = [
-        _part(trained, party, asked, steps, id, plan, said.get(party.name)) for party in (trained.hub, *trained.others)
+        Part(about, party.memory, Ledger(party.ledger.entries), texts=texts)
+        for about, party in zip(abouts, (trained.hub, *trained.others), strict=True)
     ]
     model = Model(replace(parts[0], store=store), trained.method)
     card = make_card(model, asked, ways, log.bytes_of("align") + log.bytes_of("final"))
@@ -234,29 +236,20 @@ def _expect(model: Model, present: tuple[str, ...], way: AnyAbsent | None) -> Ex
     scores = model.predict_from(store, ids, absent=chosen)
     answered = np.isfinite(scores.predictions).all()
     values = metrics(model.task, y, scores.predictions) if answered else {}
-    metric = headline_metric(model.task)
-    return Expected(
-        present=present,
-        answer="all" if way is None else way.word,
-        metric=metric,
-        value=values.get(metric),
-        rows=len(ids),
-    )
+    metric, answer = headline_metric(model.task), "all" if way is None else way.word
+    return Expected(present=present, answer=answer, metric=metric, value=values.get(metric), rows=len(ids))
 
 
-def _part(
+def _about(
     trained: FittedRun,
     party: Party,
     asked: Sequence[Asked],
     steps: tuple[str, ...] | None,
     id_name: str,
-    plan: str | None,
-    data: OwnData | None,
-) -> Part:
-    table = party.data
-    is_hub = party is trained.hub
-    names = {one.party for one in asked}
-    about = About(
+    data: Mapping[str, OwnData],
+) -> About:
+    table, is_hub, names = party.data, party is trained.hub, {one.party for one in asked}
+    return About(
         party=party.name,
         hub=trained.hub.name,
         peers=tuple(one.name for one in trained.others if one.name in names),
@@ -267,10 +260,8 @@ def _part(
         recipe=table.recipe if table.rows else None,
         task=trained.federation.task if is_hub else table.task,
         steps=steps if is_hub else tuple(one.step for one in asked if one.party == party.name),
-        data=data,
+        data=data.get(party.name),
     )
-    texts = {} if plan is None else {"plan.toml": plan}
-    return Part(about, party.memory, Ledger(party.ledger.entries), texts=texts)
 
 
 def without_source(data: OwnData) -> OwnData:
@@ -289,16 +280,9 @@ def without_source(data: OwnData) -> OwnData:
 def _store(trained: FittedRun, steps: tuple[str, ...], log: WireLog) -> Store:
     table = trained.hub.data
     rows = np.concatenate([table.cut(name) for name in KEPT])
-    ends = np.cumsum([0, *(len(table.cut(name)) for name in KEPT)])
-    own = Table(
-        table.raw[rows],
-        table.columns,
-        ids=table.keys[rows],
-        task=table.task,
-        cuts={name: np.arange(ends[place], ends[place + 1]) for place, name in enumerate(KEPT)},
-        party=table.party,
-        recipe=table.recipe,
-    )
+    own = table.with_cut("kept", rows).as_new("kept")
+    train = len(table.cut("train"))
+    own = own.with_cut("train", np.arange(train)).with_cut("valid", np.arange(train, len(rows)))
     store = Store(own, np.asarray(table.y)[rows], {})
     at_hand = trained.method.answers_at_hand(trained.hub) if isinstance(trained.method, Cacheable) else {}
     # A head that looks at no validation rows never had them sent: then they are asked for like everything else.

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from laconic.core.result import Result
 from laconic.report.method_runs import MethodRuns, flatten, members, settings_key
-from laconic.report.words import in_bytes, in_rounds, mean_spread, scored
+from laconic.report.words import in_bytes, in_rounds, mean_spread
 
 _SHARE_OF_GAP = 0.1
 
@@ -54,12 +54,12 @@ class Comparison:
     @property
     def pooled(self) -> MethodRuns | None:
         """The best of what was run on pooled columns, if anything was."""
-        return _best([arm for arm in self.arms if arm.is_pooled])
+        return _best(arm for arm in self.arms if arm.is_pooled)
 
     @property
     def best(self) -> MethodRuns | None:
         """The federated method with the best score."""
-        return _best([arm for arm in self.arms if arm.is_federated])
+        return _best(arm for arm in self.arms if arm.is_federated)
 
     @property
     def chosen(self) -> MethodRuns | None:
@@ -68,11 +68,11 @@ class Comparison:
         if best is None:
             return None
         fair = [arm for arm in self.arms if arm.is_federated and self.as_good(arm, best)]
-        return min(fair, key=lambda arm: (arm.bytes, arm.rounds, -arm.sign * arm.score))
+        return min(fair, key=lambda arm: (arm.bytes, arm.rounds, -arm.goodness))
 
     def as_good(self, arm: MethodRuns, other: MethodRuns) -> bool:
         """Whether an arm's score is not clearly below another's (see `leeway`)."""
-        return arm.sign * (other.score - arm.score) <= self.leeway(arm, other)
+        return other.goodness - arm.goodness <= self.leeway(arm, other)
 
     def leeway(self, arm: MethodRuns, other: MethodRuns) -> float:
         """How far two scores may lie apart and count as equal.
@@ -80,25 +80,21 @@ class Comparison:
         The greater of their standard deviations over seeds; with one seed, a tenth of what pooling adds to being alone.
         """
         known = [one.spread for one in (arm, other) if one.spread is not None]
-        if known:
-            return max(known)
-        gap = self.gap
-        return _SHARE_OF_GAP * gap if gap is not None and gap > 0 else 0.0
+        return max(known) if known else _SHARE_OF_GAP * max(0.0, self.gap or 0.0)
 
     @property
     def gap(self) -> float | None:
         """How much better pooled is than alone; None if one of them was not run."""
         alone, pooled = self.alone, self.pooled
-        return None if alone is None or pooled is None else alone.sign * (pooled.score - alone.score)
+        return None if alone is None or pooled is None else pooled.goodness - alone.goodness
 
     @property
     def frontier(self) -> tuple[MethodRuns, ...]:
         """The arms that no other beats both in bytes and in score, by bytes; pooling is not a choice."""
         found: list[MethodRuns] = []
-        for arm in sorted(
-            (one for one in self.arms if not one.is_pooled), key=lambda one: (one.bytes, -one.sign * one.score)
-        ):
-            if not found or arm.sign * arm.score > arm.sign * found[-1].score:
+        choices = [arm for arm in self.arms if not arm.is_pooled]
+        for arm in sorted(choices, key=lambda arm: (arm.bytes, -arm.goodness)):
+            if not found or arm.goodness > found[-1].goodness:
                 found.append(arm)
         return tuple(found)
 
@@ -115,8 +111,8 @@ def comparisons_of(results: Iterable[Result]) -> tuple[Comparison, ...]:
     )
 
 
-def _best(arms: Sequence[MethodRuns]) -> MethodRuns | None:
-    return max(arms, key=lambda arm: arm.sign * arm.score, default=None)
+def _best(arms: Iterable[MethodRuns]) -> MethodRuns | None:
+    return max(arms, key=lambda arm: arm.goodness, default=None)
 
 
 def _arms_of(results: Sequence[Result]) -> tuple[MethodRuns, ...]:
@@ -198,71 +194,58 @@ def beats_alone(part: Comparison, arm: MethodRuns) -> bool:
 
 
 def _advice(part: Comparison, chosen: MethodRuns) -> str:
-    score = scored(chosen.metric, chosen.score, chosen.spread)
     if not beats_alone(part, chosen):
         return (
             f"No method here is clearly better than {part.holder} alone; the cheapest of the best is {chosen.label}: "
-            f"{score} for {price_of(chosen)}."
+            f"{chosen.scored} for {price_of(chosen)}."
         )
-    others = [arm for arm in part.arms if arm.is_federated and arm is not chosen]
-    why = "" if not others else ", the least of all that score as well as the best"
-    return f"Use {chosen.label}: {score} for {price_of(chosen)}{why}."
+    several = sum(arm.is_federated for arm in part.arms) > 1
+    why = ", the least of all that score as well as the best" if several else ""
+    return f"Use {chosen.label}: {chosen.scored} for {price_of(chosen)}{why}."
 
 
 def _gain(part: Comparison, chosen: MethodRuns) -> list[str]:
     alone, pooled, gap = part.alone, part.pooled, part.gap
     said = []
     if alone is not None:
-        said.append(f"alone, {part.holder} has {scored(alone.metric, alone.score, alone.spread)}")
+        said.append(f"alone, {part.holder} has {alone.scored}")
     if pooled is not None:
         said.append(f"with all {part.what_is_pooled} pooled it would be {mean_spread(pooled.score, pooled.spread)}")
     if not said:
         return []
     share = ""
     if alone is not None and pooled is not None and gap is not None and gap > part.leeway(alone, pooled):
-        reached = chosen.sign * (chosen.score - alone.score) / gap
-        share = _share(reached, chosen)
+        reached = (chosen.goodness - alone.goodness) / gap
+        how_far = "all the way" if reached >= 1 else f"{100 * reached:.0f} % of the way"
+        share = f": {chosen.label} goes {how_far}" if reached > 0 else ""
     text = "; ".join(said)
     return [f"{text[0].upper()}{text[1:]}{share}."]
 
 
-def _share(reached: float, chosen: MethodRuns) -> str:
-    if reached >= 1:
-        return f": {chosen.label} goes all the way"
-    return f": {chosen.label} goes {100 * reached:.0f} % of the way" if reached > 0 else ""
-
-
 def _thrift(part: Comparison, chosen: MethodRuns) -> list[str]:
     """The best of those that send less, if it is still clearly better than being alone."""
-    cheaper = [arm for arm in part.arms if arm.is_federated and arm.bytes < chosen.bytes and beats_alone(part, arm)]
-    if not cheaper:
+    cheaper = (arm for arm in part.arms if arm.is_federated and arm.bytes < chosen.bytes and beats_alone(part, arm))
+    best = _best(cheaper)
+    if best is None:
         return []
-    best = max(cheaper, key=lambda arm: arm.sign * arm.score)
-    score = scored(best.metric, best.score, best.spread)
-    return [f"For fewer bytes, {best.label} has {score}: {in_bytes(best.bytes)} in {in_rounds(best.rounds)}."]
+    return [f"For fewer bytes, {best.label} has {best.scored}: {in_bytes(best.bytes)} in {in_rounds(best.rounds)}."]
 
 
 def _private(part: Comparison, chosen: MethodRuns) -> list[str]:
     """The best of those with a proven epsilon, where the one to use has none."""
-    if chosen.has_price:
-        return []
-    best = max((arm for arm in part.arms if arm.has_price), key=lambda arm: arm.sign * arm.score, default=None)
-    if best is None:
+    best = _best(arm for arm in part.arms if arm.has_price)
+    if chosen.has_price or best is None:
         return []
     left = len(best.first.privacy.open) if best.first.privacy is not None else 0
     rest = f", beside {left} open release{'' if left == 1 else 's'} that it does not cover" if left else ""
-    return [f"With a privacy price, {best.label} has {scored(best.metric, best.score, best.spread)}{rest}."]
+    return [f"With a privacy price, {best.label} has {best.scored}{rest}."]
 
 
 def _rival(part: Comparison, chosen: MethodRuns) -> list[str]:
     """The best of the others that sends more, and how much more."""
-    rivals = [arm for arm in part.arms if arm.is_federated and arm is not chosen and arm.bytes > chosen.bytes > 0]
-    if not rivals:
+    rival = _best(arm for arm in part.arms if arm.is_federated and arm is not chosen and arm.bytes > chosen.bytes > 0)
+    if rival is None:
         return []
-    rival = max(rivals, key=lambda arm: arm.sign * arm.score)
     times = rival.bytes / chosen.bytes
     more = f"{times:,.0f} times" if times >= 10 else f"{times:.1f} times"
-    return [
-        f"{rival.label} has {scored(rival.metric, rival.score, rival.spread)} for {more} the bytes, "
-        f"in {in_rounds(rival.rounds)}."
-    ]
+    return [f"{rival.label} has {rival.scored} for {more} the bytes, in {in_rounds(rival.rounds)}."]

@@ -136,19 +136,15 @@ def _piece(text: str) -> Piece:
 
 def _disclosed(result: Result, release: Release) -> Disclosed:
     epsilon, delta = _epsilon(result, release)
+    same = {name: getattr(release, name) for name in ("phase", "step", "to", "times", "bytes", "digest")}
     return Disclosed(
-        phase=release.phase,
-        step=release.step,
-        to=release.to,
+        **same,
         purpose=release.words,
         pieces=pieces_of(release.form),
-        times=release.times,
-        bytes=release.bytes,
         protection=release.covered,
         epsilon=epsilon,
         delta=delta,
         unit="" if release.noise is None else release.noise.unit,
-        digest=release.digest,
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from laconic.core.result import Release, Result
 from laconic.core.traffic import Traffic
+from laconic.report.words import scored
 
 _LOWER_IS_BETTER = {"rmse", "mae", "log_loss", "rmse_scaled"}
 
@@ -56,6 +57,16 @@ class MethodRuns:
         """The standard deviation of the headline figure over seeds; None with one seed."""
         values = [self._figure(result) for result in self.results]
         return statistics.stdev(values) if len(values) > 1 else None
+
+    @property
+    def goodness(self) -> float:
+        """The score, with its sign turned where less is better."""
+        return self.sign * self.score
+
+    @property
+    def scored(self) -> str:
+        """The headline figure by name, with its spread."""
+        return scored(self.metric, self.score, self.spread)
 
     def _figure(self, result: Result) -> float:
         return result.score.value if result.score.metric == self.metric else result.metrics[self.metric]

@@ -115,12 +115,12 @@ def _letter(number: int) -> str:
 
 def _given(arm: MethodRuns, letters: Mapping[tuple[str, str], str]) -> Text:
     """The letters of what left, open releases apart from those with noise."""
-    found: dict[bool, dict[str, None]] = {True: {}, False: {}}
-    for same in arm.given:
-        found[same[0].noise is None][letters[same[0].words, protection(same[0])]] = None
-    said = [("open " + " ".join(found[True]), "yellow")] if found[True] else []
-    said += [("noised " + " ".join(found[False]), "green")] if found[False] else []
-    return Text("\n").join(Text(*one) for one in said) if said else Text("nothing", "green")
+    said = []
+    for word, style, is_open in (("open", "yellow", True), ("noised", "green", False)):
+        some = [same[0] for same in arm.given if (same[0].noise is None) is is_open]
+        named = dict.fromkeys(letters[one.words, protection(one)] for one in some)
+        said += [Text(f"{word} {' '.join(named)}", style)] if named else []
+    return Text("\n").join(said) if said else Text("nothing", "green")
 
 
 def _legend(letters: Mapping[tuple[str, str], str]) -> Table:

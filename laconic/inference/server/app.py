@@ -100,12 +100,8 @@ def describe(limits: Limits, *, tokens: bool) -> dict[str, Any]:
         "/metrics": {"get": _operation("metrics", "Counters for Prometheus.", _TEXT, problem, _ANYWHERE)},
         "/openapi.json": {"get": _operation("openapi", "This page.", _json({"type": "object"}), problem, _ANYWHERE)},
     }
-    found: dict[str, Any] = {
-        "openapi": "3.1.0",
-        "info": {"title": "Laconic predictions", "version": "1"},
-        "paths": paths,
-        "components": {"schemas": parts},
-    }
+    info = {"title": "Laconic predictions", "version": "1"}
+    found: dict[str, Any] = {"openapi": "3.1.0", "info": info, "paths": paths, "components": {"schemas": parts}}
     if tokens:
         found["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
         found["security"] = [{"token": []}]
@@ -137,10 +133,10 @@ def make_app(answering: Answering, *, absent: AnyAbsent, access: Access, limits:
     """The application: predictions, health, metrics and its own description, none of them without authorisation."""
     answering.get_ready(absent)
     service = _Service(answering, absent, Guard(access, limits), limits)
-    described = msgspec.json.encode(describe(limits, tokens=bool(access.tokens)))
+    described = _json_of(describe(limits, tokens=bool(access.tokens)))
 
     async def describe_it(_: HttpRequest) -> Response:
-        return Response(described, media_type="application/json")
+        return described
 
     routes = [
         Route("/predict", service.predict, methods=["POST"]),
