@@ -68,7 +68,7 @@ class Comparison:
         if best is None:
             return None
         fair = [arm for arm in self.arms if arm.is_federated and self.as_good(arm, best)]
-        return min(fair, key=lambda arm: (arm.bytes, arm.rounds, -arm.goodness))
+        return min(fair, key=lambda arm: (arm.bytes, arm.fit.rounds, -arm.goodness))
 
     def as_good(self, arm: MethodRuns, other: MethodRuns) -> bool:
         """Whether an arm's score is not clearly below another's (see `leeway`)."""
@@ -184,7 +184,7 @@ def price_of(arm: MethodRuns) -> str:
     """What an arm sends, in words: bytes, rounds, and bytes for each prediction afterwards."""
     later = arm.bytes_a_prediction
     after = f", then {in_bytes(round(later))} per prediction" if later else ""
-    return f"{in_bytes(arm.bytes)} in {in_rounds(arm.rounds)}{after}"
+    return f"{in_bytes(arm.bytes)} in {in_rounds(arm.fit.rounds)}{after}"
 
 
 def beats_alone(part: Comparison, arm: MethodRuns) -> bool:
@@ -228,7 +228,7 @@ def _thrift(part: Comparison, chosen: MethodRuns) -> list[str]:
     best = _best(cheaper)
     if best is None:
         return []
-    return [f"For fewer bytes, {best.label} has {best.scored}: {in_bytes(best.bytes)} in {in_rounds(best.rounds)}."]
+    return [f"For fewer bytes, {best.label} has {best.scored}: {in_bytes(best.bytes)} in {in_rounds(best.fit.rounds)}."]
 
 
 def _private(part: Comparison, chosen: MethodRuns) -> list[str]:
@@ -248,4 +248,4 @@ def _rival(part: Comparison, chosen: MethodRuns) -> list[str]:
         return []
     times = rival.bytes / chosen.bytes
     more = f"{times:,.0f} times" if times >= 10 else f"{times:.1f} times"
-    return [f"{rival.label} has {rival.scored} for {more} the bytes, in {in_rounds(rival.rounds)}."]
+    return [f"{rival.label} has {rival.scored} for {more} the bytes, in {in_rounds(rival.fit.rounds)}."]

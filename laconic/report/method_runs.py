@@ -71,33 +71,20 @@ class MethodRuns:
     def _figure(self, result: Result) -> float:
         return result.score.value if result.score.metric == self.metric else result.metrics[self.metric]
 
+    @cached_property
+    def fit(self) -> Traffic:
+        """What fitting cost, as the mean over seeds."""
+        means = {
+            name: statistics.fmean(getattr(result.fit, name) for result in self.results)
+            for name in Traffic.__struct_fields__
+        }
+        seconds = means.pop("seconds")
+        return Traffic(**{name: round(mean) for name, mean in means.items()}, seconds=seconds)
+
     @property
     def bytes(self) -> int:
         """Bytes that fitting sent, both ways, as the mean over seeds."""
-        return self.bytes_up + self.bytes_down
-
-    @property
-    def bytes_up(self) -> int:
-        """Bytes of answers while fitting, as the mean over seeds."""
-        return round(self._mean("bytes_up"))
-
-    @property
-    def bytes_down(self) -> int:
-        """Bytes of questions while fitting, as the mean over seeds."""
-        return round(self._mean("bytes_down"))
-
-    @property
-    def rounds(self) -> int:
-        """How often the hub waited while fitting, as the mean over seeds."""
-        return round(self._mean("rounds"))
-
-    @property
-    def seconds(self) -> float:
-        """Seconds of fitting, as the mean over seeds."""
-        return self._mean("seconds")
-
-    def _mean(self, cost: str) -> float:
-        return statistics.fmean(getattr(result.fit, cost) for result in self.results)
+        return self.fit.bytes
 
     @property
     def bytes_a_prediction(self) -> float | None:

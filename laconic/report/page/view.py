@@ -71,9 +71,9 @@ def _point(part: Comparison, arm: MethodRuns) -> dict[str, Any]:
         "low": arm.score - spread,
         "high": arm.score + spread,
         "bytes": arm.bytes,
-        "rounds": arm.rounds,
+        "rounds": arm.fit.rounds,
         "role": "chosen" if arm is part.chosen else "pooled" if arm.is_pooled else "other",
-        "tip": f"{arm.label}\n{score}\n{in_bytes(arm.bytes)}, {in_rounds(arm.rounds)}",
+        "tip": f"{arm.label}\n{score}\n{in_bytes(arm.bytes)}, {in_rounds(arm.fit.rounds)}",
     }
 
 
@@ -173,15 +173,15 @@ def _gives(arm: MethodRuns) -> str:
 def _arm(part: Comparison, arm: MethodRuns, number: int, commands: Mapping[str, str]) -> View:
     result = arm.first
     settings = {key: value for key, value in flatten(result.method).items() if key != "type"}
-    same = {name: getattr(arm, name) for name in ("label", "kind", "bytes_up", "bytes_down", "bytes", "rounds")}
-    return same | {
+    return {
+        "label": arm.label,
+        "kind": arm.kind,
+        "fit": arm.fit,
         "number": number,
         "is_chosen": arm is part.chosen,
         "is_yardstick": not arm.is_federated,
         "score": mean_spread(arm.score, arm.spread),
         "score_value": arm.score,
-        "seconds": round(arm.seconds, 3),
-        "seconds_text": in_seconds(arm.seconds),
         "epsilon": epsilon_in_words(result),
         "epsilon_value": _sortable_epsilon(result),
         "released": _released(arm),
@@ -257,7 +257,7 @@ def _alternative_texts(part: Comparison) -> dict[str, str]:
     """What the charts show, in sentences for those who cannot see them."""
     metric = metric_name(part.arms[0].metric)
     by_bytes = "; ".join(f"{arm.label} {figure(arm.score)} for {in_bytes(arm.bytes)}" for arm in part.arms)
-    by_rounds = "; ".join(f"{arm.label} {figure(arm.score)} in {in_rounds(arm.rounds)}" for arm in part.arms)
+    by_rounds = "; ".join(f"{arm.label} {figure(arm.score)} in {in_rounds(arm.fit.rounds)}" for arm in part.arms)
     best = ", ".join(arm.label for arm in part.frontier)
     return {
         "bytes": f"{metric} against bytes of fitting, on a logarithmic axis: {by_bytes}. On the frontier: {best}.",
