@@ -294,12 +294,12 @@ def _store(trained: FittedRun, steps: tuple[str, ...], log: WireLog) -> Store:
         return store.with_answers(collect(trained.method, steps, hub, carrier, own.keys.tolist(), log=log))
 
 
-def as_answers(store: Store, kept: Kept) -> dict[str, Answers]:
-    """Answers by party, step and cut, as answers by party and id."""
+def as_answers(store: Store, kept: Kept, known: Mapping[str, Array] | None = None) -> dict[str, Answers]:
+    """Answers by party, step and cut, as answers by party and id; `known` is which rows of each cut."""
     found: dict[str, Answers] = {}
     for name, steps in kept.items():
         for cut in KEPT:
-            ids = store.ids_of(cut)
+            ids = store.ids_of(cut) if known is None else np.array(store.ids_of(cut))[known[cut]].tolist()
             some = {step: as_kept(cuts[cut], cut, len(ids)) for step, cuts in steps.items()}
             answers = Answers(tuple(ids), some)
             found[name] = found[name].with_more(answers) if name in found else answers

@@ -20,11 +20,11 @@ from laconic.core.wire import encode
 from laconic.data.schema import OwnData
 from laconic.deploy.transports.inprocess import open_calls
 from laconic.errors import DataError
-from laconic.inference.absent import WAYS, Answers, Store, as_kept
+from laconic.inference.absent import WAYS, Answers, Store
 from laconic.inference.bundle import About, Asked, Card, Part, save_part
 from laconic.inference.forget import refitted
 from laconic.inference.predict import Model, collect, find
-from laconic.inference.save import KEPT, as_asked, make_card, without_source
+from laconic.inference.save import KEPT, as_answers, as_asked, make_card, without_source
 from laconic.tables.table import Table
 from laconic.threads import limit_threads
 from laconic.values import Array
@@ -110,7 +110,9 @@ def add_party(
         known = {cut: find(peers, part.store.ids_of(cut), cut)[name] for cut in KEPT}
         if not known["train"].any():
             raise DataError(f"{name} knows none of the people that the model was trained on; compare the ids")
-        answers = _by_id(part.store, method.take_in(peers)[name], known)
+        answers = as_answers(part.store, method.take_in(peers), known)[name]
+    if any(value is None for value in answers.steps.values()):
+        raise DataError(f"{name} did not answer with one row for each person")
     store = part.store.with_answers({name: answers})
     about = msgspec.structs.replace(part.about, peers=(*part.about.peers, name))
     asked = (*(part.card.asked if part.card else ()), *_asked(method, name, answers))
@@ -128,17 +130,6 @@ def save_grown(model: Model, joined: Part | None = None) -> Card:
             save_part(path.parent, joined)
         note_written(save_part(path, replace(model.part, heads=model.heads, card=card)))
     return card
-
-
-def _by_id(store: Store, sent: Mapping[str, Mapping[str, Array]], known: Mapping[str, Array]) -> Answers:
-    found = None
-    for cut in KEPT:
-        ids = np.array(store.ids_of(cut))[known[cut]].tolist()
-        answers = Answers(tuple(ids), {step: as_kept(cuts[cut], cut, len(ids)) for step, cuts in sent.items()})
-        found = answers if found is None else found.with_more(answers)
-    if found is None or any(value is None for value in found.steps.values()):
-        raise DataError("the new party did not answer with one row for each person")
-    return found
 
 
 def _asked(method: Method, name: str, answers: Answers) -> list[Asked]:

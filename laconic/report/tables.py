@@ -95,12 +95,8 @@ def show_arms(results: Sequence[Result]) -> RenderableType:
         table.add_column("released")
         for arm in part.arms:
             score = mean_spread(arm.score, arm.spread)
-            crossed = (
-                in_bytes(arm.fit.bytes_up),
-                in_bytes(arm.fit.bytes_down),
-                f"{arm.fit.rounds:,}",
-                in_seconds(arm.fit.seconds),
-            )
+            fit = arm.fit
+            crossed = (in_bytes(fit.bytes_up), in_bytes(fit.bytes_down), f"{fit.rounds:,}", in_seconds(fit.seconds))
             given = (epsilon_in_words(arm.first), _given(arm, letters))
             table.add_row(Text(arm.label), score, *crossed, *given, style="bold" if arm is part.chosen else "")
         verdict = Text.assemble(("In short: ", "bold"), " ".join(sentences(part)))

@@ -4,7 +4,6 @@ import ssl
 from collections.abc import AsyncIterator, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from threading import Lock
 from time import monotonic
@@ -18,8 +17,6 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from laconic.core.ledger import Ledger
-from laconic.core.method import Method
-from laconic.core.party import Party
 from laconic.core.step import Script, answer
 from laconic.core.wire import decode_question, encode
 from laconic.errors import LaconicError, PlanError, StepError
@@ -34,29 +31,20 @@ from laconic.tables.table import Table
 PATH = "/answer"
 
 
-@dataclass
 class Answerer:
     """A party that answers from its own rows, one question at a time.
 
     Attributes:
-        part: its part of the model. rows: its rows.
+        part: its part of the model.
         party: the party itself, with what it remembers and its ledger.
         asked: how many questions it was asked; its randomness is drawn by this count, whatever the hub says.
     """
 
-    part: Part
-    rows: Table
-    party: Party = field(init=False)
-    method: Method = field(init=False)
-    asked: int = 0
-    lock: Lock = field(default_factory=Lock)
-
-    def __post_init__(self) -> None:
-        """Begin with fresh randomness, and do all that takes time before the first question."""
-        self.method = self.part.method()
-        self.party = self.part.party(self.rows)
-        self.part.note_use()
-        _ = self.rows.x, self.rows.places
+    def __init__(self, part: Part, rows: Table) -> None:
+        self.part, self.party, self.asked = part, part.party(rows), 0
+        self._method, self._lock = part.method(), Lock()
+        part.note_use()
+        _ = rows.x, rows.places  # All that takes time is done before the first question.
 
     def answer(self, blob: bytes) -> bytes:
         """Answer one question, if it is one of those that a prediction asks."""
@@ -66,8 +54,8 @@ class Answerer:
                 f"{self.part.about.party} does not answer `{question.step}` after training; it answers "
                 f"{', '.join(self.part.about.steps or ())}"
             )
-        script = FindRows() if question.step == "find_rows" else self.method
-        with self.lock:
+        script = FindRows() if question.step == "find_rows" else self._method
+        with self._lock:
             self.asked += 1
             mine = msgspec.structs.replace(question, phase="final", round=self.asked)
             before = spent(self.party)
