@@ -331,8 +331,7 @@ def _serve(model: Path) -> None:
 
     from laconic.inference.absent import Refit
     from laconic.inference.predict import load_model
-    from laconic.inference.server.answering import Answering
-    from laconic.inference.server.app import make_app
+    from laconic.inference.server.app import Answering, make_app
     from laconic.inference.server.guard import Access, Limits, read_tokens
 
     token = "a token that is long enough"  # noqa: S105

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from laconic.core.peers import Carrier
     from laconic.inference.bundle import Part
     from laconic.inference.predict import Model
-    from laconic.inference.server.answering import Live
+    from laconic.inference.server.app import Live
     from laconic.inference.server.guard import Access, Address, Limits
 
 _FILE = click.Path(exists=True, dir_okay=False)
@@ -73,8 +73,7 @@ def serve(
     """
     from laconic.inference.bundle import load_part
     from laconic.inference.predict import hub_folder, load_model
-    from laconic.inference.server.answering import Answering
-    from laconic.inference.server.app import make_app
+    from laconic.inference.server.app import Answering, make_app
     from laconic.inference.server.guard import Access, Address, Limits, read_tokens
     from laconic.inference.server.guard import serve as run
 
@@ -119,7 +118,7 @@ def _live(
 ) -> "Iterator[Live | None]":
     """The parties to ask while the server runs: at their addresses, or here by their files; None without files."""
     from laconic.inference.local_transport import parts_of, reach_parts
-    from laconic.inference.server.answering import Live
+    from laconic.inference.server.app import Live
 
     name = model.part.about.party
     if not files:

@@ -11,8 +11,7 @@ from rich.text import Text
 from laconic.audit.finding import Finding
 from laconic.core.result import Price, Result
 from laconic.inference.bundle import Card
-from laconic.report.comparisons import Comparison, comparisons_of, sentences
-from laconic.report.method_runs import MethodRuns, costs_of, same_releases
+from laconic.report.comparisons import Comparison, MethodRuns, comparisons_of, costs_of, same_releases, sentences
 from laconic.report.words import (
     NAMES,
     epsilon_in_words,

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from laconic.core.result import Result
 from laconic.errors import MissingExtra
-from laconic.report.method_runs import costs_of, flatten
+from laconic.report.comparisons import costs_of, flatten
 from laconic.report.page import render_page
 
 if TYPE_CHECKING:

@@ -22,8 +22,7 @@ from laconic.core.wire import decode_question, encode
 from laconic.errors import LaconicError, PlanError, StepError
 from laconic.inference.bundle import Part
 from laconic.inference.predict import FindRows
-from laconic.inference.server.answering import Counts
-from laconic.inference.server.app import Guarded, read_body, refuse
+from laconic.inference.server.app import Counts, Guarded, read_body, refuse
 from laconic.inference.server.guard import LOCAL, Access, Guard, Limits
 from laconic.privacy.row_releases import spent
 from laconic.tables.table import Table

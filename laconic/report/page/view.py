@@ -9,8 +9,17 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from laconic.core.result import PartyTraffic, Result
-from laconic.report.comparisons import Comparison, beats_alone, comparisons_of, price_of, sentences
-from laconic.report.method_runs import MethodRuns, flatten, members, settings_key
+from laconic.report.comparisons import (
+    Comparison,
+    MethodRuns,
+    beats_alone,
+    comparisons_of,
+    flatten,
+    members,
+    price_of,
+    sentences,
+    settings_key,
+)
 from laconic.report.words import (
     epsilon_in_words,
     figure,

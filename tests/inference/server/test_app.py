@@ -4,8 +4,7 @@ from prometheus_client import generate_latest
 from starlette.testclient import TestClient
 
 from laconic.inference.absent import Refit
-from laconic.inference.server.answering import Answering, Counts
-from laconic.inference.server.app import make_app
+from laconic.inference.server.app import Answering, Counts, make_app
 from laconic.inference.server.guard import Access, Allowance, Limits, read_tokens
 from tests.inference.server.conftest import HEADERS, TOKEN
 
