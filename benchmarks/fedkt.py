@@ -20,9 +20,9 @@ from laconic.core.traffic import WireLog
 from laconic.data.datasets import load
 from laconic.data.federation import Federation
 from laconic.data.partition.rows import Dirichlet, RandomHoldout, deal_rows
-from laconic.deploy.simulation import Runtime, simulate
-from laconic.deploy.transports.forked import Forked
-from laconic.deploy.transports.inprocess import InProcess
+from laconic.deploy import Forked, InProcess
+from laconic.deploy.simulation import simulate
+from laconic.deploy.transports import open_runtime
 from laconic.learn.models.classifier import fit_models
 from laconic.learn.models.classifiers import AnyClassifier, Network
 from laconic.learn.models.supervised import fit_supervised
@@ -100,10 +100,10 @@ class _Cost(NamedTuple):
         return f"{self.clock / other.clock:.2f} x as fast, {self.worked / other.worked:.2f} x less work"
 
 
-def _teach(script: Teach, federation: Federation, runtime: Runtime) -> _Cost:
+def _teach(script: Teach, federation: Federation, runtime: InProcess | Forked) -> _Cost:
     parties = {name: Party(name, table, 0) for name, table in federation.tables.items()}
     hub = parties.pop(federation.hub)
-    with runtime.open(tuple(parties.values())) as carrier:
+    with open_runtime(tuple(parties.values()), runtime) as carrier:
         peers = Peers(script, hub, carrier, WireLog(), carrier.names)
         return _cost(lambda: peers.ask(script.teach))
 

@@ -318,12 +318,12 @@ def _never_done(hub: str) -> None:
 
 
 def _compare_new(tour: Tour, model: Path) -> None:
-    from laconic.cli.models import files_by_party
-    from laconic.inference.local_transport import parts_of, read_files
+    from laconic.cli.models import files_by_party, read_new_files
+    from laconic.inference.local_transport import parts_of
 
-    parts = {name: part.about for name, part in parts_of(model).items()}
+    parts = parts_of(model)
     named = files_by_party(tuple(map(str, tour.new.values())), list(parts))
-    compare_new_rows(read_files(parts, named), tour.federation.new_truth)
+    compare_new_rows(read_new_files(parts, named), tour.federation.new_truth)
 
 
 def _serve(model: Path) -> None:
@@ -331,8 +331,7 @@ def _serve(model: Path) -> None:
 
     from laconic.inference.absent import Refit
     from laconic.inference.predict import load_model
-    from laconic.inference.server.answering import Answering
-    from laconic.inference.server.app import make_app
+    from laconic.inference.server.app import Answering, make_app
     from laconic.inference.server.guard import Access, Limits, read_tokens
 
     token = "a token that is long enough"  # noqa: S105

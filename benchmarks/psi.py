@@ -19,7 +19,7 @@ from laconic.align.psi import PrivateMatch, hide_ids, multiply, new_secret
 from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.traffic import WireLog
-from laconic.deploy.transports.inprocess import InProcess
+from laconic.deploy.transports.inprocess import open_calls
 from laconic.tables.columns import Column
 from laconic.tables.table import Table
 from laconic.values import listening
@@ -46,7 +46,7 @@ def measure(ids: int) -> None:
     align, log = PrivateMatch(), WireLog()
     log.phase = "align"
     began, worked = perf_counter(), process_time()
-    with InProcess().open((shop,)) as carrier, listening(show):
+    with open_calls((shop,)) as carrier, listening(show):
         found = align.match(bank, Peers(align, bank, carrier, log, carrier.names))
     seconds, worked = perf_counter() - began, process_time() - worked
     if found["shared"] != ids - ids // 2:

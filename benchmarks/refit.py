@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from laconic.inference.absent import Answers, Refit, Store
+from laconic.inference.absent import Answers, Case, Refit, Store
 from laconic.tables.columns import Column, fit_recipe
 from laconic.tables.table import Table
 from laconic.tables.task import Task
@@ -41,7 +41,7 @@ def _clock(task: Task, store: Store) -> tuple[float, float]:
     with limit_threads(1):
         for seed in range(3):
             wall, processor = time.perf_counter(), time.process_time()
-            Refit(seed=seed).fit(task, store, ("shop", "insurer"), _nobody)
+            Refit(seed=seed).fit(Case(task, store, ("shop", "insurer"), _nobody))
             times.append((time.perf_counter() - wall, time.process_time() - processor))
     return min(one for one, _ in times), min(one for _, one in times)
 

@@ -16,8 +16,8 @@ from laconic.core.result import Result
 from laconic.data.datasets.dataset import Dataset
 from laconic.data.federation import Federation
 from laconic.data.partition.columns import Equal, deal
-from laconic.deploy.simulation import Runtime, simulate, train
-from laconic.deploy.transports.processes import Processes
+from laconic.deploy import Processes
+from laconic.deploy.simulation import simulate, train
 from laconic.learn.trees.dense_trees import Boosted
 from laconic.learn.trees.xgboost_mode import has_mode
 from laconic.methods.vertical.vertical_xgboost import Socket, VerticalXgboost
@@ -74,7 +74,7 @@ def pooled(federation: Federation, trees: Boosted) -> tuple[Array, float, float]
     return trees.predict(federation.task, weights, x["test"]), seconds, processor
 
 
-def _time(way: str, method: VerticalXgboost, federation: Federation, runtime: Runtime | None = None) -> None:
+def _time(way: str, method: VerticalXgboost, federation: Federation, runtime: Processes | None = None) -> None:
     started, used = time.perf_counter(), time.process_time()
     result = simulate(method, federation, runtime=runtime) if runtime is not None else simulate(method, federation)
     # The processor time of other processes is not seen from here.

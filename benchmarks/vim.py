@@ -24,8 +24,8 @@ from laconic.core.traffic import WireLog
 from laconic.data.datasets import load
 from laconic.data.federation import Federation
 from laconic.data.partition.columns import Rows, deal
-from laconic.deploy.transports.forked import Forked
-from laconic.deploy.transports.inprocess import InProcess
+from laconic.deploy import Forked, InProcess
+from laconic.deploy.transports import open_runtime
 from laconic.learn.kernels import compiled_products
 from laconic.learn.nets.nets import Mlp
 from laconic.learn.train.admm import nearest_logits, targets_of
@@ -89,7 +89,7 @@ def ours(federation: Federation, runtime: InProcess | Forked) -> Spent:
     parties = {name: Party(name, table, 0) for name, table in federation.tables.items()}
     hub = parties.pop(federation.hub)
     with limit_threads(1):
-        with runtime.open(tuple(parties.values())) as carrier:
+        with open_runtime(tuple(parties.values()), runtime) as carrier:
             peers = Peers(METHOD, hub, carrier, WireLog(), carrier.names)
             _prepare(federation)
             began, before = perf_counter(), _processor()

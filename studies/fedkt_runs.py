@@ -16,8 +16,9 @@ from laconic.core.run import run
 from laconic.core.step import Script
 from laconic.core.traffic import WireLog
 from laconic.core.wire import Blob
+from laconic.deploy import Forked
 from laconic.deploy.simulation import simulate
-from laconic.deploy.transports.forked import Forked
+from laconic.deploy.transports.forked import open_workers
 from laconic.learn.models.classifier import classes_of, fit_models
 from laconic.learn.models.classifiers import Network
 from laconic.methods.horizontal.fedkt import FedKt, Prox
@@ -84,7 +85,7 @@ class Remembering:
     @contextmanager
     def open(self, parties: tuple[Party, ...]) -> Iterator[Carrier]:
         """Reach these parties for as long as the block lasts."""
-        with on_cores().open(parties) as carrier:
+        with open_workers(parties, on_cores()) as carrier:
             yield _Remembered(carrier, self.federation)
 
 

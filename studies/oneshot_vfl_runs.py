@@ -18,7 +18,7 @@ from laconic.data.datasets.dataset import Dataset
 from laconic.data.federation import Federation
 from laconic.data.partition.columns import LABEL_HOLDER, Equal, Groups, Rows, deal
 from laconic.deploy.simulation import simulate
-from laconic.deploy.transports.inprocess import InProcess
+from laconic.deploy.transports.inprocess import open_calls
 from laconic.learn.nets.ensembles import Ensemble, SummedHeads
 from laconic.learn.nets.layers import PatchNet, ResNet
 from laconic.learn.nets.nets import Cnn, Joint, Mlp, Net
@@ -213,7 +213,7 @@ def leak(name: str, fed: Federation, epochs: int, seed: int) -> Record:
     method = SplitNN(net=joint_extractor(name), width=WIDTH, trainer=trainer, head=Joint(own=None, head=Mlp(hidden=())))
     parties = {one: Party(one, table, seed) for one, table in fed.tables.items()}
     hub = parties.pop(fed.hub)
-    with InProcess().open(tuple(parties.values())) as carrier:
+    with open_calls(tuple(parties.values())) as carrier:
         peers = Peers(method, hub, carrier, WireLog(), carrier.names)
         for _ in method.fit(hub, peers):
             pass

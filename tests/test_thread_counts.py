@@ -30,7 +30,7 @@ from laconic.data.partition.rows import Iid, deal_rows
 from laconic.deploy.party_importance import importance
 from laconic.deploy.simulation import reach, simulate, train
 from laconic.deploy.transports.forked import Forked
-from laconic.deploy.transports.inprocess import InProcess
+from laconic.deploy.transports.inprocess import open_calls
 from laconic.inference.absent import Refit, Zeros
 from laconic.inference.estimators import FederatedClassifier
 from laconic.inference.local_transport import parts_of, reach_parts
@@ -167,7 +167,7 @@ def _uses():
     yield "Trained.predict", trained.predict()
     yield "Trained.score", trained.score()
     hub = Party(trained.hub.name, trained.hub.data, 0, dict(trained.hub.memory))
-    with InProcess().open(trained.others) as carrier:
+    with open_calls(trained.others) as carrier:
         peers = Peers(trained.method, hub, carrier, WireLog(), carrier.names)
         yield "Method.predict", trained.method.predict(hub, peers, "train")
         for _ in trained.method.fit(hub, peers):

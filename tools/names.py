@@ -85,6 +85,8 @@ def _defined(path: Path) -> set[str]:
             found.add(node.name)
         elif isinstance(node, ast.Assign):
             found |= {target.id for target in node.targets if isinstance(target, ast.Name)}
+        elif isinstance(node, ast.ImportFrom):  # `import X as X` is how a file passes a name on.
+            found |= {alias.name for alias in node.names if alias.asname == alias.name}
     return found
 
 

@@ -25,7 +25,7 @@ from laconic.core.peers import Peers
 from laconic.core.traffic import WireLog
 from laconic.core.wire import decode, decode_question
 from laconic.data.federation import Federation
-from laconic.deploy.transports.inprocess import InProcess, Recorder
+from laconic.deploy.transports.inprocess import Recorder, open_calls
 from laconic.methods.families.rows import batch_rows
 from laconic.methods.families.split import Splitting
 from laconic.tables.table import Table
@@ -110,7 +110,7 @@ def _matched(federation: Federation, align: ExactMatch, seed: int) -> Federation
     """The federation with its rows matched."""
     parties = {name: Party(name, table, seed) for name, table in federation.tables.items()}
     hub = parties[federation.hub]
-    with InProcess().open(tuple(party for party in parties.values() if party is not hub)) as carrier:
+    with open_calls(tuple(party for party in parties.values() if party is not hub)) as carrier:
         hub.turn("align", 0)
         align.match(hub, Peers(align, hub, carrier, WireLog(), carrier.names))
     return replace(federation, tables={name: party.data for name, party in parties.items()}, aligned=True)

@@ -25,11 +25,11 @@ def main() -> None:
     See what it does:      laconic demo
     Run a method:          laconic run FedOnce --data breast_cancer --parties 3
     On your own files:     laconic run FedOnce --files bank.csv shop.csv --id customer --label churned
-    """  # noqa: D301 (click keeps the lines below a backspace as they are)
+    """
 
 
 _TRIALS = (demo, run, compare, report, disclose, plan, methods, data, privacy, audit, doctor)
 _APART = (provision, join, host, status, stop, keys, seal, answer, open_envelopes)
 _AFTERWARDS = (predict, serve, add, forget)
 for _command in (*_TRIALS, *_APART, *_AFTERWARDS):
-    main.add_command(_command)
+    main.add_command(debug_option(_command))

@@ -1,26 +1,24 @@
 """The demo: three organisations that know different things about the same people, and two files to go on with."""
 
-import csv
 import os
 import shlex
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 from shutil import which
 
 import numpy as np
+import pandas
 
 from laconic.core.method import Method
 from laconic.core.result import Result
 from laconic.data.datasets import load
-from laconic.data.datasets.dataset import Dataset
 from laconic.data.partition.columns import Groups, deal
 from laconic.deploy.simulation import simulate
 from laconic.methods.baselines.centralised import Centralised
 from laconic.methods.baselines.solo import Solo
 from laconic.methods.vertical.fedonce import FedOnce
 from laconic.methods.vertical.splitnn import SplitNN
-from laconic.values import Array, Listener
+from laconic.values import Listener
 
 INTRODUCTION = (
     "A bank, a shop and an insurer know different things about the same 569 people, and only the bank knows what is to "
@@ -63,11 +61,17 @@ def write_files(folder: Path) -> str:
     dataset = load("breast_cancer")
     rng = np.random.default_rng(_SEED)
     folder.mkdir(parents=True, exist_ok=True)
+    people = pandas.Index([f"c{row:04d}" for row in range(dataset.rows)], name="customer")
+    cells = pandas.DataFrame(dataset.raw, index=people, columns=[column.name for column in dataset.columns])
     half = len(dataset.columns) // 2
-    label = {dataset.task.label: [dataset.task.classes[code] for code in dataset.y]}
+    labels = [dataset.task.classes[code] for code in dataset.y]
     bank, shop = folder / "bank.csv", folder / "shop.csv"
-    _write(bank, dataset, range(half), rng.permutation(dataset.rows)[:_ROWS_A_FILE], label)
-    _write(shop, dataset, range(half, len(dataset.columns)), rng.permutation(dataset.rows)[:_ROWS_A_FILE], {})
+    for path, frame in (
+        (bank, cells.iloc[:, :half].assign(**{dataset.task.label: labels})),
+        (shop, cells.iloc[:, half:]),
+    ):
+        rows = rng.permutation(dataset.rows)[:_ROWS_A_FILE]
+        frame.iloc[rows].to_csv(path, float_format="%.6g", lineterminator="\r\n")
     columns = ["--id", "customer", "--label", dataset.task.label]
     return shlex.join([*_program(), "run", "FedOnce", "--files", str(bank), str(shop), *columns])
 
@@ -78,13 +82,3 @@ def _program() -> list[str]:
     if which("laconic"):
         return ["laconic"]
     return [os.path.relpath(started)] if started.name == "laconic" else [sys.executable, "-m", "laconic"]
-
-
-def _write(path: Path, dataset: Dataset, columns: Iterable[int], rows: Array, extra: dict[str, list[str]]) -> None:
-    places = list(columns)
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(["customer", *(dataset.columns[place].name for place in places), *extra])
-        for row in rows:
-            cells = [f"{dataset.raw[row, place]:.6g}" for place in places]
-            writer.writerow([f"c{row:04d}", *cells, *(values[row] for values in extra.values())])

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from laconic.cli.options import debug_option
+from laconic.cli.options import show
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -18,14 +18,13 @@ _STYLES = {"fine": "green", "note": "yellow", "wrong": "bold red"}
 
 @click.command(short_help="Check party files and their data before anything is sent.")
 @click.argument("files", metavar="PARTY.toml...", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--write", is_flag=True, help="Add the kinds told from the cells to the party file, for approval.")
+@click.option("--write", is_flag=True, help="Add the guessed kinds of columns to the party file, for you to check.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was found as one JSON object.")
-@debug_option
 @click.pass_context
 def doctor(context: click.Context, files: tuple[Path, ...], write: bool, as_json: bool) -> None:
     """Check a party's ids and columns, alone and without sending anything; with several files, match their rows too.
 
-    A site's folder stands for the party file in it; then versions, certificates, ports and the clock are looked at too.
+    For a site's folder, versions, certificates, ports and the clock are checked too.
     Ends with exit code 1 if anything is wrong.
 
     \b
@@ -34,9 +33,8 @@ def doctor(context: click.Context, files: tuple[Path, ...], write: bool, as_json
       laconic doctor bank.toml --write
       laconic doctor sites/bank
       laconic doctor bank.toml shop.toml insurer.toml
-    """  # noqa: D301 (click keeps the lines below a backspace as they are)
+    """
     import msgspec
-    from rich.console import Console
 
     from laconic.deploy.party_config import read_party
     from laconic.doctor.checks import examine, match_parties
@@ -50,11 +48,10 @@ def doctor(context: click.Context, files: tuple[Path, ...], write: bool, as_json
         whole = {"parties": found} | ({} if together is None else {"together": together})
         click.echo(msgspec.json.encode(whole))
     else:
-        console = Console()
         for name, some in found.items():
-            console.print(_shown(name, some))
+            show(_shown(name, some))
         if together is not None:
-            console.print(_shown_together(together))
+            show(_shown_together(together))
     if write and not wrong:
         for party in parties:
             kinds = write_columns(party)
@@ -65,7 +62,9 @@ def doctor(context: click.Context, files: tuple[Path, ...], write: bool, as_json
 def _shown(name: str, found: "list[Diagnosis]") -> "Table":
     from rich.text import Text
 
-    table = _table(name, "", "about", "found", "to do")
+    from laconic.report.words import make_table
+
+    table = make_table(("", "about", "found", "to do"), title=name)
     for one in found:
         table.add_row(Text(one.level, _STYLES[one.level]), Text(one.about), Text(one.words), Text(one.remedy))
     return table
@@ -74,21 +73,12 @@ def _shown(name: str, found: "list[Diagnosis]") -> "Table":
 def _shown_together(together: "Together") -> "Table":
     from rich.text import Text
 
-    table = _table(
-        f"Together: {together.shared:,} rows at every party", "party", "rows", "shared by some", "alone", "fingerprint"
-    )
+    from laconic.report.words import make_table
+
+    headings = ("party", "rows", "shared by some", "alone", "fingerprint")
+    table = make_table(headings, title=f"Together: {together.shared:,} rows at every party")
     for name, rows in together.rows.items():
         some = together.some[name]
         counts = (rows, some, rows - together.shared - some)
         table.add_row(Text(name), *(f"{count:,}" for count in counts), together.fingerprints[name][:8])
-    return table
-
-
-def _table(title: str, *headings: str) -> "Table":
-    from rich import box
-    from rich.table import Table
-
-    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
-    for heading in headings:
-        table.add_column(heading)
     return table

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from laconic.cli.options import debug_option, showing_progress
+from laconic.cli.options import FOLDER, show, showing_progress
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -15,28 +15,21 @@ if TYPE_CHECKING:
 
 
 @click.command(short_help="List the methods and what leaves each party.")
-@debug_option
 def methods() -> None:
     """List the methods: what each does, how often it talks, and what leaves each party."""
-    from rich.console import Console
-
     from laconic.core.capabilities import CAPABILITIES
     from laconic.methods import registry
 
     headings = ("method", "rounds", "what it is, and what may leave each party, in its steps' words")
-    Console().print(_table(headings, [_method(one) for one in registry.methods().values()]))
-    Console().print(
-        _table(("offers", "what that means"), [(one.__name__.lower(), _first_line(one)) for one in CAPABILITIES])
-    )
+    show(_table(headings, [_method(one) for one in registry.methods().values()]))
+    show(_table(("offers", "what that means"), [(one.__name__.lower(), _first_line(one)) for one in CAPABILITIES]))
 
 
 @click.command(short_help="List the public data sets.")
-@debug_option
 def data() -> None:
     """List the public data sets, and whether their files are at hand."""
     import os
 
-    from rich.console import Console
     from rich.text import Text
 
     from laconic.data.datasets import names
@@ -45,7 +38,7 @@ def data() -> None:
     folder = os.environ.get(VARIABLE)
     from_files = f"files in {folder}" if folder else f"needs files: set {VARIABLE}"
     rows = [(name, Text(line), Text(from_files if needs_files else "at hand")) for name, line, needs_files in names()]
-    Console().print(_table(("data", "what it is", "where"), [*rows]))
+    show(_table(("data", "what it is", "where"), [*rows]))
 
 
 def _method(kind: "type[Method]") -> "tuple[RenderableType, ...]":
@@ -72,44 +65,34 @@ def _first_line(kind: type) -> str:
 
 
 def _table(headings: tuple[str, ...], rows: "list[tuple[RenderableType, ...]]") -> "Table":
-    from rich import box
-    from rich.table import Table
+    from laconic.report.words import make_table
 
-    table = Table(box=box.SIMPLE_HEAD)
-    for number, heading in enumerate(headings):
-        table.add_column(heading, no_wrap=number == 0)
+    table = make_table(headings)
+    table.columns[0].no_wrap = True
     for row in rows:
         table.add_row(*row)
     return table
 
 
 @click.command(short_help="See a federation at work, in under a minute.")
-@click.option(
-    "--folder",
-    type=click.Path(path_type=Path, file_okay=False),
-    default=Path("laconic-demo"),
-    show_default=True,
-    help="Where to put two small CSV files to go on with.",
-)
-@debug_option
+@click.option("--folder", type=FOLDER, default=Path("laconic-demo"), show_default=True,
+              help="Where to put two small CSV files to go on with.")  # fmt: skip
 def demo(folder: Path) -> None:
     """Three organisations learn together: alone, in one exchange, in many, and pooled, side by side.
 
     Needs no network and no files.
     """
-    from rich.console import Console
     from rich.markup import escape
 
     from laconic.cli.demo_runs import INTRODUCTION, READING_HELP, run_demo, write_files
     from laconic.report.tables import show_comparison
 
-    console = Console()
-    console.print(escape(INTRODUCTION), "\n")
+    show(escape(INTRODUCTION), "\n")
     with showing_progress() as listener:
         results = run_demo(listener)
-    console.print(show_comparison(results))
-    console.print(escape(READING_HELP))
+    show(show_comparison(results))
+    show(escape(READING_HELP))
     command = write_files(folder)
-    console.print("\nNext, files of your own, one a party. Two to begin with are there already:\n")
+    show("\nNext, files of your own, one per party. Two to begin with are there already:\n")
     # Printed as it is: a command that was wrapped could not be copied.
     click.echo(f"  {command}")

@@ -1,13 +1,16 @@
-"""`laconic predict`: scores for new rows, from files, by a saved model."""
+"""`laconic predict`, `add` and `forget`: using and changing a saved model."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from laconic.cli.options import ManyFiles, debug_option, show_notes
+from laconic.cli.options import FILE, ManyFiles, model_argument, show, show_notes
+from laconic.errors import DataError, PlanError, closest
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from laconic.data.schema import OwnData
     from laconic.inference.absent import AnyAbsent
     from laconic.inference.bundle import About, Part
@@ -17,15 +20,18 @@ if TYPE_CHECKING:
 
 
 WAYS = ("zeros", "refit", "solo", "abstain")
+absent_option = click.option(
+    "--absent", type=click.Choice(WAYS), default="refit", show_default=True, help="What to do if a party is absent."
+)
+_FILES = click.option("--files", multiple=True, metavar="FILE...", help="New rows, one CSV or Parquet file per party.")
 
 
 @click.command(cls=ManyFiles, short_help="Predict new rows with a saved model.")
-@click.argument("folder", metavar="MODEL", type=click.Path(path_type=Path, exists=True, file_okay=False))
-@click.option("--files", multiple=True, metavar="FILE...", help="New rows, one CSV or Parquet file a party.")
-@click.option("--absent", type=click.Choice(WAYS), default="refit", show_default=True, help="If a party is not there.")
-@click.option("--without", multiple=True, metavar="PARTY", help="Do as if this party were not there; may be repeated.")
-@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="CSV file for the scores.")
-@debug_option
+@model_argument
+@_FILES
+@absent_option
+@click.option("--without", multiple=True, metavar="PARTY", help="Treat this party as absent; may be repeated.")
+@click.option("--out", type=FILE, metavar="FILE", help="CSV file for the scores.")
 def predict(folder: Path, files: tuple[str, ...], absent: str, without: tuple[str, ...], out: Path | None) -> None:
     """Predict rows by their ids: new ones from files, or without files those that the hub keeps answers about.
 
@@ -37,9 +43,9 @@ def predict(folder: Path, files: tuple[str, ...], absent: str, without: tuple[st
       laconic predict churn --without shop --absent zeros
       laconic run FedAvg --files north.csv south.csv --label diagnosis --model wards
       laconic predict wards --files may.csv
-    A file is the party's whose name its own begins with: bank-may.csv is the bank's. Where parties have the same
+    A file belongs to the party whose name it begins with: bank-may.csv is the bank's. Where parties have the same
     columns, one file of any name will do.
-    """  # noqa: D301 (click keeps the lines below a backspace as they are)
+    """
     from laconic.atomic_files import refuse_unwritable
 
     refuse_unwritable(out)
@@ -56,31 +62,40 @@ def way_called(word: str) -> "AnyAbsent":
 
 def files_by_party(files: tuple[str, ...], parties: list[str]) -> dict[str, Path]:
     """Each file under the party whose name it begins with; the longest such name wins."""
-    from laconic.errors import DataError
-
     found: dict[str, Path] = {}
     for file in map(Path, files):
         fitting = [name for name in parties if file.name.startswith(name)]
         if not fitting:
-            raise DataError(f"whose rows are in {file}? Let its name begin with a party's: {', '.join(parties)}")
+            raise DataError(f"whose rows are in {file}? Begin its name with a party's: {', '.join(parties)}")
         name = max(fitting, key=len)
         if name in found:
-            raise DataError(f"{found[name]} and {file} would both be {name}'s; give one file a party")
+            raise DataError(f"{found[name]} and {file} would both be {name}'s; give one file per party")
         found[name] = file
     return found
 
 
+def read_new_files(parts: "Mapping[str, Part]", files: dict[str, Path]) -> "dict[str, Table]":
+    """The new rows of each party that a file is given for; says what was decided when reading."""
+    from laconic.inference.local_transport import read_new
+
+    notes: list[str] = []
+    for name, path in files.items():
+        if name not in parts:
+            raise DataError(f"{path} would be party {name!r}, but the model's parties are {', '.join(parts)}")
+    tables = {name: read_new(parts[name].about, path, notes) for name, path in files.items()}
+    show_notes(notes)
+    return tables
+
+
 def _from_files(folder: Path, files: tuple[str, ...], absent: str, without: tuple[str, ...]) -> "Scores":
-    from laconic.errors import DataError
     from laconic.inference.bundle_files import folder_name
     from laconic.inference.forget import forgotten, refuse_forgotten
-    from laconic.inference.local_transport import parts_of, reach_parts, read_files
+    from laconic.inference.local_transport import parts_of, reach_parts
     from laconic.inference.predict import load_model
     from laconic.tables.table import Table
 
     model, parts = load_model(folder), parts_of(folder)
     _refuse_strangers(without, list(parts))
-    abouts = {name: part.about for name, part in parts.items()}
     hub = model.part.about.party
     if model.method.kind == "horizontal" and len(files) == 1:
         # All parties have the same columns, and the hub has the whole model: whose rows they are does not matter.
@@ -94,9 +109,7 @@ def _from_files(folder: Path, files: tuple[str, ...], absent: str, without: tupl
             f"{folder} has no part of {lost[0]}, without which nobody can read {named[lost[0]]}; bring the folder "
             f"{folder / folder_name(lost[0])} back, or leave the file out: --absent says what is done then"
         )
-    notes: list[str] = []
-    tables = read_files(abouts, named, notes)
-    show_notes(notes)
+    tables = read_new_files(parts, named)
     own = tables.get(hub, Table.without_rows(hub))
     if model.part.about.columns and hub not in tables:
         raise DataError(f"{hub} predicts, but there is no file with its rows; add one whose name begins with {hub}")
@@ -121,8 +134,6 @@ def _stored(folder: Path, absent: str, without: tuple[str, ...]) -> "Scores":
 
 
 def _refuse_strangers(named: tuple[str, ...], known: list[str]) -> None:
-    from laconic.errors import PlanError, closest
-
     for name in named:
         if name not in known:
             raise PlanError(f"there is no party {name!r} in this model; {closest(name, known, 'The parties are')}")
@@ -153,10 +164,9 @@ _WORDS = {
 
 
 @click.command(cls=ManyFiles, short_help="Add rows or a party to a saved model.")
-@click.argument("folder", metavar="MODEL", type=click.Path(path_type=Path, exists=True, file_okay=False))
-@click.option("--files", multiple=True, metavar="FILE...", help="New rows, one CSV or Parquet file a party.")
+@model_argument
+@_FILES
 @click.option("--party", metavar="NAME=FILE", help="A new party and its rows, or its party file; only it is asked.")
-@debug_option
 def add(folder: Path, files: tuple[str, ...], party: str | None) -> None:
     """Add new rows, or a new party, to a saved model; parties send only what they have not sent before.
 
@@ -167,10 +177,7 @@ def add(folder: Path, files: tuple[str, ...], party: str | None) -> None:
     Examples:
       laconic add churn --files bank-may.csv shop-may.csv
       laconic add churn --party insurer=insurer.csv
-    """  # noqa: D301 (click keeps the lines below a backspace as they are)
-    from rich.console import Console
-
-    from laconic.errors import PlanError
+    """
     from laconic.inference.predict import load_model
     from laconic.inference.update import save_grown
     from laconic.report.tables import show_card
@@ -188,13 +195,12 @@ def add(folder: Path, files: tuple[str, ...], party: str | None) -> None:
         whole = sent.whole[name]
         click.echo(f"{name} sent answers about {count:,} people: {sent.bytes.get(name, 0):,} bytes crossed; "
                    f"all that is kept of it is {whole:,}.")  # fmt: skip
-    Console().print(show_card(card))
+    show(show_card(card))
 
 
 def _add_rows(model: "Model", folder: Path, files: tuple[str, ...]) -> "tuple[Model, Difference]":
-    from laconic.errors import DataError
     from laconic.inference.forget import forgotten, refuse_forgotten
-    from laconic.inference.local_transport import parts_of, reach_parts, read_files, read_new_labels
+    from laconic.inference.local_transport import parts_of, reach_parts, read_new_labels
     from laconic.inference.update import add_rows, kept_answers
 
     parts = parts_of(folder)
@@ -204,16 +210,13 @@ def _add_rows(model: "Model", folder: Path, files: tuple[str, ...]) -> "tuple[Mo
     kept_answers(model)
     if about.party not in named:
         raise DataError(f"{about.party} holds the label and the model: add a file with its own new rows")
-    notes: list[str] = []
-    tables = read_files({name: part.about for name, part in parts.items()}, named, notes)
-    show_notes(notes)
+    tables = read_new_files(parts, named)
     labels = read_new_labels(about, named[about.party], tables[about.party])
     with reach_parts(model.part, parts, tables) as carrier:
         return add_rows(model, tables[about.party], labels, carrier)
 
 
 def _add_party(model: "Model", spelt: str) -> "tuple[Model, Difference, Part]":
-    from laconic.errors import PlanError
     from laconic.inference.update import add_party
 
     name, equals, path = spelt.partition("=")
@@ -248,8 +251,7 @@ def _table(about: "About", party: str, path: Path) -> "tuple[Table, OwnData | No
 
 @click.command(short_help="Delete what a saved model keeps of a party.")
 @click.argument("party")
-@click.argument("folder", metavar="MODEL", type=click.Path(path_type=Path, exists=True, file_okay=False))
-@debug_option
+@model_argument
 def forget(party: str, folder: Path) -> None:
     """Delete a party's stored answers and all that the hub learnt from them, and refit without it; nobody is contacted.
 
@@ -258,9 +260,7 @@ def forget(party: str, folder: Path) -> None:
     \b
     Examples:
       laconic forget shop churn
-    """  # noqa: D301 (click keeps the lines below a backspace as they are)
-    from rich.console import Console
-
+    """
     from laconic.inference.forget import RECORD
     from laconic.inference.forget import forget as leave
     from laconic.inference.predict import hub_folder
@@ -271,4 +271,4 @@ def forget(party: str, folder: Path) -> None:
     click.echo(f"{party} is forgotten: its answers about {record.people:,} people are deleted ({', '.join(gone)}).")
     click.echo(f"What may stay: {record.stays}.")
     click.echo(f"The record is in {hub_folder(folder) / RECORD}.")
-    Console().print(show_card(card))
+    show(show_card(card))

@@ -1,22 +1,17 @@
-"""`laconic provision`, `join`, `status`, `stop`: parties on different machines; `host` is in a file of its own."""
+"""`laconic provision`, `join`, `host`, `status`, `stop`: parties on different machines."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from laconic.cli.envelopes import find_place, mail_options
-from laconic.cli.options import debug_option, hand_over, showing_progress
+from laconic.cli.envelopes import Mail, mail_options
+from laconic.cli.options import FILE, FOLDER, hand_over, refuse_no_plan, result_options, showing_progress
 from laconic.errors import PlanError
 
 if TYPE_CHECKING:
     from laconic.core.result import Result
-    from laconic.deploy.party_context import PartyContext
     from laconic.errors import Waiting
-
-
-_FOLDER: Any = click.Path(path_type=Path, file_okay=False)
-_FILE: Any = click.Path(path_type=Path, dir_okay=False)
 
 
 def tell(words: str) -> None:
@@ -25,10 +20,9 @@ def tell(words: str) -> None:
 
 
 @click.command(short_help="Make a site for every party of a consortium.")
-@click.argument("parties", type=_FILE, metavar="PARTIES.toml")
-@click.option("-o", "--output", type=_FOLDER, default=Path("sites"), show_default=True, help="Where the sites go.")
-@click.option("--plan", type=_FILE, metavar="PLAN.toml", help="Put this plan at every site.")
-@debug_option
+@click.argument("parties", type=FILE, metavar="PARTIES.toml")
+@click.option("-o", "--output", type=FOLDER, default=Path("sites"), show_default=True, help="Where the sites go.")
+@click.option("--plan", type=FILE, metavar="PLAN.toml", help="Put this plan at every site.")
 def provision(parties: Path, output: Path, plan: Path | None) -> None:
     """Make a folder for every party, with certificates and a party file to fill in.
 
@@ -40,21 +34,19 @@ def provision(parties: Path, output: Path, plan: Path | None) -> None:
     Examples:
       laconic provision parties.toml --plan plan.toml
       laconic provision parties.toml -o /srv/sites
-    """  # noqa: D301 (click keeps the lines below a backspace as they are)
+    """
     from laconic.deploy.consortium import read_consortium
     from laconic.deploy.transports.flare.operating import provision as make
-    from laconic.errors import PlanError
 
-    if plan is not None and not plan.is_file():
-        raise PlanError(f"there is no plan file {plan}; write one with: laconic plan FedOnce --data breast_cancer")
+    if plan is not None:
+        refuse_no_plan(plan)
     for site in make(read_consortium(parties), output, plan):
         click.echo(site)
 
 
 @click.command(short_help="Be a party, from its site.")
-@click.argument("site", type=_FOLDER)
-@click.option("--plan", type=_FILE, metavar="PLAN.toml", help="Agree to this plan: put it among the site's plans.")
-@debug_option
+@click.argument("site", type=FOLDER)
+@click.option("--plan", type=FILE, metavar="PLAN.toml", help="Agree to this plan: put it among the site's plans.")
 def join(site: Path, plan: Path | None) -> None:
     """Start a party: it answers the hub's questions as its party.toml allows, until stopped.
 
@@ -62,7 +54,7 @@ def join(site: Path, plan: Path | None) -> None:
     Examples:
       laconic join sites/shop
       laconic join sites/shop --plan plan.toml
-    """  # noqa: D301 (click keeps the lines below a backspace as they are)
+    """
     from laconic.deploy.consortium import open_site
     from laconic.deploy.policy import read_policy
     from laconic.deploy.transports.flare.operating import join as be_party
@@ -80,16 +72,15 @@ def join(site: Path, plan: Path | None) -> None:
     be_party(opened, tell)
 
 
-@click.command(short_help="Show how a site and its runs stand.")
-@click.argument("site", type=_FOLDER)
-@debug_option
+@click.command(short_help="Show the state of a site and its runs.")
+@click.argument("site", type=FOLDER)
 def status(site: Path) -> None:
-    """Show whether a site's engine runs, who has joined, and how its runs stand.
+    """Show whether a site's engine runs, who has joined, and the state of its runs.
 
     \b
     Example:
       laconic status sites/bank
-    """  # noqa: D301 (click keeps the lines below a backspace as they are)
+    """
     from laconic.deploy.consortium import open_site
     from laconic.deploy.transports.flare.operating import show_status
 
@@ -98,15 +89,14 @@ def status(site: Path) -> None:
 
 
 @click.command(short_help="Stop a site.")
-@click.argument("site", type=_FOLDER)
-@debug_option
+@click.argument("site", type=FOLDER)
 def stop(site: Path) -> None:
-    """Stop a site's engine on this machine. Runs that were going on go on when it is started again.
+    """Stop a site's engine on this machine. Unfinished runs go on when it is started again.
 
     \b
     Example:
       laconic stop sites/shop
-    """  # noqa: D301 (click keeps the lines below a backspace as they are)
+    """
     from laconic.deploy.consortium import open_site
     from laconic.deploy.transports.flare import system as flare_system
 
@@ -118,21 +108,17 @@ _WAITING = 3
 
 
 @click.command(short_help="Run a plan as the party that asks.")
-@click.argument("plan", type=_FILE, metavar="PLAN.toml")
-@click.option("--site", type=_FOLDER, help="Online: the hub's site.")
-@click.option(
-    "--wait", type=float, default=60.0, show_default=True, help="Online: seconds to wait for parties to join."
-)
-@click.option("--deadline", type=float, default=0.0, help="Online: seconds a question may take; 0 for no limit.")
+@click.argument("plan", type=FILE, metavar="PLAN.toml")
+@click.option("--site", type=FOLDER, help="Online: the hub's site.")
+@click.option("--wait", default=60.0, show_default=True, help="Online: seconds to wait for parties to join.")
+@click.option("--deadline", default=0.0, help="Online: seconds that one question may take; 0 for no limit.")
 @click.option("--afresh", is_flag=True, help="Online: begin a new run even if one was cut off.")
-@click.option("--envelopes", type=_FOLDER, help="By mail: train from the envelopes in this folder.")
-@click.option("--party", type=_FILE, metavar="FILE", help="By mail: your own party.toml.")
+@click.option("--envelopes", type=FOLDER, help="By mail: train from the envelopes in this folder.")
+@click.option("--party", type=FILE, metavar="FILE", help="By mail: your own party.toml.")
 @mail_options
 @click.option("--without", multiple=True, metavar="NAME", help="By mail: do without a party, if the method can.")
-@click.option("-o", "--output", type=_FILE, metavar="FILE", help="With --predict: the CSV file. [scores.csv]")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON object.")
-@click.option("--save", type=_FILE, metavar="FILE", help="Save the result as JSON.")
-@debug_option
+@click.option("-o", "--output", type=FILE, metavar="FILE", help="With --predict: the CSV file. [scores.csv]")
+@result_options
 @click.pass_context
 def host(
     context: click.Context,
@@ -143,10 +129,7 @@ def host(
     afresh: bool,
     envelopes: Path | None,
     party: Path | None,
-    keys: Path | None,
-    ids: Path | None,
-    predict: Path | None,
-    days: float,
+    mail: Mail,
     without: tuple[str, ...],
     output: Path | None,
     as_json: bool,
@@ -164,61 +147,53 @@ def host(
       laconic host plan.toml --site sites/bank --deadline 600 --save result.json
       laconic host plan.toml --envelopes inbox --party bank.toml
       laconic host plan.toml --envelopes november --party bank.toml --predict november.txt -o scores.csv
-    """  # noqa: D301 (click keeps the lines below a backspace as they are)
+    """
     from laconic.atomic_files import refuse_unwritable
     from laconic.errors import Waiting
 
-    if not plan.is_file():
-        raise PlanError(f"there is no plan file {plan}; write one with: laconic plan FedOnce --data breast_cancer")
+    refuse_no_plan(plan)
     refuse_unwritable(save, output)
     if (site is None) == (envelopes is None) or (envelopes is not None and party is None):
         raise PlanError("say where the parties are: --site FOLDER, or --envelopes FOLDER with --party FILE")
     if site is not None:
-        hand_over(_host_online(plan, site, wait, deadline, afresh), as_json, save)
+        from laconic.deploy.consortium import open_site
+        from laconic.deploy.transports.flare.operating import host as host_run
+
+        result = host_run(open_site(site), plan, tell, wait=wait, deadline=deadline, afresh=afresh)
+        hand_over(result, as_json, save)
         return
-    place = find_place(plan, party or Path(), keys, ids, predict)
-    folder = envelopes or Path()
     try:
-        if predict is None:
-            hand_over(_train(place, folder, without, days), as_json, save)
-        else:
-            _predict(place, folder, without, days, predict, output or Path("scores.csv"))
+        found = _host_by_mail(plan, party or Path(), mail, envelopes or Path(), without, output)
     except Waiting as waiting:
-        _say_waiting(waiting, folder)
+        _say_waiting(waiting, envelopes or Path())
         context.exit(_WAITING)
+    if found is not None:
+        hand_over(found, as_json, save)
 
 
-def _host_online(plan: Path, site: Path, wait: float, deadline: float, afresh: bool) -> "Result":
-    from laconic.deploy.consortium import open_site
-    from laconic.deploy.transports.flare.operating import host as host_run
-
-    return host_run(open_site(site), plan, tell, wait=wait, deadline=deadline, afresh=afresh)
-
-
-def _train(place: "PartyContext", envelopes: Path, without: tuple[str, ...], days: float) -> "Result":
+def _host_by_mail(
+    plan: Path, party: Path, mail: Mail, envelopes: Path, without: tuple[str, ...], output: Path | None
+) -> "Result | None":
+    """Train from envelopes; or predict from them, which gives a file and no result."""
     from laconic.deploy.coordinator import host as train
-
-    with showing_progress() as listener:
-        return train(place, envelopes, without=without, days=days, listener=listener)
-
-
-def _predict(
-    place: "PartyContext", envelopes: Path, without: tuple[str, ...], days: float, predict: Path, output: Path
-) -> None:
     from laconic.deploy.coordinator import predict as score
-    from laconic.deploy.party_context import read_ids_file
 
-    found = score(place, envelopes, read_ids_file(predict), without=without, days=days)
-    found.save(output)
-    click.echo(f"{output}: {len(found.ids):,} predictions of {found.task.label}")
+    own, ids = mail.context(plan, party), mail.new_ids()
+    if ids is None:
+        with showing_progress() as listener:
+            return train(own, envelopes, without=without, days=mail.days, listener=listener)
+    found = score(own, envelopes, ids, without=without, days=mail.days)
+    path = output or Path("scores.csv")
+    found.save(path)
+    click.echo(f"{path}: {len(found.ids):,} predictions of {found.task.label}")
+    return None
 
 
 def _say_waiting(waiting: "Waiting", envelopes: Path) -> None:
     from laconic.deploy.transports.envelopes.mailbox import QUESTIONS, posted
 
-    names = " and ".join(waiting.names)
-    click.echo(f"Waiting for {names} to answer `{waiting.step}`.", err=True)
+    tell(f"Waiting for {' and '.join(waiting.names)} to answer `{waiting.step}`.")
     for name in waiting.names:
         for path in posted(envelopes / QUESTIONS, name):
-            click.echo(f"  take to {name}: {path}", err=True)
-    click.echo(f"Put the answers into {envelopes}, and give this command again.", err=True)
+            tell(f"  take to {name}: {path}")
+    tell(f"Put the answers into {envelopes}, and give this command again.")

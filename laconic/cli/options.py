@@ -27,6 +27,12 @@ _FOR_FILES = ("data.id", "data.label", "data.public", "data.kinds", "data.task",
 _WITH_OPTION = ("data.parties", "data.id", "data.label", "data.public")
 _RUNTIMES = {"inprocess": "InProcess", "processes": "Processes"}
 
+FILE: Any = click.Path(path_type=Path, dir_okay=False)
+FOLDER: Any = click.Path(path_type=Path, file_okay=False)
+model_argument = click.argument(
+    "folder", metavar="MODEL", type=click.Path(path_type=Path, exists=True, file_okay=False)
+)
+
 
 class ManyFiles(click.Command):
     """A command whose `--files` takes all the words up to the next option."""
@@ -45,6 +51,12 @@ class ManyFiles(click.Command):
         return super().parse_args(ctx, spelt)
 
 
+def result_options(command: Command) -> Command:
+    """Add the options of commands that give one result."""
+    saved = click.option("--save", type=FILE, metavar="FILE", help="Save the result as JSON.")
+    return click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON object.")(saved(command))
+
+
 def plan_options(command: Command) -> Command:
     """Add every option that changes the plan."""
     for option in reversed(_options()):
@@ -59,8 +71,7 @@ def plan_from(source: str, context: click.Context) -> "Plan":
 
 def changes_of(context: click.Context) -> list[Change]:
     """What the options change in a plan, in the order given."""
-    changes: list[Change] = context.meta.get(_CHANGES, [])
-    return changes
+    return list(context.meta.get(_CHANGES, ()))
 
 
 def plan_with(source: str, changes: list[Change]) -> "Plan":
@@ -70,10 +81,7 @@ def plan_with(source: str, changes: list[Change]) -> "Plan":
 
     path = Path(source)
     if path.suffix == ".toml":
-        if not path.is_file():
-            raise PlanError(
-                f"there is no plan file {source}; write one with: laconic plan FedOnce --data breast_cancer"
-            )
+        refuse_no_plan(path)
         plain = to_plain(read_plan_file(path))
     else:
         _refuse_path(path)
@@ -82,8 +90,14 @@ def plan_with(source: str, changes: list[Change]) -> "Plan":
     return change_plan(plain, changes)
 
 
+def refuse_no_plan(path: Path) -> None:
+    """Refuse a plan file that is not there, and say how to write one."""
+    if not path.is_file():
+        raise PlanError(f"there is no plan file {path}; write one with: laconic plan FedOnce --data breast_cancer")
+
+
 def _refuse_path(path: Path) -> None:
-    """Refuse a file or folder where a method or plan is to be named, and say where it belongs."""
+    """Refuse a file or folder where a method or plan is expected, and say what it is for."""
     if path.is_dir() and any(path.rglob("model.json")):
         raise PlanError(f"{path} is a saved model, not a method or plan; use it with: laconic predict {path}")
     if path.is_file() and path.suffix:
@@ -94,22 +108,22 @@ def _refuse_path(path: Path) -> None:
 
 
 def _refuse_contradictions(data: dict[str, Any], changes: list[Change], source: str) -> None:
-    """Refuse options of which one would be put aside without a word: two sources of rows, or what goes with another."""
+    """Refuse options of which one would be ignored: two sources of rows, or what belongs to another source."""
     named = [value for key, value in changes if key == "data.name" and value not in (None, "none")]
     files = [value for key, value in changes if key.split(".")[:2] == ["data", "files"] and value]
     if named and files:
-        raise PlanError(f"--data {named[-1]} and --files say two different sources of rows; leave one of them out")
+        raise PlanError(f"--data {named[-1]} and --files are two different sources of rows; leave one of them out")
     for given, there, option in ((named, data["files"], "--data"), (files, data["name"], "--files")):
         if given and there:
             rows = there if isinstance(there, str) else ", ".join(map(str, there))
             raise PlanError(
-                f"{source} is on {rows}, which {option} would put aside; leave {option} out, or change [data] in a "
-                "copy of the plan"
+                f"{source} is on {rows}, which {option} would replace; leave {option} out, or change [data] in a copy "
+                "of the plan"
             )
     if files or data["files"]:
-        _refuse_idle(changes, _FOR_DEALT, "is for a public data set, but the rows are of your own files")
+        _refuse_idle(changes, _FOR_DEALT, "is for a public data set, but the rows come from your own files")
     elif named or data["name"]:
-        _refuse_idle(changes, _FOR_FILES, "is for your own files, but the rows are of a public data set")
+        _refuse_idle(changes, _FOR_FILES, "is for your own files, but the rows come from a public data set")
 
 
 def _refuse_idle(changes: list[Change], idle: tuple[str, ...], words: str) -> None:
@@ -123,16 +137,18 @@ def _options() -> list[Callable[[Command], Command]]:
     runtimes = click.Choice(list(_RUNTIMES))
     return [
         _option("--data NAME", _named_data, "A public data set; see `laconic data`."),
-        _option("--files FILE...", _files, "Your own CSV or Parquet files, one a party.", multiple=True),
+        _option("--files FILE...", _files, "Your own CSV or Parquet files, one per party.", multiple=True),
         _option("--id COLUMN", _key("data.id"), "The column that says who a row is about, in every file."),
-        _option("--label COLUMN", _key("data.label"), "The column to predict: in one file, or with other rows in all."),
-        _option("--public FILE", _key("data.public"), "Rows that everybody may see, for parties with other rows."),
+        _option("--label COLUMN", _key("data.label"), "The column to predict: in one file; horizontal: in all."),
+        _option("--public FILE", _key("data.public"), "Rows that everybody may see, for horizontal methods."),
         _option("--parties K", _key("data.parties"), "Deal a public data set among K parties.", click.INT),
         _option("--set KEY=VALUE", _settings, "Set any key of the plan; may be repeated.", multiple=True),
-        _option("--seed N", _key("seed"), "All chance comes from it. [0]", click.INT),
+        _option("--seed N", _key("seed"), "Seed of all randomness. [0]", click.INT),
         _option("--max-bytes N", _key("budget.max_bytes"), "Stop fitting before more bytes cross.", click.INT),
         _option("--look-every N", _key("look_every"), "Score the model every N turns of fitting.", click.INT),
-        _option("--runtime", _runtime, "Where parties are. [inprocess]", runtimes),
+        _option(
+            "--runtime", lambda one: [("runtime.type", _RUNTIMES[one])], "Where parties are. [inprocess]", runtimes
+        ),
     ]
 
 
@@ -144,7 +160,7 @@ def _option(
     *,
     multiple: bool = False,
 ) -> Callable[[Command], Command]:
-    """An option that is noted down as changes of the plan, in the order given."""
+    """An option that is kept as changes of the plan, in the order given."""
 
     def note(context: click.Context, _: click.Parameter, value: Any) -> None:
         if value is not None and value != ():
@@ -168,10 +184,6 @@ def _files(paths: tuple[str, ...]) -> list[Change]:
     return [("data.name", None), ("data.files", list(paths))]
 
 
-def _runtime(name: str) -> list[Change]:
-    return [("runtime.type", _RUNTIMES[name])]
-
-
 def _settings(spelt: tuple[str, ...]) -> list[Change]:
     from laconic.plan.text import read_value
 
@@ -187,7 +199,7 @@ def _settings(spelt: tuple[str, ...]) -> list[Change]:
 _DEBUG = "laconic.debug"
 _BAD_INPUT, _FAILED, _STOPPED = 2, 1, 130
 _NOTED = ("run", "compare", "report", "disclose", "predict", "add", "forget")
-"""Commands of which all that they save is noted; others may have kept more when they are stopped."""
+"""Commands whose saved files are all recorded; others may have saved more when they are stopped."""
 
 
 def _remember(context: click.Context, _: click.Parameter, value: bool) -> None:
@@ -201,12 +213,12 @@ debug_option = click.option(
     is_eager=True,
     expose_value=False,
     callback=_remember,
-    help="Show where an error came from.",
+    help="Show where an error arose.",
 )
 
 
 def _note(usual: Callable[..., None]) -> Callable[..., None]:
-    """Show what is wrong with another package, or called otherwise now, once as one line; other warnings as usual."""
+    """Show an unusable package or a renamed class once, as one line; other warnings as usual."""
     shown: set[str] = set()
 
     def show(message: Warning | str, category: type[Warning], *where: Any) -> None:
@@ -221,7 +233,7 @@ def _note(usual: Callable[..., None]) -> Callable[..., None]:
 
 
 class Commands(click.Group):
-    """A group that prints what a user can mend without a stack trace; `--debug` shows the trace."""
+    """A group that prints errors without a stack trace; `--debug` shows the trace."""
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the chosen command."""
@@ -234,7 +246,7 @@ class Commands(click.Group):
             click.echo(f"\n{_stopped(ctx.invoked_subcommand, written)}", err=True)
             ctx.exit(_STOPPED)
         except OSError as problem:
-            # What no command foresaw of a file: a disk that is full, a folder that went away.
+            # What no command expected: a full disk, a folder that was removed.
             if ctx.meta.get(_DEBUG) or problem.errno in (None, EPIPE):
                 raise
             where = "" if problem.filename is None else f"{problem.filename}: "
@@ -244,12 +256,12 @@ class Commands(click.Group):
             if ctx.meta.get(_DEBUG):
                 raise
             click.echo(f"Error: {problem}", err=True)
-            # A ValueError is a setting that does not suit the data: the user's to mend, like a plan.
+            # A ValueError is a setting that does not suit the data: the user can correct it, as a plan.
             ctx.exit(_BAD_INPUT if isinstance(problem, PlanError | DataError | ValueError) else _FAILED)
 
 
 def _stopped(command: str | None, written: list[Path]) -> str:
-    """What to say of a command that was stopped by Ctrl-C: what it had saved by then, as far as that is known."""
+    """What a command that was stopped by Ctrl-C had saved by then, as far as that is known."""
     if written:
         return f"Stopped. Saved before that: {', '.join(map(str, written))}."
     return "Stopped before the result was saved." if command in _NOTED else "Stopped."
@@ -267,13 +279,8 @@ def showing_progress() -> "Iterator[Listener | None]":
     if not console.is_terminal:
         yield None
         return
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-    )
+    words = TextColumn("{task.description}")
+    columns = (SpinnerColumn(), words, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
         bars = {"": progress.add_task("getting ready", total=None)}
 
@@ -301,8 +308,13 @@ def hand_over(result: "Result", as_json: bool, save: Path | None) -> None:
     if as_json:
         click.echo(result.to_json())
         return
-    from rich.console import Console
-
     from laconic.report.tables import show_result
 
-    Console().print(show_result(result))
+    show(show_result(result))
+
+
+def show(*shown: object) -> None:
+    """Print tables and texts on the terminal."""
+    from rich.console import Console
+
+    Console().print(*shown)

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from laconic.cli.options import ManyFiles, debug_option, plan_from, plan_options
+from laconic.cli.options import ManyFiles, changes_of, plan_from, plan_options, show
+from laconic.errors import PlanError
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -19,13 +20,12 @@ if TYPE_CHECKING:
 @click.argument("source", metavar="[METHOD|PLAN.toml]", required=False)
 @plan_options
 @click.option("--rows", type=int, default=10_000, show_default=True, help="Training rows.")
-@click.option("--batch", type=int, default=256, show_default=True, help="Rows a step, on average.")
+@click.option("--batch", type=int, default=256, show_default=True, help="Rows per step, on average.")
 @click.option("--epochs", type=int, default=20, show_default=True, help="How often a row is seen, on average.")
 @click.option("--sigma", type=float, help="Noise in units of the clipping length: gives epsilon.")
 @click.option("--epsilon", type=float, help="A budget for everyone's row: gives sigma.")
-@click.option("--delta", type=float, default=1e-5, show_default=True, help="The chance that the loss is greater.")
+@click.option("--delta", type=float, default=1e-5, show_default=True, help="The probability that the loss is greater.")
 @click.option("--grow", is_flag=True, help="Show how epsilon grows with parties, epochs and batch.")
-@debug_option
 @click.pass_context
 def privacy(
     context: click.Context,
@@ -45,26 +45,22 @@ def privacy(
       laconic privacy --parties 4 --rows 60000 --batch 128 --epochs 50 --sigma 1 --grow
       laconic privacy --parties 4 --rows 60000 --batch 128 --epochs 50 --epsilon 2
       laconic privacy FedOnce --data breast_cancer --set budget.epsilon=2
-    """  # noqa: D301 (click keeps the lines below a backspace as they are)
-    from rich.console import Console
-
-    from laconic.errors import PlanError
-
+    """
     if source is not None:
-        Console().print(_of_plan(plan_from(source, context)))
+        show(_of_plan(plan_from(source, context)))
         return
     if (sigma is None) == (epsilon is None):
         raise PlanError("give --sigma to learn epsilon, or --epsilon to learn sigma, one of the two")
     from laconic.privacy.private_sgd import DpSgd
 
     demand = DpSgd(batch=batch, epochs=epochs).demand(rows)
-    parties = dict(context.meta.get("laconic.changes", [])).get("data.parties", 1)
+    parties = int(str(dict(changes_of(context)).get("data.parties", 1)))
     if epsilon is not None:
-        Console().print(_needed(demand, parties, epsilon, delta))
+        show(_needed(demand, parties, epsilon, delta))
         return
-    Console().print(_costs(demand, parties, sigma or 0.0, delta))
+    show(_costs(demand, parties, sigma or 0.0, delta))
     if grow:
-        Console().print(_growth(rows, batch, epochs, parties, sigma or 0.0, delta))
+        show(_growth(rows, batch, epochs, parties, sigma or 0.0, delta))
 
 
 def _costs(demand: "Demand", parties: int, sigma: float, delta: float) -> "Table":
@@ -106,7 +102,6 @@ def _growth(rows: int, batch: int, epochs: int, parties: int, sigma: float, delt
 def _of_plan(plan: "Plan") -> "Table":
     from laconic.core.capabilities import Budgeted
     from laconic.deploy.execute import parties_of
-    from laconic.errors import PlanError
     from laconic.plan.plan import keep_budget, least_rows
     from laconic.privacy.accounting import events_of
 
@@ -138,41 +133,29 @@ def _accountants() -> "tuple[AnyAccountant, ...]":
 
 
 def _table(title: str, *headings: str) -> "Table":
-    from rich import box
-    from rich.table import Table
+    from laconic.report.words import make_table
 
-    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
-    for number, heading in enumerate(headings):
-        table.add_column(heading, justify="left" if number == 0 else "right")
-    return table
+    return make_table(headings, right=headings[1:], title=title)
 
 
 @click.command(short_help="Attack a saved run: what could a curious party find out?")
 @click.argument("result", type=click.Path(path_type=Path, dir_okay=False, exists=True), metavar="RESULT.json")
 @click.option("--known", default=100, show_default=True, help="Rows of another party that an attacker knows in full.")
-@click.option(
-    "--shadows",
-    default=0,
-    show_default=True,
-    help="Models an attacker trains to tell who took part; as many more runs.",
-)
-@debug_option
+@click.option("--shadows", default=0, show_default=True, help="Models an attacker trains to find out who took part.")
 def audit(result: Path, known: int, shadows: int) -> None:
-    """Run a saved result again from its record and attack it: who took part, what were columns, who has which label.
+    """Run a saved result again and attack it: who took part, what columns hold, who has which label.
 
     \b
     Examples:
       laconic run FedOnce --data breast_cancer --save run.json
       laconic audit run.json --known 50
-    """  # noqa: D301 (click keeps the lines below a backspace as they are)
+    """
     import msgspec
-    from rich.console import Console
 
     from laconic.align.exact import ExactMatch
     from laconic.audit.audit_run import audit as attack
     from laconic.deploy.compare import read_results
     from laconic.deploy.execute import federation_of
-    from laconic.errors import PlanError
     from laconic.methods.registry import read_method
     from laconic.plan.plan import DataPlan
     from laconic.report.tables import show_findings, show_price
@@ -196,6 +179,6 @@ def audit(result: Path, known: int, shadows: int) -> None:
         shadows=shadows,
         align=ExactMatch(test=data.test, valid=data.valid),
     )
-    Console().print(show_findings(findings))
+    show(show_findings(findings))
     if record.privacy is not None:
-        Console().print(show_price(record.privacy))
+        show(show_price(record.privacy))

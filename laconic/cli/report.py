@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from laconic.cli.options import debug_option
+from laconic.cli.options import FILE
 from laconic.errors import PlanError
 
 if TYPE_CHECKING:
@@ -15,17 +15,9 @@ if TYPE_CHECKING:
 
 @click.command(short_help="Make one HTML page of saved results.")
 @click.argument("results", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RESULT...")
-@click.option(
-    "-o",
-    "--out",
-    type=click.Path(path_type=Path, dir_okay=False),
-    default=Path("report.html"),
-    show_default=True,
-    help="The page to write.",
-)
+@click.option("-o", "--out", type=FILE, default=Path("report.html"), show_default=True, help="The page to write.")
 @click.option("--title", help="The page's heading. [the data's name]")
 @click.option("--mlflow", "store", metavar="STORE", help="Write the results to MLflow too: an address or file:FOLDER.")
-@debug_option
 def report(results: tuple[Path, ...], out: Path, title: str | None, store: str | None) -> None:
     """Make one page of results: which method to use, what it costs, what crossed, what was given away.
 
@@ -37,7 +29,7 @@ def report(results: tuple[Path, ...], out: Path, title: str | None, store: str |
       laconic report compare-breast_cancer.jsonl -o breast_cancer.html
       laconic report one.json other.json -o both.html --title "Two ways"
       laconic report one.json --mlflow http://localhost:5000
-    """  # noqa: D301 (click keeps the lines below a backspace as they are)
+    """
     from laconic.atomic_files import refuse_unwritable
     from laconic.deploy.compare import read_results
 
@@ -70,16 +62,8 @@ def write_page(text: str, out: Path) -> None:
 @click.command(short_help="List everything that left one party.")
 @click.argument("result", type=click.Path(path_type=Path), metavar="RESULT")
 @click.option("--party", required=True, metavar="NAME", help="Whose record.")
-@click.option(
-    "-o",
-    "--out",
-    "outs",
-    multiple=True,
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    help="Where to write it: a page (.html) or JSON (.json); may be repeated. [JSON, printed]",
-)
-@debug_option
+@click.option("-o", "--out", "outs", multiple=True, type=FILE, metavar="FILE",
+              help="Where to write it: a page (.html) or JSON (.json); may be repeated. [JSON, printed]")  # fmt: skip
 def disclose(result: Path, party: str, outs: tuple[Path, ...]) -> None:
     """List everything that left one party: in which step, what it is, shape, type, bytes, epsilon, and a digest.
 
@@ -88,7 +72,7 @@ def disclose(result: Path, party: str, outs: tuple[Path, ...]) -> None:
       laconic run FedOnce --data breast_cancer --save run.json
       laconic disclose run.json --party shop
       laconic disclose run.json --party shop -o shop.html -o shop.json
-    """  # noqa: D301 (click keeps the lines below a backspace as they are)
+    """
     import msgspec
 
     from laconic.atomic_files import refuse_unwritable

@@ -5,7 +5,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from laconic.cli.options import ManyFiles, debug_option, hand_over, plan_from, plan_options, showing_progress
+from laconic.cli.options import (
+    FOLDER,
+    ManyFiles,
+    hand_over,
+    plan_from,
+    plan_options,
+    result_options,
+    show,
+    showing_progress,
+)
 from laconic.errors import PlanError
 
 if TYPE_CHECKING:
@@ -16,18 +25,14 @@ if TYPE_CHECKING:
 @click.command(cls=ManyFiles, short_help="Run a method or a plan, and show the result.")
 @click.argument("source", metavar="METHOD|PLAN.toml")
 @plan_options
-@click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON object.")
-@click.option(
-    "--save", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Save the result as JSON."
-)
+@result_options
 @click.option(
     "--model",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=FOLDER,
     metavar="FOLDER",
-    help="Save the trained model, a folder for each party in it; see `laconic predict`.",
+    help="Save the trained model, a folder per party; see `laconic predict`.",
 )
-@click.option("--replace", is_flag=True, help="Let a model that is in that folder already go.")
-@debug_option
+@click.option("--replace", is_flag=True, help="Replace a model that is already in that folder.")
 @click.pass_context
 def run(
     context: click.Context, source: str, as_json: bool, save: Path | None, model: Path | None, replace: bool
@@ -44,7 +49,7 @@ def run(
       laconic run FedAvg --files north.csv south.csv west.csv --label diagnosis
       laconic run FedKt --files north.csv south.csv west.csv --label diagnosis --public open.csv
       laconic run my-plan.toml --seed 1
-    """  # noqa: D301 (click keeps the lines below a backspace as they are)
+    """
     from laconic.atomic_files import refuse_unwritable, refuse_unwritable_folder
     from laconic.deploy.execute import execute, execute_and_keep
 
@@ -56,7 +61,7 @@ def run(
         refuse_unwritable_folder(model)
         refuse_full(model, replace_old=replace)
     elif replace:
-        raise PlanError("--replace is for a model: say where that is with --model FOLDER")
+        raise PlanError("--replace is for a saved model: name its folder with --model FOLDER")
     card = None
     with showing_progress() as listener:
         if model is None:
@@ -72,32 +77,28 @@ def run(
             result = priced(trained.to_date(), plan)
     hand_over(result, as_json, save)
     if card is not None and not as_json:
-        from rich.console import Console
-
         from laconic.report.tables import show_card
 
-        Console().print(show_card(card), f"\nSaved in {model}, a folder for each party.")
+        show(show_card(card), f"\nSaved in {model}, one folder per party.")
 
 
 def _data_of(plan: "Plan") -> "dict[str, OwnData] | None":
-    """What the parties' files say of their data; None if the plan names no party files."""
+    """How each party file describes its data; None if the plan names no party files."""
     from laconic.deploy.party_config import read_party
 
     if not plan.data.of_parties:
         return None
-    paths = plan.data.files.values() if isinstance(plan.data.files, dict) else plan.data.files
-    return {party.name: party.own_data for party in map(read_party, paths) if party.data is not None}
+    return {party.name: party.own_data for party in map(read_party, plan.data.paths) if party.data is not None}
 
 
 def _id_of(plan: "Plan") -> str:
-    """The id column of rows to predict later; empty if there is none, as with parties that have other rows."""
+    """The id column of rows to predict later; empty if there is none, as in horizontal files."""
     return plan.data.id or ("" if plan.data.files and plan.method.kind == "horizontal" else "id")
 
 
 @click.command(cls=ManyFiles, short_help="Write the plan of a run as TOML.")
 @click.argument("source", metavar="METHOD|PLAN.toml")
 @plan_options
-@debug_option
 @click.pass_context
 def plan(context: click.Context, source: str) -> None:
     """Write the whole plan of a run, with its defaults, as commented TOML.
@@ -106,7 +107,7 @@ def plan(context: click.Context, source: str) -> None:
     Examples:
       laconic plan FedOnce --data breast_cancer > my-plan.toml
       laconic run my-plan.toml
-    """  # noqa: D301 (click keeps the lines below a backspace as they are)
+    """
     from laconic.plan.text import write_plan
 
     click.echo(write_plan(plan_from(source, context)), nl=False)

@@ -20,9 +20,9 @@ from laconic.data.readers.files import from_files, rows_from_files
 from laconic.deploy.party_config import from_party_files
 from laconic.deploy.party_importance import importance
 from laconic.deploy.simulation import FittedRun, train
-from laconic.deploy.transports.inprocess import InProcess
 from laconic.errors import PlanError, closest
 from laconic.plan.plan import DataPlan, Plan, keep_budget, refuse_unkept
+from laconic.plan.runtime import InProcess
 from laconic.privacy.accounting import People, ledgers_of, price
 from laconic.tables.task import Task
 from laconic.threads import limit_threads

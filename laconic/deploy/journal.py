@@ -24,10 +24,10 @@ from laconic.core.peers import Carrier
 from laconic.core.step import Script, steps_of
 from laconic.core.wire import Blob, read_heading
 from laconic.deploy.store import Record, Store, read_records
-from laconic.deploy.transports.processes import Processes
+from laconic.deploy.transports.processes import open_processes
 from laconic.deploy.transports.rpc_messages import question_id
 from laconic.errors import JournalError
-from laconic.values import Settings
+from laconic.plan.runtime import Journalled
 
 _SECRET = ("", 0, "")
 _KIND = "answer"
@@ -50,25 +50,14 @@ class Note(msgspec.Struct, frozen=True, array_like=True):
     at: float = 0.0
 
 
-class Journalled(Settings, frozen=True):
-    """Every party in a process of its own, and everything kept in a folder: a run that was cut off goes on there.
-
-    Attributes:
-        folder: where the journal and the parties' memories are kept; empty or absent for a new run.
-        within: the processes.
-    """
-
-    folder: str
-    within: Processes = Processes()
-
-    @contextmanager
-    def open(self, parties: tuple[Party, ...]) -> Iterator[Carrier]:
-        """Reach these parties, as they were when the run was cut off."""
-        folder = Path(self.folder)
-        folder.mkdir(parents=True, exist_ok=True)
-        kept = msgspec.structs.replace(self.within, folder=str(folder / "parties"))
-        with Journal(folder / "journal") as journal, kept.open(parties) as carrier:
-            yield journal.around(carrier)
+@contextmanager
+def open_journalled(parties: tuple[Party, ...], settings: Journalled) -> Iterator[Carrier]:
+    """Reach these parties, as they were when the run was cut off."""
+    folder = Path(settings.folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    kept = msgspec.structs.replace(settings.within, folder=str(folder / "parties"))
+    with Journal(folder / "journal") as journal, open_processes(parties, kept) as carrier:
+        yield journal.around(carrier)
 
 
 class Journal:

@@ -2,9 +2,9 @@
 
 import math
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -14,15 +14,17 @@ from laconic.core.align import Align
 from laconic.core.device import Device, on_device
 from laconic.core.method import Method
 from laconic.core.party import Party
-from laconic.core.peers import Carrier, Peers
+from laconic.core.peers import Peers
 from laconic.core.result import Result
 from laconic.core.run import releases_of, run
 from laconic.core.step import Script, Step
 from laconic.core.traffic import WireLog
 from laconic.data.federation import Federation
 from laconic.deploy.journal import Journal
-from laconic.deploy.transports.inprocess import InProcess
+from laconic.deploy.transports import Runtime, open_runtime
+from laconic.deploy.transports.inprocess import open_calls
 from laconic.errors import DataError
+from laconic.plan.runtime import AnyRuntime, InProcess
 from laconic.privacy.row_releases import take_over
 from laconic.tables.table import Table
 from laconic.tables.task import headline, metrics
@@ -30,20 +32,12 @@ from laconic.threads import limit_threads
 from laconic.values import Array, Listener
 
 
-class Runtime(Protocol):
-    """Where parties are: in this process, in processes of their own, on other machines."""
-
-    def open(self, parties: tuple[Party, ...]) -> AbstractContextManager[Carrier]:
-        """Reach these parties for as long as the block lasts."""
-        ...
-
-
 def simulate(
     method: Method,
     federation: Federation,
     *,
     seed: int = 0,
-    runtime: Runtime = InProcess(),  # noqa: B008 (frozen)
+    runtime: AnyRuntime | Runtime = InProcess(),  # noqa: B008 (frozen)
     align: Align | None = None,
     max_bytes: float = math.inf,
     look_every: int | None = None,
@@ -52,7 +46,9 @@ def simulate(
     device: Device | None = None,
     listener: Listener | None = None,
 ) -> Result:
-    """Fit and score a method on a federation; the same seed gives the same run on every runtime.
+    """Fit and score a method on a federation, and keep the record only; `train` keeps the parties as well.
+
+    The same seed gives the same run on every runtime.
 
     Args:
         align: how parties' rows are matched, or their columns agreed on, where that is still to be done; None as
@@ -83,6 +79,7 @@ def simulate(
 
 def roles(method: Method, federation: Federation, seed: int) -> tuple[Party, Party, tuple[Party, ...]]:
     """The party that runs the script, the one that has the labels, and all whom the first can ask."""
+    refuse_other_kind(method, federation)
     parties = {name: Party(name, table, seed) for name, table in federation.tables.items()}
     judge = parties[federation.hub]
     hub = Party("server", Table.without_rows("server"), seed) if method.server else judge
@@ -126,12 +123,12 @@ def reach(
     federation: Federation,
     *,
     seed: int = 0,
-    runtime: Runtime = InProcess(),  # noqa: B008 (frozen)
+    runtime: AnyRuntime | Runtime = InProcess(),  # noqa: B008 (frozen)
 ) -> Iterator[tuple[Party, Peers]]:
     """A server without rows, and all parties of an aligned federation as its peers, for a script that is no method."""
     hub = Party("server", Table.without_rows("server"), seed)
     parties = tuple(Party(name, table, seed) for name, table in federation.tables.items())
-    with runtime.open(parties) as carrier:
+    with open_runtime(parties, runtime) as carrier:
         yield hub, Peers(script, hub, carrier, WireLog(), carrier.names)
 
 
@@ -182,7 +179,7 @@ class FittedRun:
             for party in (self.hub, *self.others)
         )
         try:
-            with InProcess().open(tuple(others)) as carrier:
+            with open_calls(tuple(others)) as carrier:
                 log = WireLog()
                 log.phase = "final"
                 hub.turn("final", 0)
@@ -203,7 +200,7 @@ class FittedRun:
 
     def ask(self, question: Step) -> dict[str, Any]:
         """Ask every party but the hub a step that needs nothing."""
-        with InProcess().open(self.others) as carrier:
+        with open_calls(self.others) as carrier:
             return Peers(self.method, self.hub, carrier, WireLog(), carrier.names).ask(question)
 
     def headline(self, federation: Federation | None = None) -> float:
@@ -217,7 +214,7 @@ def train(
     *,
     seed: int = 0,
     workers: int | None = None,
-    runtime: Runtime | None = None,
+    runtime: AnyRuntime | Runtime | None = None,
     align: Align | None = None,
     max_bytes: float = math.inf,
     look_every: int | None = None,
@@ -233,16 +230,14 @@ def train(
             this process, with so many workers.
         align, max_bytes, look_every, rows, device, listener: as for `simulate`.
     """
-    refuse_other_kind(method, federation)
     hub, judge, others = roles(method, federation, seed)
-    with on_device(device), (runtime or InProcess(workers=workers)).open(others) as carrier:
+    with on_device(device), open_runtime(others, runtime or InProcess(workers=workers)) as carrier:
         if isinstance(carrier, Journal):
             hub.keep_secret(carrier.secret)
-        peers = Peers(method, hub, carrier, WireLog(), carrier.names)
         result = run(
             method,
             hub,
-            peers,
+            Peers(method, hub, carrier, WireLog(), carrier.names),
             judge=judge,
             align=None if federation.aligned else align or usual_align(federation),
             max_bytes=max_bytes,

@@ -11,7 +11,7 @@ from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.traffic import WireLog
 from laconic.deploy.party_config import PartyFile, from_party_files
-from laconic.deploy.transports.inprocess import InProcess
+from laconic.deploy.transports.inprocess import open_calls
 from laconic.doctor.columns import Check, Diagnosis, check_columns
 from laconic.doctor.ids import check_ids
 from laconic.doctor.machine import check_machine
@@ -64,7 +64,7 @@ def match_parties(paths: Sequence[Path | str]) -> Together:
     others = tuple(party for party in parties.values() if party is not hub)
     align, log = ExactMatch(), WireLog()
     log.phase = "align"
-    with InProcess().open(others) as carrier:
+    with open_calls(others) as carrier:
         hub.turn("align", 0)  # As a run begins, so that its fingerprint is the same.
         peers = Peers(align, hub, carrier, log, carrier.names)
         found: dict[str, Any] = align.match(hub, peers)

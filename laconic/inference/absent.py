@@ -3,10 +3,10 @@
 Everything here works from the hub's store: no party is asked again.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Protocol, TypeAlias
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -65,16 +65,12 @@ class Answers:
 
     def for_cut(self, step: str, rows: str) -> Any:
         """The answer to a step asked for the cut `rows`."""
-        answer = self.steps[step]
-        return (
-            {rows if key == _CUT else key: one for key, one in answer.items()} if isinstance(answer, dict) else answer
-        )
+        return _renamed(self.steps[step], _CUT, rows)
 
 
 def as_kept(answer: Any, rows: str, count: int) -> Any:
     """An answer in the form in which it is kept, or None if it has not one row for each of the `count` asked for."""
-    if isinstance(answer, dict):
-        answer = {_CUT if key == rows else key: one for key, one in answer.items()}
+    answer = _renamed(answer, rows, _CUT)
     arrays = list(_arrays(answer))
     fits = bool(arrays) and all(isinstance(one, np.ndarray) and one.ndim and len(one) == count for one in arrays)
     return answer if fits else None
@@ -126,10 +122,8 @@ class Store:
 
     def with_answers(self, more: Mapping[str, Answers]) -> "Store":
         """The same with more answers."""
-        joined = {
-            name: self.answers[name].with_more(one) if name in self.answers else one for name, one in more.items()
-        }
-        return Store(self.own, self.y, self.answers | joined)
+        joined = {name: kept.with_more(more[name]) for name, kept in self.answers.items() if name in more}
+        return Store(self.own, self.y, {**self.answers, **more, **joined})
 
     def with_rows(self, more: Table, y: Array, cut: str | None) -> "Store":
         """The same with more rows of the hub, in cut `cut` too if one is named; rows that are there already stay."""
@@ -158,12 +152,7 @@ class FromStore:
     """Parties that answer from the store: a carrier, for a method that believes it is asking them."""
 
     def __init__(self, answers: Mapping[str, Answers]) -> None:
-        self._answers = answers
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The parties there are."""
-        return tuple(self._answers)
+        self._answers, self.names = answers, tuple(answers)
 
     def carry(self, script: Script, blobs: Mapping[str, bytes], deadline: float | None) -> Iterator[tuple[str, bytes]]:
         """Give again what was answered before."""
@@ -175,6 +164,10 @@ class FromStore:
     def ledgers(self) -> dict[str, Ledger]:
         """Nothing is given away."""
         return {}
+
+
+def _renamed(answer: Any, old: str, new: str) -> Any:
+    return {new if key == old else key: one for key, one in answer.items()} if isinstance(answer, dict) else answer
 
 
 def _arrays(tree: Any) -> Iterator[Any]:
@@ -199,43 +192,56 @@ _LEAST_ROWS = 10
 """Fewer labelled rows than this fit no head."""
 
 
-class Joint(Protocol):
-    """The model of all parties, as the hub has it."""
+class Case(NamedTuple):
+    """Some parties are absent: what there is to predict from.
 
-    def __call__(self, store: Store, ids: Sequence[str], zeros: frozenset[str], /) -> Array:
-        """Its predictions for these people, with zeros for these parties' answers."""
-        ...
+    Attributes:
+        task: what is predicted.
+        store: the hub's rows, and all answers.
+        present: the parties that are there, beside the hub.
+        joint: the model of all parties: its predictions from a store for these people, with zeros for the answers of
+            these parties.
+    """
+
+    task: Task
+    store: Store
+    present: Sequence[str]
+    joint: Callable[[Store, Sequence[str], frozenset[str]], Array]
 
 
-class _AsItIs(Settings, frozen=True):
-    """Abstract: a way for which nothing has to be learnt."""
+class _Way(Settings, frozen=True):
+    """Abstract: a way to predict without some parties; here, one for which nothing has to be learnt.
 
+    Attributes:
+        word: what it is called. fits: whether something is learnt, and `by_pattern` whether for each pattern of
+            presence. alone: whether the hub uses nothing but its own columns.
+    """
+
+    word: ClassVar[str]
     fits: ClassVar[bool] = False
     by_pattern: ClassVar[bool] = False
     alone: ClassVar[bool] = False
 
     def can_fit(self, store: Store, present: Sequence[str]) -> bool:
-        """Always: nothing is fitted."""
+        """Whether there is enough to learn from."""
         return True
 
-    def fit(self, task: Task, store: Store, present: Sequence[str], joint: Joint) -> Weights:
-        """Nothing is fitted."""
+    def fit(self, case: Case) -> Weights:
+        """What is learnt."""
         return {}
 
 
-class Zeros(_AsItIs, frozen=True):
+class Zeros(_Way, frozen=True):
     """Absent parties' numbers count as zeros, and the model stays as it is."""
 
     word: ClassVar[str] = "zeros"
 
-    def predict(
-        self, task: Task, store: Store, present: Sequence[str], joint: Joint, weights: Weights, ids: Sequence[str]
-    ) -> Array:
+    def predict(self, case: Case, weights: Weights, ids: Sequence[str]) -> Array:
         """The joint model's predictions."""
-        return joint(store, ids, frozenset(store.answers) - set(present))
+        return case.joint(case.store, ids, frozenset(case.store.answers) - set(case.present))
 
 
-class Refit(Settings, frozen=True):
+class Refit(_Way, frozen=True):
     """A head is fitted for this pattern of presence, to the stored answers of the parties that are there.
 
     Attributes:
@@ -246,7 +252,6 @@ class Refit(Settings, frozen=True):
     word: ClassVar[str] = "refit"
     fits: ClassVar[bool] = True
     by_pattern: ClassVar[bool] = True
-    alone: ClassVar[bool] = False
 
     learner: AnyLearner = NetModel(net=Mlp(hidden=(64,)), trainer=Sgd(epochs=40, batch=256, lr=3e-3, patience=5))
     seed: int = 0
@@ -255,27 +260,26 @@ class Refit(Settings, frozen=True):
         """Whether enough training rows are known to the parties present."""
         return len(_labelled(store, "train", present)[0]) >= _LEAST_ROWS
 
-    def fit(self, task: Task, store: Store, present: Sequence[str], joint: Joint) -> Weights:
+    def fit(self, case: Case) -> Weights:
         """Fit to the training rows that all parties present have answered for; stop early by such validation rows."""
+        store, present = case.store, case.present
         (ids, y), valid = (_labelled(store, cut, present) for cut in ("train", "valid"))
         if not self.can_fit(store, present):
             raise DataError(
-                f"only {len(ids)} training rows are known to {_listed(store, present)} together: too few to refit a "
-                "head; use another way to make up for absent parties"
+                f"only {len(ids)} training rows are known to {', '.join((store.own.party, *present))} together: too "
+                "few to refit a head; use another way to make up for absent parties"
             )
         kept = (store.inputs(valid[0], present), valid[1]) if len(valid[0]) else None
         rng = np.random.default_rng(self.seed)
-        return self.learner.fit(task, store.inputs(ids, present), y, rng, kept)
+        return self.learner.fit(case.task, store.inputs(ids, present), y, rng, kept)
 
-    def predict(
-        self, task: Task, store: Store, present: Sequence[str], joint: Joint, weights: Weights, ids: Sequence[str]
-    ) -> Array:
+    def predict(self, case: Case, weights: Weights, ids: Sequence[str]) -> Array:
         """The head's predictions."""
-        return self.learner.predict(task, weights, store.inputs(ids, present))
+        return self.learner.predict(case.task, weights, case.store.inputs(ids, case.present))
 
 
-class SoloModel(Settings, frozen=True):
-    """Whoever is absent, the hub predicts from its own columns, by a net that learnt to say what the joint model says.
+class SoloModel(_Way, frozen=True):
+    """Whoever is absent, the hub predicts from its own columns, by a net that learnt to imitate the joint model.
 
     Attributes:
         net: its layers.
@@ -285,7 +289,6 @@ class SoloModel(Settings, frozen=True):
 
     word: ClassVar[str] = "solo"
     fits: ClassVar[bool] = True
-    by_pattern: ClassVar[bool] = False
     alone: ClassVar[bool] = True
 
     net: Mlp = Mlp(hidden=(64,))
@@ -296,33 +299,30 @@ class SoloModel(Settings, frozen=True):
         """Whether there is a training row that everybody has answered for."""
         return bool(_labelled(store, "train", tuple(store.answers))[0])
 
-    def fit(self, task: Task, store: Store, present: Sequence[str], joint: Joint) -> Weights:
+    def fit(self, case: Case) -> Weights:
         """Distil the joint model on the training rows that everybody has answered for."""
+        task, store = case.task, case.store
         ids, _ = _labelled(store, "train", tuple(store.answers))
         x, rng = store.inputs(ids, ()), np.random.default_rng(self.seed)
-        taught = joint(store, ids, frozenset())
+        taught = case.joint(store, ids, frozenset())
         if task.kind == "regression":
             return fit_supervised(self.net, task, [x], taught, self.trainer, rng, what="distilling")
         start = weights_of(make(self.net, x.shape[1:], task.outputs, rng))
         return fit_to_shares(self.net, task, start, (x, taught), self.trainer, rng)
 
-    def predict(
-        self, task: Task, store: Store, present: Sequence[str], joint: Joint, weights: Weights, ids: Sequence[str]
-    ) -> Array:
+    def predict(self, case: Case, weights: Weights, ids: Sequence[str]) -> Array:
         """The solo model's predictions."""
-        return predict_supervised(self.net, task, weights, [store.inputs(ids, ())])
+        return predict_supervised(self.net, case.task, weights, [case.store.inputs(ids, ())])
 
 
-class Abstain(_AsItIs, frozen=True):
+class Abstain(_Way, frozen=True):
     """No answer unless everybody is there."""
 
     word: ClassVar[str] = "abstain"
 
-    def predict(
-        self, task: Task, store: Store, present: Sequence[str], joint: Joint, weights: Weights, ids: Sequence[str]
-    ) -> Array:
+    def predict(self, case: Case, weights: Weights, ids: Sequence[str]) -> Array:
         """NaN: no answer."""
-        return np.full(task.shape(len(ids)), np.nan)
+        return np.full(case.task.shape(len(ids)), np.nan)
 
 
 AnyAbsent: TypeAlias = Zeros | Refit | SoloModel | Abstain
@@ -334,7 +334,3 @@ def _labelled(store: Store, cut: str, parties: Sequence[str]) -> tuple[list[str]
     ids, y = store.ids_of(cut), store.labels_of(cut)
     there = [place for place, known in enumerate(store.knowing(ids)) if known >= set(parties)]
     return [ids[place] for place in there], y[there]
-
-
-def _listed(store: Store, present: Sequence[str]) -> str:
-    return ", ".join((store.own.party, *present))

@@ -81,7 +81,6 @@ class Card(msgspec.Struct, frozen=True, kw_only=True):
     expected: tuple[Expected, ...]
 
 
-_HEADS, _MEMORY, _ABOUT, _LEDGER, _OWN = "heads", "memory", "about", "ledger", "own"
 _FROM = "from-"
 _FREE = 62  # bits of a seed
 
@@ -92,7 +91,7 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         party: whose part it is. hub: who predicts. peers: who is asked, in order.
         method: the settings that the model was trained with.
-        seed: chance for its answers, mixed with how often it was used.
+        seed: for the randomness of its answers, mixed with how often it was used.
         id: the column that says who a row is about; empty if there is none, and rows are counted from 1.
         columns, recipe: how raw rows are read and prepared; None if the party has no rows.
         task: what is predicted; None at a party that does not hold the label.
@@ -152,7 +151,7 @@ class Part:
         return settings
 
     def party(self, rows: Table) -> Party:
-        """The party as it was when it was saved, with these rows; its chance is fresh for each counted use."""
+        """The party as it was when it was saved, with these rows; its randomness is fresh for each counted use."""
         uses = 0 if self.path is None else read_uses(self.path)
         seed = self.about.seed
         # The same noise on other rows would show their difference; the first use is as before saving.
@@ -161,37 +160,34 @@ class Part:
         return Party(self.about.party, rows, seed, dict(self.memory), Ledger(self.ledger.entries))
 
     def keep(self, party: Party) -> None:
-        """Write down what the party gave away and remembers since it was loaded: what it told once it tells again."""
+        """Write down what the party released and remembers since it was loaded, so that it answers the same again."""
         if self.path is not None and party.ledger.entries != self.ledger.entries:
             changed = replace(self, memory=party.memory, ledger=Ledger(party.ledger.entries))
             save_part(self.path.parent, changed)
 
     def note_use(self) -> None:
-        """Take note that the part was used to predict."""
+        """Count one more use of the part to predict."""
         if self.path is not None:
             count_use(self.path)
 
 
 def save_part(folder: Path, part: Part, record: Callable[[dict[str, str]], dict[str, str]] | None = None) -> Path:
-    """Write one party's part to where it was, or to a folder named after it, on that party's own side.
+    """Write one party's part to where it was, or to a folder within `folder` that is named after it.
 
-    Args:
-        folder: where that folder is to be.
-        part: what to write.
-        record: as for `write_folder`.
+    `record` is as for `write_folder`.
     """
     values: dict[str, Any] = {
-        _ABOUT: msgspec.to_builtins(part.about),
-        _MEMORY: part.memory,
-        _LEDGER: list(msgspec.to_builtins(part.ledger.entries)),
+        "about": msgspec.to_builtins(part.about),
+        "memory": part.memory,
+        "ledger": list(msgspec.to_builtins(part.ledger.entries)),
     }
     if part.store is not None:
-        values[_OWN] = part.store.to_plain()
+        values["own"] = part.store.to_plain()
         for name, answers in part.store.answers.items():
             kept = {"party": name, "ids": list(answers.ids), "steps": answers.steps}
             values[f"{_FROM}{folder_name(name)}"] = kept
     if part.about.party == part.about.hub:
-        values[_HEADS] = part.heads
+        values["heads"] = part.heads
         values["card"] = msgspec.to_builtins(part.card)
     path = part.path or folder / folder_name(part.about.party)
     write_folder(path, values, part.texts, record)
@@ -199,29 +195,25 @@ def save_part(folder: Path, part: Part, record: Callable[[dict[str, str]], dict[
 
 
 def load_part(path: Path) -> Part:
-    """Read back what `save_part` wrote.
-
-    Raises:
-        DataError: it cannot be read; says which file, and what to do.
-    """
+    """Read back what `save_part` wrote; a DataError names the file that cannot be read, and says what to do."""
     values = read_folder(path)
     try:
-        about = msgspec.convert(values[_ABOUT], About)
-        ledger = Ledger(tuple(msgspec.convert(values[_LEDGER], list[Entry])))
+        about = msgspec.convert(values["about"], About)
+        ledger = Ledger(tuple(msgspec.convert(values["ledger"], list[Entry])))
         card = msgspec.convert(values.get("card"), Card | None)
         store = _store(values)
     except (msgspec.ValidationError, KeyError, TypeError) as problem:
         raise DataError(f"{path} does not hold what a part of a model holds: {problem}; save it again") from problem
     further = [file for kind in ("*.toml", "*.jsonl") for file in path.glob(kind)]
     texts = {file.name: file.read_text(encoding="utf-8") for file in further}
-    return Part(about, values[_MEMORY], ledger, store, values.get(_HEADS, {}), card, texts, path)
+    return Part(about, values["memory"], ledger, store, values.get("heads", {}), card, texts, path)
 
 
 def _store(values: dict[str, Any]) -> Store | None:
-    if _OWN not in values:
+    if "own" not in values:
         return None
     kept = [value for name, value in values.items() if name.startswith(_FROM)]
     answers = {one["party"]: Answers(tuple(one["ids"]), one["steps"]) for one in kept}
-    order = values[_ABOUT]["peers"]
-    table = Table.from_plain(values[_OWN]["table"])
-    return Store(table, values[_OWN]["y"], {name: answers[name] for name in order if name in answers})
+    order = values["about"]["peers"]
+    table = Table.from_plain(values["own"]["table"])
+    return Store(table, values["own"]["y"], {name: answers[name] for name in order if name in answers})

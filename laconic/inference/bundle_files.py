@@ -7,7 +7,8 @@ it is code, and nothing in it is looked up by a name that it chooses.
 import json
 import shutil
 from collections.abc import Callable, Collection, Mapping
-from hashlib import sha256
+from hashlib import file_digest
+from importlib.metadata import version
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -18,9 +19,6 @@ import numpy as np
 
 from laconic.errors import DataError
 from laconic.values import Array
-
-_SCALAR, _NUMBER, _BYTES, _ARRAY = "value", "number", "bytes", "array"
-_VALUES, _LIST, _PAIRS = "values", "list", "pairs"
 
 
 def part_arrays(value: Any) -> tuple[Any, dict[str, Array]]:
@@ -57,21 +55,21 @@ def _write(value: Any, arrays: dict[str, Array]) -> Any:
         name = str(len(arrays))
         # A copy in C order: safetensors writes a view's memory, whatever the view shows.
         arrays[name] = value.copy(order="C")
-        return {_ARRAY: name}
+        return {"array": name}
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float) and not isfinite(value):
-        return {_NUMBER: repr(value)}
+        return {"number": repr(value)}
     if value is None or isinstance(value, bool | int | float | str):
-        return {_SCALAR: value}
+        return {"value": value}
     if isinstance(value, bytes):
-        return {_BYTES: value.hex()}
+        return {"bytes": value.hex()}
     if isinstance(value, list | tuple):
         if all(isinstance(item, str | int) for item in value):
-            return {_VALUES: list(value)}
-        return {_LIST: [_write(item, arrays) for item in value]}
+            return {"values": list(value)}
+        return {"list": [_write(item, arrays) for item in value]}
     if isinstance(value, dict):
-        return {_PAIRS: [[_write(key, arrays), _write(item, arrays)] for key, item in value.items()]}
+        return {"pairs": [[_write(key, arrays), _write(item, arrays)] for key, item in value.items()]}
     raise TypeError(f"cannot be saved: a {type(value).__name__}; remember arrays, numbers, text, lists or dicts")
 
 
@@ -100,7 +98,6 @@ def write_folder(
     """Write the folder, in place of one that is there already if that is a model too.
 
     Args:
-        path: where; its parent must be there.
         values: plain values with arrays, by name: each becomes NAME.json and, if it has arrays, NAME.safetensors.
         texts: whole files by their name.
         record: more of these, made from the digests of all others; None for none.
@@ -122,11 +119,10 @@ def write_folder(
                 save_file(arrays, part / f"{name}.safetensors")
         for name, text in texts.items():
             (part / name).write_text(text, encoding="utf-8")
-        if record is not None:
-            for name, text in record(_digests(part)).items():
-                (part / name).write_text(text, encoding="utf-8")
-        digests = _digests(part)
-        head = {"kind": _KIND, "format": FORMAT, "versions": _versions(), "digests": digests}
+        for name, text in ({} if record is None else record(_digests(part))).items():
+            (part / name).write_text(text, encoding="utf-8")
+        versions = {name: version(name) for name in ("laconic", "numpy", "torch", "safetensors")}
+        head = {"kind": _KIND, "format": FORMAT, "versions": versions, "digests": _digests(part)}
         (part / HEAD).write_text(json.dumps(head, indent=2), encoding="utf-8")
         if (path / USES).is_file():
             shutil.copyfile(path / USES, part / USES)
@@ -138,6 +134,11 @@ def write_folder(
         bring_back(path)
         raise
     shutil.rmtree(old, ignore_errors=True)
+
+
+def no_model(path: Path) -> DataError:
+    """The error for a folder without a model."""
+    return DataError(f"{path} holds no model; save one with: laconic run ... --model {path}")
 
 
 def bring_back(path: Path) -> None:
@@ -157,11 +158,7 @@ def model_folders(path: Path) -> list[Path]:
 
 
 def refuse_full(path: Path, *, replace_old: bool) -> None:
-    """Refuse to save a model where one is that may not be replaced, or where something else is.
-
-    Raises:
-        DataError: says what is there, and what to do.
-    """
+    """Refuse to save a model where there is one that may not be replaced, or where there is something else."""
     parts = [one.name for one in model_folders(path)]
     if (path / HEAD).is_file():
         raise DataError(f"{path} is one party's part of a model; name the folder around it, or another")
@@ -184,11 +181,7 @@ def drop_parts(path: Path, keep: Collection[str]) -> None:
 
 
 def read_folder(path: Path) -> dict[str, Any]:
-    """Every value that `write_folder` was given, by its name, after checking format and digests.
-
-    Raises:
-        DataError: it is no model, of a format that this version does not read, or a file is missing or was changed.
-    """
+    """Every value that `write_folder` was given, by its name, after checking format and digests."""
     from safetensors import SafetensorError
     from safetensors.numpy import load_file
 
@@ -223,18 +216,11 @@ def read_digests(path: Path) -> dict[str, str]:
 def digest(file: Path) -> str:
     """The SHA-256 of a file."""
     with file.open("rb") as stream:
-        found = sha256()
-        while block := stream.read(1 << 20):
-            found.update(block)
-    return found.hexdigest()
+        return file_digest(stream, "sha256").hexdigest()
 
 
 def read_uses(path: Path) -> int:
-    """How often the part was used to predict.
-
-    Raises:
-        DataError: that cannot be read; says how to mend it without drawing the same chance again.
-    """
+    """How often the part was used to predict."""
     file = path / USES
     if not file.is_file():
         return 0
@@ -242,8 +228,8 @@ def read_uses(path: Path) -> int:
         return msgspec.json.decode(file.read_bytes(), type=_Uses).uses
     except (msgspec.DecodeError, UnicodeDecodeError) as problem:
         raise DataError(
-            f"{file} cannot be read: {problem}. It counts how often this part was used, so that no chance is drawn "
-            'twice: take it from a backup, or write {"uses": N} there, with N above the number of uses so far'
+            f"{file} cannot be read: {problem}. It counts how often this part was used, so that no randomness is "
+            'drawn twice: take it from a backup, or write {"uses": N} there, with N above the number of uses so far'
         ) from problem
 
 
@@ -266,34 +252,25 @@ def _head(path: Path) -> dict[str, Any]:
     bring_back(path)
     file = path / HEAD
     if not file.is_file():
-        raise DataError(f"{path} holds no model, for it has no {HEAD}; save one with: laconic run ... --model {path}")
+        raise no_model(path)
     try:
         head: dict[str, Any] = msgspec.json.decode(file.read_bytes(), type=dict[str, Any])
     except msgspec.DecodeError as problem:
         raise DataError(f"{file} is not JSON: {problem}; take the folder from a backup") from problem
     if head.get("kind") != _KIND or not isinstance(head.get("format"), int):
         raise DataError(f"{file} is not the head of a {_KIND}; name the folder that `laconic run --model` wrote")
-    _check_format(path, head)
+    if head["format"] != FORMAT:
+        raise _other_format(path, head)
     if not isinstance(head.get("digests"), dict):
         raise DataError(f"{file} names no digests; take the folder from a backup")
     return head
 
 
-def _check_format(path: Path, head: dict[str, Any]) -> None:
+def _other_format(path: Path, head: dict[str, Any]) -> DataError:
     by = head.get("versions", {}).get("laconic", "another version")
-    if head["format"] > FORMAT:
-        raise DataError(
-            f"{path} has format {head['format']}, written by Laconic {by}; this version reads format {FORMAT}: "
-            "use that version or a newer one"
-        )
-    if head["format"] < FORMAT:
-        raise DataError(
-            f"{path} has format {head['format']}, written by Laconic {by}; this version reads format {FORMAT} only: "
-            f"load it with Laconic {by}, or train and save it again"
-        )
-
-
-def _versions() -> dict[str, str]:
-    from importlib.metadata import version
-
-    return {name: version(name) for name in ("laconic", "numpy", "torch", "safetensors")}
+    newer = "use that version or a newer one"
+    older = f"load it with Laconic {by}, or train and save it again"
+    return DataError(
+        f"{path} has format {head['format']}, written by Laconic {by}; this version reads format {FORMAT}: "
+        f"{newer if head['format'] > FORMAT else older}"
+    )

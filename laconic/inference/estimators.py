@@ -3,6 +3,7 @@
 For trying methods out with scikit-learn's own tools (clone, cross-validation, grid search, pipelines), on one machine.
 """
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, cast
 
 import msgspec
@@ -94,8 +95,7 @@ class _Federated(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ty
         if not _is_frame(x):
             return cast("Array", validate_data(self, x, reset=False, dtype=np.float64, ensure_all_finite="allow-nan"))
         validate_data(self, x, reset=False, skip_check_array=True)
-        cells = [_cells(x, column) for column in self._columns]
-        return np.column_stack(cells)
+        return np.column_stack([_cells(x, column) for column in self._columns])
 
     def _learn_columns(self, x: Any) -> tuple[Array, tuple[Column, ...]]:
         if not _is_frame(x):
@@ -106,7 +106,7 @@ class _Federated(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ty
         return np.column_stack([_cells(x, column) for column in columns]), columns
 
     def __sklearn_tags__(self) -> Any:
-        """What scikit-learn is told about it."""
+        """What scikit-learn should know about it."""
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         tags.non_deterministic = False
@@ -114,14 +114,14 @@ class _Federated(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ty
 
 
 class FederatedClassifier(ClassifierMixin, _Federated):  # type: ignore[misc]
-    """A federation that tells classes apart, as a scikit-learn classifier.
+    """A federation that predicts classes, as a scikit-learn classifier.
 
     Args:
         method: what is run; None for FedOnce().
         cut: how columns are dealt among parties; None for three equal shares.
         hub: which party has the labels.
         valid: share of the rows that methods may use to stop early.
-        seed: for all chance.
+        seed: for all randomness.
 
     Example:
         >>> from sklearn.model_selection import GridSearchCV
@@ -148,7 +148,6 @@ class FederatedClassifier(ClassifierMixin, _Federated):  # type: ignore[misc]
 
     def predict_proba(self, X: Any) -> Array:  # noqa: N803
         """The probability of each class, in the order of `classes_`."""
-        check_is_fitted(self, "trained_")
         found = self._predictions(X).astype(np.float64)
         return found if len(self.classes_) > 2 else np.stack([1.0 - found, found], axis=1)
 
@@ -227,4 +226,4 @@ def _rows_for(federation: Federation, columns: tuple[Column, ...], raw: Array) -
             party=name,
             recipe=table.recipe,
         )
-    return Federation(name=federation.name, tables=tables, hub=federation.hub, aligned=True, facts=federation.facts)
+    return replace(federation, tables=tables, aligned=True)

@@ -1,4 +1,4 @@
-"""Leaving: a party's stored answers are deleted, the head is refitted without them, and a record says what was deleted.
+"""A party leaves: its stored answers are deleted, the head is refitted, and a record says what was deleted.
 
 Nobody is contacted. What is deleted is deleted from the hub's folder; copies elsewhere are for their keepers to delete.
 """
@@ -13,6 +13,7 @@ import msgspec
 
 from laconic.atomic_files import note_written, unbroken
 from laconic.core.capabilities import Growable
+from laconic.core.method import Method
 from laconic.errors import DataError
 from laconic.inference.absent import WAYS, Refit
 from laconic.inference.bundle import Card, Part, load_part, save_part
@@ -20,7 +21,6 @@ from laconic.inference.bundle_files import read_digests
 from laconic.inference.predict import Model, hub_folder
 from laconic.inference.save import make_card
 from laconic.threads import limit_threads
-from laconic.values import Weights
 
 RECORD = "forgotten.jsonl"
 
@@ -51,12 +51,7 @@ class Forgotten(msgspec.Struct, frozen=True, kw_only=True):
 def forget(folder: Path, party: str) -> tuple[Forgotten, Card]:
     """Delete what the hub keeps of a party and all that was learnt from it, and fit a new head without it.
 
-    Args:
-        folder: the model, or the hub's own folder.
-        party: who leaves.
-
-    Raises:
-        DataError: there is no such party, or the hub keeps nothing to go on with.
+    `folder` is the model's, or the hub's own.
     """
     part = load_part(hub_folder(folder))
     _check(part, party)
@@ -66,8 +61,8 @@ def forget(folder: Path, party: str) -> tuple[Forgotten, Card]:
     store = None if part.store is None else part.store.without(party)
     people = 0 if part.store is None else len(part.store.answers[party].ids)
     # The method's own model was fitted with the party's answers, so it goes too.
-    left = replace(part, about=msgspec.structs.replace(part.about, peers=peers, head=Refit()), memory={}, store=store)
-    model = Model(left, method, refitted(left))
+    left = replace(part, about=msgspec.structs.replace(part.about, peers=peers), memory={}, store=store)
+    model = refitted(left, method)
     asked = [one for one in (part.card.asked if part.card else ()) if one.party != party]
     card = make_card(model, asked, WAYS)
     record = Forgotten(
@@ -85,7 +80,7 @@ def forget(folder: Path, party: str) -> tuple[Forgotten, Card]:
         return {RECORD: part.texts.get(RECORD, "") + json.dumps(msgspec.to_builtins(record)) + "\n"}
 
     with unbroken():
-        note_written(save_part(folder, replace(left, heads=model.heads, card=card), write))
+        note_written(save_part(folder, replace(model.part, heads=model.heads, card=card), write))
     return record, card
 
 
@@ -96,15 +91,7 @@ def forgotten(hub: Part) -> dict[str, str]:
 
 
 def refuse_forgotten(hub: Part, files: Mapping[str, Path]) -> None:
-    """Refuse files of parties that left the model: nothing in it looks at their rows any more.
-
-    Args:
-        hub: the hub's part.
-        files: by party.
-
-    Raises:
-        DataError: says who left, when, and how the party joins again.
-    """
+    """Refuse files of parties that left the model: nothing in it uses their rows any more."""
     left = forgotten(hub)
     for name, path in files.items():
         if name in left:
@@ -115,12 +102,12 @@ def refuse_forgotten(hub: Part, files: Mapping[str, Path]) -> None:
             )
 
 
-def refitted(part: Part) -> dict[str, Weights]:
-    """A head for everybody who is left, by its name."""
-    # Fitted by a model whose own head is still to come: `Refit` asks nothing of it.
-    model = Model(part, part.method(), {})
+def refitted(part: Part, method: Method) -> Model:
+    """The model of everybody who is left, which predicts by a head fitted anew."""
+    changed = replace(part, about=msgspec.structs.replace(part.about, head=Refit()))
+    model = Model(changed, method)
     model.head_for(Refit(), part.about.peers)
-    return model.heads
+    return model
 
 
 def _check(part: Part, party: str) -> None:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from laconic.core.ledger import Ledger
 from laconic.core.party import Party
 from laconic.core.peers import Carrier
 from laconic.core.step import Script
@@ -20,11 +19,11 @@ from laconic.data.readers.files import read_file
 from laconic.data.readers.frames import with_text_names
 from laconic.data.readers.ids import plain_text, read_ids, usable_rows
 from laconic.data.readers.source_table import own_frame, read_own
-from laconic.deploy.simulation import Runtime
-from laconic.deploy.transports.inprocess import InProcess
+from laconic.deploy.transports import Runtime, open_runtime
 from laconic.errors import DataError
 from laconic.inference.bundle import About, Part, load_part
-from laconic.inference.bundle_files import HEAD, folder_name, model_folders
+from laconic.inference.bundle_files import HEAD, model_folders, no_model
+from laconic.plan.runtime import AnyRuntime, InProcess
 from laconic.privacy.row_releases import spent
 from laconic.tables.table import Table
 from laconic.values import Array
@@ -37,7 +36,7 @@ def parts_of(folder: Path) -> dict[str, Part]:
     """Every party's part in a folder that holds several; the part itself if it is one party's own."""
     folders = [folder] if (folder / HEAD).is_file() else model_folders(folder)
     if not folders:
-        raise DataError(f"{folder} holds no model; save one with: laconic run ... --model {folder}")
+        raise no_model(folder)
     return {part.about.party: part for part in (load_part(one) for one in folders)}
 
 
@@ -46,20 +45,22 @@ def reach_parts(
     hub: Part,
     parts: Mapping[str, Part],
     tables: Mapping[str, Table],
-    runtime: Runtime = InProcess(),  # noqa: B008 (frozen)
+    runtime: AnyRuntime | Runtime = InProcess(),  # noqa: B008 (frozen)
 ) -> Iterator[Carrier]:
     """Reach all parties but the hub that have a part and rows; the others are absent.
 
-    Every part reached counts as used, the hub's too: the next use has other chance. What a party gave away, and what it
-    then remembers, is written to its part; what costs anyone anything is there before the hub has the answer.
+    Every part reached counts as used, the hub's too: the next use draws other randomness. What a party released, and
+    what it then remembers, is written to its part; what spends privacy is written before the hub has the answer.
     """
-    there = [parts[name] for name in _in_order(hub, parts) if name in tables]
+    asked = [name for name in hub.about.peers if name in parts]
+    others = [name for name in parts if name not in asked and name != hub.about.party]
+    there = [parts[name] for name in (*asked, *others) if name in tables]
     reached = tuple(part.party(tables[part.about.party]) for part in there)
-    # Counted at once: a use that is broken off has shown its chance too.
+    # Counted at once: a use that is broken off has drawn its randomness too.
     for part in there:
         part.note_use()
     try:
-        with runtime.open(reached) as carrier:
+        with open_runtime(reached, runtime) as carrier:
             yield _Keeping(carrier, {party.name: (part, party) for part, party in zip(there, reached, strict=True)})
     finally:
         for part, party in zip(there, reached, strict=True):
@@ -67,50 +68,28 @@ def reach_parts(
     hub.note_use()
 
 
-def _in_order(hub: Part, parts: Mapping[str, Part]) -> list[str]:
-    asked = [name for name in hub.about.peers if name in parts]
-    return asked + [name for name in parts if name not in asked and name != hub.about.party]
-
-
 class _Keeping:
     """A carrier that writes down what an answer costs before it hands the answer over."""
 
     def __init__(self, within: Carrier, kept: Mapping[str, tuple[Part, Party]]) -> None:
         self._within, self._kept = within, kept
+        self.names, self.ledgers = within.names, within.ledgers
         self._written = {name: spent(party) for name, (_, party) in kept.items()}
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return self._within.names
 
     def carry(self, script: Script, blobs: Mapping[str, bytes], deadline: float | None) -> Iterator[tuple[str, Blob]]:
         for name, reply in self._within.carry(script, blobs, deadline):
             part, party = self._kept[name]
-            # After a crash a row would else be told of again as if for the first time.
+            # After a crash a row would otherwise be released again as if for the first time.
             if spent(party) != self._written[name]:
                 part.keep(party)
                 self._written[name] = spent(party)
             yield name, reply
 
-    def ledgers(self) -> dict[str, Ledger]:
-        return self._within.ledgers()
-
-
-def part_folder(folder: Path, party: str) -> Path:
-    """Where a party's part is, within a folder that holds several."""
-    return folder / folder_name(party)
-
 
 def read_rows(about: About, frame: "DataFrame", notes: list[str] | None = None) -> Table:
     """A party's new rows as a table; the columns are those it was trained on, in whatever order, others are ignored.
 
-    Args:
-        about: what the model says of the party.
-        frame: the rows.
-        notes: what was decided when reading, and should be looked at, is added here.
-
-    Raises:
-        DataError: the id or a column is missing, or a cell does not fit; says whose, which, and what to do.
+    What was decided when reading, and should be looked at, is added to `notes`.
     """
     frame = with_text_names(frame)
     wanted = [*([about.id] if about.id else []), *(column.name for column in about.columns)]
@@ -133,11 +112,7 @@ def read_rows(about: About, frame: "DataFrame", notes: list[str] | None = None) 
 
 
 def read_new(about: About, path: Path, notes: list[str] | None = None) -> Table:
-    """A party's new rows from a file, read as the model or the party's own file says.
-
-    Raises:
-        DataError: the file cannot be used; says which, whose, and what to do.
-    """
+    """A party's new rows from a file, read as the model or the party's own file says."""
     if about.data is None or about.recipe is None:
         try:
             return read_rows(about, _frame(about, path), notes)
@@ -165,16 +140,6 @@ def read_new_labels(about: About, path: Path, table: Table) -> Array | None:
     places = {one: row for row, one in reversed(list(enumerate(ids)))}
     kept = frame[about.task.label].iloc[[places[one] for one in table.keys.tolist()]]
     return read_labels(kept, about.task, about.party)[0]
-
-
-def read_files(
-    parts: Mapping[str, About], files: Mapping[str, Path], notes: list[str] | None = None
-) -> dict[str, Table]:
-    """The new rows of each party that a file is given for; notes on what was decided when reading are added."""
-    for name, path in files.items():
-        if name not in parts:
-            raise DataError(f"{path} would be party {name!r}, but the model's parties are {', '.join(parts)}")
-    return {name: read_new(parts[name], path, notes) for name, path in files.items()}
 
 
 def _frame(about: About, path: Path) -> "DataFrame":

@@ -16,9 +16,9 @@ from laconic.core.peers import Carrier, Peers
 from laconic.core.step import Script, step
 from laconic.core.traffic import WireLog
 from laconic.errors import DataError, PartyAbsent, StepError
-from laconic.inference.absent import Abstain, Answers, AnyAbsent, FromStore, Store, Zeros, as_kept
+from laconic.inference.absent import Abstain, Answers, AnyAbsent, Case, FromStore, Store, Zeros, as_kept
 from laconic.inference.bundle import Part, load_part
-from laconic.inference.bundle_files import HEAD, model_folders
+from laconic.inference.bundle_files import HEAD, model_folders, no_model
 from laconic.tables.table import Table
 from laconic.tables.task import Task
 from laconic.threads import limit_threads
@@ -63,23 +63,17 @@ class Scores:
         """The same with the scores at these places replaced by others."""
         predictions = self.predictions.astype(np.float64)
         predictions[list(places)] = others.predictions
-        present, how = list(self.present), list(self.how)
-        for at, place in enumerate(places):
-            present[place], how[place] = others.present[at], others.how[at]
-        return Scores(self.ids, predictions, tuple(present), tuple(how), self.task)
+        present = dict(enumerate(self.present)) | dict(zip(places, others.present, strict=True))
+        how = dict(enumerate(self.how)) | dict(zip(places, others.how, strict=True))
+        return Scores(self.ids, predictions, tuple(present.values()), tuple(how.values()), self.task)
 
     def take(self, ids: Sequence[str]) -> "Scores":
         """The scores of these people, in this order, each as often as named."""
         if tuple(ids) == self.ids:
             return self
         at = [self.places[one] for one in ids]
-        return Scores(
-            tuple(ids),
-            self.predictions[at],
-            tuple(self.present[place] for place in at),
-            tuple(self.how[place] for place in at),
-            self.task,
-        )
+        present, how = tuple(self.present[place] for place in at), tuple(self.how[place] for place in at)
+        return Scores(tuple(ids), self.predictions[at], present, how, self.task)
 
     @property
     def answered(self) -> Array:
@@ -95,27 +89,27 @@ class Scores:
 
 
 def scores_frame(scores: Scores) -> "DataFrame":
-    """A table with a line for each id: what is predicted, how likely each class is, and how it came about."""
+    """A table with a line per id: what is predicted, how likely each class is, and how it came about."""
     import pandas
 
     columns: dict[str, object] = {"id": scores.ids, scores.task.label: scores.decisions}
     if scores.task.kind != "regression":
-        shares = scores.probabilities
-        columns |= {f"probability of {name}": shares[:, place] for place, name in enumerate(scores.task.classes)}
+        named = zip(scores.task.classes, scores.probabilities.T, strict=True)
+        columns |= {f"probability of {name}": shares for name, shares in named}
     columns |= {"answered by": scores.how, "parties": ["+".join(one) for one in scores.present]}
     return pandas.DataFrame(columns)
 
 
 _ASKED = "asked "
 _AT_ONCE = 16
-"""How many questions about different people a party keeps in mind: several may be under way."""
+"""How many questions about different people a party remembers: several may be under way."""
 
 _MOST = 20_000
 """Ids in one question; the wire takes no more than a hundred thousand values."""
 
 
 class FindRows(Script, frozen=True):
-    """Tells parties which people the next question is about."""
+    """Says to parties which people the next question is about."""
 
     @step(takes="the ids of the people to be predicted, in the clear", gives="which of these people it knows")
     def find_rows(self, party: Party, ids: list[str], rows: str) -> Array:
@@ -181,7 +175,7 @@ def _ask(method: Method, steps: Sequence[str], peers: Peers, ids: list[str], row
 
 
 def find(peers: Peers, ids: list[str], rows: str) -> dict[str, Array]:
-    """Tell parties which people are meant; which of them each party knows."""
+    """Say to parties which people are meant; which of them each party knows."""
     finding = FindRows()
     with peers.log.during("align"):
         found: dict[str, Array] = peers.speaking(finding).ask(finding.find_rows, ids=ids, rows=rows)
@@ -232,34 +226,35 @@ class Model:
 
         Args:
             absent: what to do where a party has not answered for a person.
-            rows: what the method is told that the cut is called; None for a name of these people's own.
+            rows: the name of the cut for the method; None for a name of these people's own.
         """
         asked, ids = ids, list(dict.fromkeys(ids))
         peers = self.part.about.peers
-        patterns = [
+        patterns: list[tuple[str, ...] | None] = []
+        for one, have in zip(ids, store.knowing(ids), strict=True):
             # A hub without columns knows whomever any party knows.
-            tuple(name for name in peers if name in have)
-            if one in store.own.places or (have and not store.own.columns)
-            else None
-            for one, have in zip(ids, store.knowing(ids), strict=True)
-        ]
+            known = one in store.own.places or (have and not store.own.columns)
+            patterns.append(tuple(name for name in peers if name in have) if known else None)
         found: dict[tuple[str, ...], tuple[list[int], Array]] = {}
         with limit_threads():
             for pattern in dict.fromkeys(one for one in patterns if one is not None):
                 at = [place for place, one in enumerate(patterns) if one == pattern]
                 some = [ids[place] for place in at]
-                whole = self._whole(store, some, frozenset(), rows) if pattern == peers else None
-                found[pattern] = at, self._part(store, some, pattern, absent) if whole is None else whole
+                if pattern == peers:
+                    found[pattern] = at, self._whole(store, some, frozenset(), rows)
+                    continue
+                weights = self.head_for(absent, pattern) if absent.fits else {}
+                found[pattern] = at, absent.predict(Case(self.task, store, pattern, self._whole), weights, some)
         how = [_UNKNOWN if one is None else "all" if one == peers else absent.word for one in patterns]
         present = tuple(one or () for one in patterns)
         return Scores(tuple(ids), self._together(len(ids), found), present, tuple(how), self.task).take(asked)
 
-    def head_for(self, absent: AnyAbsent, present: tuple[str, ...], store: Store | None = None) -> Weights:
+    def head_for(self, absent: AnyAbsent, present: tuple[str, ...]) -> Weights:
         """What `absent` predicts with when only these parties are there; fitted when first needed."""
         key = head_key(absent, present)
         if key not in self.heads:
             with limit_threads():
-                self.heads[key] = absent.fit(self.task, store or self.store, present, self._whole)
+                self.heads[key] = absent.fit(Case(self.task, self.store, present, self._whole))
         return self.heads[key]
 
     def ask(
@@ -273,23 +268,20 @@ class Model:
         name: str | None = None,
         deadline: float | None = None,
     ) -> Scores:
-        """Predictions made by asking the parties.
+        """Predictions made by asking the parties that a carrier reaches.
 
         Args:
             rows: the hub's own rows.
-            carrier: how to reach the others.
-            ids: whom to predict.
             absent: what to do about a party that does not answer, or does not know a person.
             log: where to write what crossed.
             name: what to call the cut of these people; None for a name of their own.
             deadline: seconds to wait for each answer.
         """
-        asked, ids = ids, list(dict.fromkeys(ids))
-        hub = self.part.party(rows)
-        if self.part.about.steps is None:
+        asked, ids, steps = ids, list(dict.fromkeys(ids)), self.part.about.steps
+        if steps is None:
             return self._direct(rows, carrier, ids, log or WireLog(), name, deadline).take(asked)
+        hub = self.part.party(rows)
         hub.turn("final", 0)
-        steps = self.part.about.steps
         with limit_threads():
             answers = collect(self.method, steps, hub, carrier, ids, log=log, rows=name, deadline=deadline)
         kept = {} if self.part.store is None else self.part.store.answers
@@ -327,10 +319,6 @@ class Model:
         present = (self.part.about.peers,) * len(ids)
         return Scores(tuple(ids), predictions, present, ("all",) * len(ids), self.task)
 
-    def _part(self, store: Store, ids: Sequence[str], present: tuple[str, ...], absent: AnyAbsent) -> Array:
-        weights = self.head_for(absent, present) if absent.fits else {}
-        return absent.predict(self.task, store, present, self._whole, weights, ids)
-
     def _together(self, rows: int, found: dict[tuple[str, ...], tuple[list[int], Array]]) -> Array:
         """Predictions of all groups of people, in the order asked; one group alone stays as it is, to the bit."""
         for at, predictions in found.values():
@@ -344,9 +332,8 @@ class Model:
     def _whole(self, store: Store, ids: Sequence[str], zeros: frozenset[str], rows: str | None = None) -> Array:
         """The model of all parties, with zeros for some."""
         peers = self.part.about.peers
-        lacking = [name for name in peers if name not in store.answers]
-        if lacking:
-            raise PartyAbsent(tuple(lacking), "predict")
+        if lacking := tuple(name for name in peers if name not in store.answers):
+            raise PartyAbsent(lacking, "predict")
         answers = {
             name: store.answers[name].zeros(len(ids)) if name in zeros else store.answers[name].take(ids)
             for name in peers
@@ -356,7 +343,7 @@ class Model:
         if head is not None:
             filled = {name: replace(one, ids=tuple(ids)) for name, one in answers.items()}
             weights = self.heads[head_key(head, peers)]
-            return head.predict(self.task, Store(own, store.y, filled), peers, self._whole, weights, ids)
+            return head.predict(Case(self.task, Store(own, store.y, filled), peers, self._whole), weights, ids)
         cut = rows or cut_name(ids)
         hub = self.part.party(own.with_cut(cut, _places(own, ids)))
         hub.turn("final", 0)
@@ -365,14 +352,10 @@ class Model:
 
 
 def load_model(path: Path | str, *, method: type[Method] | None = None) -> Model:
-    """The model in a folder: the hub's own, or one that holds a folder for each party.
+    """The model in a folder: the hub's own, or one that holds a folder per party.
 
     Args:
-        path: where it was saved.
         method: the class of its method, for one that no installed package offers.
-
-    Raises:
-        DataError: there is none, or it cannot be read; says which file, and what to do.
     """
     part = load_part(hub_folder(Path(path)))
     if part.about.party != part.about.hub:
@@ -391,7 +374,7 @@ def hub_folder(path: Path) -> Path:
     if len(hubs) == 1:
         return hubs[0]
     if not parts:
-        raise DataError(f"{path} holds no model; save one with: laconic run ... --model {path}")
+        raise no_model(path)
     raise DataError(
         f"{path} holds {len(parts)} parts of models, {len(hubs)} of them a hub's; name the hub's own folder"
     )

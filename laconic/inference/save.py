@@ -1,4 +1,4 @@
-"""Saving a trained model: one folder a party, and a card that says who can predict what."""
+"""Saving a trained model: one folder per party, and a card that says who can predict what."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
@@ -15,18 +15,18 @@ from laconic.core.capabilities import Cacheable, Kept
 from laconic.core.ledger import Ledger
 from laconic.core.party import Party
 from laconic.core.peers import Carrier, Peers
-from laconic.core.step import Script, steps_of
+from laconic.core.step import Declared, Script, steps_of
 from laconic.core.traffic import Crossing, WireLog
 from laconic.core.wire import Blob, Question, decode, decode_question, encode
 from laconic.data.schema import OwnData
 from laconic.deploy.simulation import FittedRun
-from laconic.deploy.transports.inprocess import Faults, InProcess
+from laconic.deploy.transports.inprocess import open_calls
 from laconic.errors import PartyAbsent
 from laconic.inference.absent import WAYS, Answers, AnyAbsent, Store, as_kept
 from laconic.inference.bundle import About, Asked, Card, Expected, Part, save_part
 from laconic.inference.bundle_files import drop_parts, refuse_full
 from laconic.inference.predict import FindRows, Model, collect, cut_name
-from laconic.tables.table import Table
+from laconic.plan.runtime import Faults, InProcess
 from laconic.tables.task import headline_metric, metrics
 from laconic.threads import limit_threads
 from laconic.values import Array
@@ -47,18 +47,9 @@ def probe(trained: FittedRun) -> tuple[tuple[Asked, ...], tuple[str, ...] | None
     asked = []
     for first, second in zip(one, other, strict=True):
         up, down = ((getattr(second, way) - getattr(first, way)) / max(1, many - few) for way in ("up", "down"))
-        asked.append(
-            Asked(
-                party=second.party,
-                step=second.step,
-                gives=second.gives,
-                takes=second.takes,
-                bytes_up=up,
-                bytes_down=down,
-                bytes_fixed=(second.up or 0) + second.down - many * (up + down),
-                needed=_predict(trained, _MANY, many, absent=second.party)[2],
-            )
-        )
+        fixed = (second.up or 0) + second.down - many * (up + down)
+        needed = _predict(trained, _MANY, many, absent=second.party)[2]
+        asked.append(as_asked(second.party, second.step, second, up=up, down=down, fixed=fixed, needed=needed))
     if asked and trained.method.kind == "vertical":
         asked = [*_finding(trained), *asked]
     steps = tuple(dict.fromkeys(crossing.step for crossing in other)) if kept else None
@@ -72,20 +63,26 @@ def _finding(trained: FittedRun) -> list[Asked]:
     for party in trained.others:
         keys = party.data.keys[_shared(party)].tolist()
         none, all_of_them = _asking_bytes([]), _asking_bytes(keys)
+        fixed = none + len(encode(np.empty(0, dtype=bool)))
         row = (all_of_them - none) / len(keys)
-        found.append(
-            Asked(
-                party=party.name,
-                step="find_rows",
-                gives=words.gives,
-                takes=words.takes,
-                bytes_up=1.0,
-                bytes_down=row,
-                bytes_fixed=none + len(encode(np.empty(0, dtype=bool))),
-                needed=False,
-            )
-        )
+        found.append(as_asked(party.name, "find_rows", words, up=1.0, down=row, fixed=fixed))
     return found
+
+
+def as_asked(
+    party: str, step: str, words: Crossing | Declared, *, up: float, down: float, fixed: float, needed: bool = False
+) -> Asked:
+    """What a party is asked, in the step's words, with its bytes per row and besides."""
+    return Asked(
+        party=party,
+        step=step,
+        gives=words.gives,
+        takes=words.takes,
+        bytes_up=up,
+        bytes_down=down,
+        bytes_fixed=fixed,
+        needed=needed,
+    )
 
 
 def _asking_bytes(ids: list[str]) -> int:
@@ -98,7 +95,7 @@ def _predict(trained: FittedRun, cut: str, count: int, absent: str | None = None
     faults = Faults(absent=(absent,)) if absent else Faults()
     log = WireLog()
     log.phase = "final"
-    with InProcess(faults=faults).open(tuple(others)) as within:
+    with open_calls(tuple(others), InProcess(faults=faults)) as within:
         carrier = _Listening(within, count)
         hub.turn("final", 0)
         try:
@@ -127,11 +124,8 @@ class _Listening:
 
     def __init__(self, within: Carrier, count: int) -> None:
         self._within, self._count = within, count
+        self.names, self.ledgers = within.names, within.ledgers
         self.row_by_row = True
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return self._within.names
 
     def carry(self, script: Script, blobs: Mapping[str, bytes], deadline: float | None) -> Iterator[tuple[str, Blob]]:
         for name, blob in self._within.carry(script, blobs, deadline):
@@ -139,9 +133,6 @@ class _Listening:
             fits = asked.keys() == {"rows"} and as_kept(decode(blob), asked["rows"], self._count) is not None
             self.row_by_row = self.row_by_row and fits
             yield name, blob
-
-    def ledgers(self) -> dict[str, Ledger]:
-        return self._within.ledgers()
 
 
 _ALL_PATTERNS = 4
@@ -163,24 +154,18 @@ def save_model(
     replace_old: bool = False,
     data: Mapping[str, OwnData] | None = None,
 ) -> Card:
-    """Write a folder for each party, named after it, into `folder`; each may be moved to that party's own side.
+    """Write a folder per party, named after it, into `folder`; each may be moved to that party's own machine.
 
     Args:
-        id: the column that says who a row is about, in files to come; empty if there is none, with other rows.
+        id: the column that says who a row is about, in later files; empty if there is none, for horizontal methods.
         plan: the plan of the run as TOML, to be kept with every part.
         keep: whether the hub keeps the answers it has about training and validation rows, and its own such rows.
             Without them it cannot refit, and absent parties cannot be made up for.
         ways: what to do about absent parties: each is fitted and measured for each pattern of presence.
-        replace_old: whether a model that is in `folder` already may go, with all its parts and records. How often its
-            parts were used is kept, so that the same chance is not drawn again.
+        replace_old: whether to replace a model that is already in `folder`, with all its parts and records. How often
+            its parts were used is kept, so that the same randomness is not drawn again.
         data: what party files say of each party's data, by which new rows are read; None for tables with the column
             `id`.
-
-    Returns:
-        Who can predict what.
-
-    Raises:
-        DataError: `folder` holds a model that may not go, or something else.
     """
     folder = Path(folder)
     refuse_full(folder, replace_old=replace_old)
@@ -188,9 +173,12 @@ def save_model(
     log = WireLog()
     keeps = keep and steps is not None and trained.method.kind == "vertical"
     store = _store(trained, steps or (), log) if keeps else None
-    said = {} if data is None else {name: without_source(one) for name, one in data.items()}
+    said = {name: without_source(one) for name, one in (data or {}).items()}
+    texts = {} if plan is None else {"plan.toml": plan}
+    abouts = [_about(trained, party, asked, steps, id, said) for party in (trained.hub, *trained.others)]
     parts = [
-        _part(trained, party, asked, steps, id, plan, said.get(party.name)) for party in (trained.hub, *trained.others)
+        Part(about, party.memory, Ledger(party.ledger.entries), texts=texts)
+        for about, party in zip(abouts, (trained.hub, *trained.others), strict=True)
     ]
     model = Model(replace(parts[0], store=store), trained.method)
     card = make_card(model, asked, ways, log.bytes_of("align") + log.bytes_of("final"))
@@ -248,29 +236,20 @@ def _expect(model: Model, present: tuple[str, ...], way: AnyAbsent | None) -> Ex
     scores = model.predict_from(store, ids, absent=chosen)
     answered = np.isfinite(scores.predictions).all()
     values = metrics(model.task, y, scores.predictions) if answered else {}
-    metric = headline_metric(model.task)
-    return Expected(
-        present=present,
-        answer="all" if way is None else way.word,
-        metric=metric,
-        value=values.get(metric),
-        rows=len(ids),
-    )
+    metric, answer = headline_metric(model.task), "all" if way is None else way.word
+    return Expected(present=present, answer=answer, metric=metric, value=values.get(metric), rows=len(ids))
 
 
-def _part(
+def _about(
     trained: FittedRun,
     party: Party,
     asked: Sequence[Asked],
     steps: tuple[str, ...] | None,
     id_name: str,
-    plan: str | None,
-    data: OwnData | None,
-) -> Part:
-    table = party.data
-    is_hub = party is trained.hub
-    names = {one.party for one in asked}
-    about = About(
+    data: Mapping[str, OwnData],
+) -> About:
+    table, is_hub, names = party.data, party is trained.hub, {one.party for one in asked}
+    return About(
         party=party.name,
         hub=trained.hub.name,
         peers=tuple(one.name for one in trained.others if one.name in names),
@@ -281,10 +260,8 @@ def _part(
         recipe=table.recipe if table.rows else None,
         task=trained.federation.task if is_hub else table.task,
         steps=steps if is_hub else tuple(one.step for one in asked if one.party == party.name),
-        data=data,
+        data=data.get(party.name),
     )
-    texts = {} if plan is None else {"plan.toml": plan}
-    return Part(about, party.memory, Ledger(party.ledger.entries), texts=texts)
 
 
 def without_source(data: OwnData) -> OwnData:
@@ -303,33 +280,26 @@ def without_source(data: OwnData) -> OwnData:
 def _store(trained: FittedRun, steps: tuple[str, ...], log: WireLog) -> Store:
     table = trained.hub.data
     rows = np.concatenate([table.cut(name) for name in KEPT])
-    ends = np.cumsum([0, *(len(table.cut(name)) for name in KEPT)])
-    own = Table(
-        table.raw[rows],
-        table.columns,
-        ids=table.keys[rows],
-        task=table.task,
-        cuts={name: np.arange(ends[place], ends[place + 1]) for place, name in enumerate(KEPT)},
-        party=table.party,
-        recipe=table.recipe,
-    )
+    own = table.with_cut("kept", rows).as_new("kept")
+    train = len(table.cut("train"))
+    own = own.with_cut("train", np.arange(train)).with_cut("valid", np.arange(train, len(rows)))
     store = Store(own, np.asarray(table.y)[rows], {})
     at_hand = trained.method.answers_at_hand(trained.hub) if isinstance(trained.method, Cacheable) else {}
     # A head that looks at no validation rows never had them sent: then they are asked for like everything else.
     if at_hand and all(cuts.keys() >= set(KEPT) for steps_kept in at_hand.values() for cuts in steps_kept.values()):
         kept = as_answers(store, at_hand)
         return store.with_answers({name: kept[name] for name in (one.name for one in trained.others) if name in kept})
-    with InProcess().open(trained.others) as carrier:
+    with open_calls(trained.others) as carrier:
         hub = Party(trained.hub.name, table, trained.hub.seed, dict(trained.hub.memory))
         return store.with_answers(collect(trained.method, steps, hub, carrier, own.keys.tolist(), log=log))
 
 
-def as_answers(store: Store, kept: Kept) -> dict[str, Answers]:
-    """Answers by party, step and cut, as answers by party and id."""
+def as_answers(store: Store, kept: Kept, known: Mapping[str, Array] | None = None) -> dict[str, Answers]:
+    """Answers by party, step and cut, as answers by party and id; `known` is which rows of each cut."""
     found: dict[str, Answers] = {}
     for name, steps in kept.items():
         for cut in KEPT:
-            ids = store.ids_of(cut)
+            ids = store.ids_of(cut) if known is None else np.array(store.ids_of(cut))[known[cut]].tolist()
             some = {step: as_kept(cuts[cut], cut, len(ids)) for step, cuts in steps.items()}
             answers = Answers(tuple(ids), some)
             found[name] = found[name].with_more(answers) if name in found else answers

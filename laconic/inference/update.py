@@ -1,5 +1,6 @@
-"""Growing: new rows and new parties are added to a saved model by sending only the difference."""
+"""New rows and new parties are added to a saved model by sending only the difference."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -17,13 +18,13 @@ from laconic.core.step import steps_of
 from laconic.core.traffic import WireLog
 from laconic.core.wire import encode
 from laconic.data.schema import OwnData
-from laconic.deploy.transports.inprocess import InProcess
+from laconic.deploy.transports.inprocess import open_calls
 from laconic.errors import DataError
-from laconic.inference.absent import WAYS, Answers, Refit, Store, as_kept
+from laconic.inference.absent import WAYS, Answers, Store
 from laconic.inference.bundle import About, Asked, Card, Part, save_part
 from laconic.inference.forget import refitted
 from laconic.inference.predict import Model, collect, find
-from laconic.inference.save import KEPT, make_card, without_source
+from laconic.inference.save import KEPT, as_answers, as_asked, make_card, without_source
 from laconic.tables.table import Table
 from laconic.threads import limit_threads
 from laconic.values import Array
@@ -50,7 +51,7 @@ def add_rows(model: Model, rows: Table, labels: Array | None, carrier: Carrier) 
     Args:
         model: the hub's model, which is left as it is; save what comes back.
         rows: the hub's own new rows.
-        labels: their labels; they become training rows and the head is refitted. None: they can be predicted, only.
+        labels: with labels they become training rows and the head is refitted; with None they can only be predicted.
         carrier: the other parties, with their new rows.
     """
     part, (kept, steps) = model.part, kept_answers(model)
@@ -65,20 +66,14 @@ def add_rows(model: Model, rows: Table, labels: Array | None, carrier: Carrier) 
         added |= collect(model.method, steps, hub, _Only(carrier, name), asked, log=log) if asked else {}
     store = store.with_answers(added)
     grown = replace(part, store=store)
+    difference = _difference(log, added, store)
     if labels is not None:
-        grown = replace(grown, about=msgspec.structs.replace(part.about, head=Refit()))
-        model = Model(grown, model.method, refitted(grown))
-    else:
-        model = Model(grown, model.method, model.heads)
-    return model, _difference(log, added, store)
+        return refitted(grown, model.method), difference
+    return Model(grown, model.method, model.heads), difference
 
 
 def kept_answers(model: Model) -> tuple[Store, tuple[str, ...]]:
-    """What the hub keeps of parties' answers, and to which questions.
-
-    Raises:
-        DataError: it keeps none, so that rows cannot be added.
-    """
+    """What the hub keeps of parties' answers, and to which questions; it must keep some for rows to be added."""
     if model.part.store is None or model.part.about.steps is None:
         raise DataError(
             f"the model of {type(model.method).__name__} keeps no answers, so rows cannot be added to it; train it "
@@ -94,10 +89,8 @@ def add_party(
     """Let one more party learn and send, and refit the head; nobody else is asked.
 
     Args:
-        model: the hub's model, which is left as it is.
-        name: what the new party is called.
-        table: its rows, with ids.
-        seed: for its chance.
+        name, table: the new party, and its rows with ids.
+        seed: for its randomness.
         data: how new rows of it are read, as its party file says; None for tables with the model's id column.
 
     Returns:
@@ -112,18 +105,20 @@ def add_party(
     if name in (part.about.hub, *part.about.peers):
         raise DataError(f"there is a party {name!r} already; to add rows of it, name its file without --party")
     party, log = Party(name, table, seed), WireLog()
-    with InProcess().open((party,)) as carrier:
+    with open_calls((party,)) as carrier:
         peers = Peers(method, part.party(part.store.own), carrier, log, carrier.names)
         known = {cut: find(peers, part.store.ids_of(cut), cut)[name] for cut in KEPT}
         if not known["train"].any():
             raise DataError(f"{name} knows none of the people that the model was trained on; compare the ids")
-        answers = _by_id(part.store, method.take_in(peers)[name], known)
+        answers = as_answers(part.store, method.take_in(peers), known)[name]
+    if any(value is None for value in answers.steps.values()):
+        raise DataError(f"{name} did not answer with one row for each person")
     store = part.store.with_answers({name: answers})
-    about = msgspec.structs.replace(part.about, peers=(*part.about.peers, name), head=Refit())
+    about = msgspec.structs.replace(part.about, peers=(*part.about.peers, name))
     asked = (*(part.card.asked if part.card else ()), *_asked(method, name, answers))
     grown = replace(part, about=about, store=store, card=part.card and msgspec.structs.replace(part.card, asked=asked))
     difference = _difference(log, {name: answers}, store)
-    return Model(grown, method, refitted(grown)), difference, _new_part(about, party, data)
+    return refitted(grown, method), difference, _new_part(about, party, data)
 
 
 def save_grown(model: Model, joined: Part | None = None) -> Card:
@@ -137,35 +132,13 @@ def save_grown(model: Model, joined: Part | None = None) -> Card:
     return card
 
 
-def _by_id(store: Store, sent: Mapping[str, Mapping[str, Array]], known: Mapping[str, Array]) -> Answers:
-    found = None
-    for cut in KEPT:
-        ids = np.array(store.ids_of(cut))[known[cut]].tolist()
-        answers = Answers(tuple(ids), {step: as_kept(cuts[cut], cut, len(ids)) for step, cuts in sent.items()})
-        found = answers if found is None else found.with_more(answers)
-    if found is None or any(value is None for value in found.steps.values()):
-        raise DataError("the new party did not answer with one row for each person")
-    return found
-
-
 def _asked(method: Method, name: str, answers: Answers) -> list[Asked]:
     words, found = steps_of(method), []
     few, many = answers.take(answers.ids[:1]), answers.take(answers.ids[:2])
     for step in answers.steps:
         less, more = (len(encode(one.for_cut(step, "rows"))) for one in (few, many))
         row = float(more - less)
-        found.append(
-            Asked(
-                party=name,
-                step=step,
-                gives=words[step].gives,
-                takes=words[step].takes,
-                bytes_up=row,
-                bytes_down=0.0,
-                bytes_fixed=less - row,
-                needed=False,
-            )
-        )
+        found.append(as_asked(name, step, words[step], up=row, down=0.0, fixed=less - row))
     return found
 
 
@@ -185,9 +158,9 @@ def _new_part(about: About, party: Party, data: OwnData | None) -> Part:
 
 
 def _difference(log: WireLog, added: Mapping[str, Answers], store: Store) -> Difference:
-    crossed: dict[str, int] = {}
+    crossed: Counter[str] = Counter()
     for one in log.crossings:
-        crossed[one.party] = crossed.get(one.party, 0) + one.down + (one.up or 0)
+        crossed[one.party] += one.down + (one.up or 0)
     whole = {
         name: sum(len(encode(answers.for_cut(step, "rows"))) for step in answers.steps) + len(encode(list(answers.ids)))
         for name, answers in store.answers.items()

@@ -23,12 +23,7 @@ _WHERE = re.compile(r"(?s)(.*?)(?: - at `\$\.?(.*)`)?$")
 
 
 def to_settings(plain: Plain, kind: type[T]) -> T:
-    """Build settings from plain values.
-
-    Raises:
-        PlanError: a key is unknown or missing, or a value does not fit; names the key in full, what was found and what
-            is allowed.
-    """
+    """Build settings from plain values; a PlanError names the key in full, what was found and what is allowed."""
     tidy = _tidy(plain, kinds.type_info(kind), "")
     try:
         return msgspec.convert(tidy, kind)
@@ -78,7 +73,7 @@ def _tidy(value: Any, info: kinds.Type, path: str) -> Any:
             for key, inner in value.items()
         }
     if value is not None and all(isinstance(one, kinds.StructType | kinds.NoneType) for one in options):
-        raise PlanError(_explain_table(value, options, path))
+        raise PlanError(_explain_table(value, _structs(info), path))
     if isinstance(value, list | tuple):
         return [_tidy(inner, _item(info), f"{path}[{at}]") for at, inner in enumerate(value)]
     return value
@@ -96,7 +91,7 @@ def _refuse_strangers(
 
 def _struct(info: kinds.Type, table: Mapping[str, Any], path: str = "") -> kinds.StructType | None:
     """The settings class that a table is for, by its `type`; None where no settings are expected."""
-    options = [one for one in _options(info) if isinstance(one, kinds.StructType)]
+    options = _structs(info)
     tags = {str(one.tag): one for one in options}
     if not options or (len(options) == 1 and "type" not in table):
         return options[0] if options else None
@@ -110,7 +105,7 @@ def _struct(info: kinds.Type, table: Mapping[str, Any], path: str = "") -> kinds
 
 def _begin(info: kinds.Type, key: str) -> Plain:
     """The least that must be said of settings for `key` to be set in them."""
-    options = [one for one in _options(info) if isinstance(one, kinds.StructType)]
+    options = _structs(info)
     fitting = [one for one in options if key in _field_kinds(one)] or options
     return {"type": fitting[0].tag} if fitting and fitting[0].tag else {}
 
@@ -143,9 +138,8 @@ def _explain(problem: str, plain: Plain) -> str:
     return f"{path}: {words}" if path else words
 
 
-def _explain_table(found: object, options: tuple[kinds.Type, ...], path: str) -> str:
-    """What to say of a single value where settings are wanted: which there are, and an example with that value."""
-    structs = [one for one in options if isinstance(one, kinds.StructType)]
+def _explain_table(found: object, structs: list[kinds.StructType], path: str) -> str:
+    """The error for a single value where settings are expected: which there are, and an example with that value."""
     head = f"{path} = {_show(found)} is not a table of settings"
     tags = [str(one.tag) for one in structs if one.tag]
     if found in tags:
@@ -176,6 +170,10 @@ def _at(plain: Any, path: str) -> Any:
 
 def _options(info: kinds.Type) -> tuple[kinds.Type, ...]:
     return info.types if isinstance(info, kinds.UnionType) else (info,)
+
+
+def _structs(info: kinds.Type) -> list[kinds.StructType]:
+    return [one for one in _options(info) if isinstance(one, kinds.StructType)]
 
 
 def _field_kinds(struct: kinds.StructType | None) -> dict[str, kinds.Type]:

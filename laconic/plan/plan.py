@@ -1,7 +1,7 @@
 """A run as data: the method, whose rows, the seed, the limits and the runtime, as values that text can hold."""
 
 from math import inf
-from typing import Literal, TypeAlias
+from typing import Literal
 
 import msgspec
 
@@ -15,32 +15,27 @@ from laconic.core.step import steps_of
 from laconic.data.federation import Federation
 from laconic.data.partition.columns import Cut
 from laconic.data.partition.rows import RowCut
-from laconic.deploy.journal import Journalled
-from laconic.deploy.transports.forked import Forked
-from laconic.deploy.transports.inprocess import InProcess
-from laconic.deploy.transports.processes import Processes
 from laconic.errors import PlanError
 from laconic.methods import registry
+from laconic.plan.runtime import AnyRuntime, InProcess
 from laconic.privacy.accounting import AnyAccountant, Pld
 from laconic.privacy.budget import Budget as PrivacyBudget
 from laconic.values import Settings
 
-AnyRuntime: TypeAlias = InProcess | Processes | Forked | Journalled
-
 
 class DataPlan(Settings, frozen=True, tag=False):
-    """Whose rows: a public data set dealt among parties, or one file a party.
+    """Whose rows: a public data set dealt among parties, or one file per party.
 
     Attributes:
         name: a public data set, as `laconic data` lists them; none when files are given.
-        files: one CSV or Parquet file a party, as a list (parties are called by their file) or as party = "file"; or
-            one party file (bank.toml) a party, which says the rest itself.
+        files: one CSV or Parquet file per party, as a list (parties are called by their file) or as party = "file"; or
+            one party file (bank.toml) per party, which says the rest itself.
         id: the column that says which person a row is about; the same name in every file. Horizontal methods can do
             without.
         label: the column to predict, in one of the files; for horizontal methods, in all of them.
         public: a file of rows of the same columns that everybody may see, for horizontal methods; none without one.
         kinds: what a column of the files is, numeric or categorical, where that should not be guessed.
-        task: what the label is; none to tell from its cells.
+        task: what the label is; none to guess it from its cells.
         parties: among how many a public data set is dealt, if `cut` is not set.
         cut: how its columns, or for horizontal methods its rows, are dealt; none for equal shares of a table's columns,
             quadrants or bands of images, or rows with label skew.
@@ -72,8 +67,7 @@ class DataPlan(Settings, frozen=True, tag=False):
             raise ValueError(
                 "name a public data set (name, see `laconic data`) or your own files (files), one of the two"
             )
-        paths = self.files.values() if isinstance(self.files, dict) else self.files
-        parties, tables = ([path for path in paths if path.endswith(".toml") is party] for party in (True, False))
+        parties, tables = ([path for path in self.paths if path.endswith(".toml") is party] for party in (True, False))
         if parties and tables:
             raise ValueError(
                 f"{parties[0]} is a party file and {tables[0]} is a table; give party files for all parties, or tables"
@@ -92,18 +86,21 @@ class DataPlan(Settings, frozen=True, tag=False):
         for share, value in (("test", self.test), ("valid", self.valid)):
             if not 0 < value < 1:
                 raise ValueError(f"{share} is a share of the rows above 0 and below 1, not {value}")
-        for share in ("test", "valid"):
             said, usual = getattr(self.match, share), getattr(ExactMatch(), share)
-            if said not in (usual, getattr(self, share)):
+            if said not in (usual, value):
                 raise ValueError(f"say {share} = {said} for the data as a whole, not match.{share}")
         if self.overlap is not None and self.overlap <= 0:
             raise ValueError(f"overlap is a number of rows, or a share below 1, not {self.overlap}")
 
     @property
+    def paths(self) -> tuple[str, ...]:
+        """The files, whether parties are named or not."""
+        return tuple(self.files.values() if isinstance(self.files, dict) else self.files)
+
+    @property
     def of_parties(self) -> bool:
         """Whether the files are party files rather than tables."""
-        paths = self.files.values() if isinstance(self.files, dict) else self.files
-        return bool(self.files) and all(path.endswith(".toml") for path in paths)
+        return bool(self.files) and all(path.endswith(".toml") for path in self.paths)
 
 
 class Budget(Settings, frozen=True, tag=False):
@@ -113,7 +110,7 @@ class Budget(Settings, frozen=True, tag=False):
         max_bytes: fitting stops before more than this many bytes have crossed; none for no limit.
         epsilon: the most privacy loss that any person's row may suffer by all that bears priced noise, such as
             released models; what bears none is listed beside it. None for no promise.
-        delta: the chance, for each person, that the promise of epsilon fails.
+        delta: the probability, per person, that the promise of epsilon fails.
         split: each party's share of epsilon by name, in any unit; a party not named has share 1.
         accountant: how losses add up.
     """
@@ -131,7 +128,7 @@ class Budget(Settings, frozen=True, tag=False):
         if self.epsilon is not None and not self.epsilon > 0:
             raise ValueError(f"epsilon must be above 0, not {self.epsilon}; leave it out for no promise")
         if not 0 < self.delta < 1:
-            raise ValueError(f"delta is a chance above 0 and below 1, not {self.delta}")
+            raise ValueError(f"delta is a probability above 0 and below 1, not {self.delta}")
 
     @property
     def byte_limit(self) -> float:
@@ -145,7 +142,7 @@ class Plan(Settings, frozen=True, tag=False):
     Attributes:
         method: what is run, with all its settings.
         data: whose rows.
-        seed: all chance comes from it, and so does which rows are held out.
+        seed: for all randomness, including which rows are held out.
         look_every: score the model after every so many turns of fitting; none scores it at the end only.
         budget: limits that the run must keep.
         runtime: where the parties are.
@@ -188,7 +185,7 @@ def _check_columns_apart(method: Method, data: DataPlan) -> None:
 
 
 def _check_rows_apart(method: Method, data: DataPlan) -> None:
-    """Refuse files that cannot be of parties with other rows, and settings that would be put aside without a word."""
+    """Refuse files that cannot be of parties with other rows, and settings that would be ignored."""
     name = type(method).__name__
     if data.of_parties:
         raise ValueError(
@@ -238,9 +235,6 @@ def refuse_unkept(plan: Plan) -> None:
     """Refuse a plan that promises an epsilon while its method cannot keep one.
 
     A method keeps a budget if it can work out its noise (see `Budgeted`), or if nothing leaves at all.
-
-    Raises:
-        PlanError: the promise cannot be kept; says by what it would be broken.
     """
     if plan.budget.epsilon is None or isinstance(plan.method, Budgeted):
         return
@@ -255,9 +249,5 @@ def refuse_unkept(plan: Plan) -> None:
 
 def open_releases(method: Method) -> dict[str, str]:
     """What a method lets leave a party without a priced noise, in words, by step."""
-    found = {}
-    for name, declared in steps_of(method).items():
-        words = [words for words in (declared.gives, declared.takes) if words is not None]
-        if words:
-            found[name] = " and ".join(words)
-    return found
+    said = {name: (declared.gives, declared.takes) for name, declared in steps_of(method).items()}
+    return {name: " and ".join(filter(None, words)) for name, words in said.items() if any(words)}

@@ -5,6 +5,7 @@ import re
 import tomllib
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
+from inspect import cleandoc
 from pathlib import Path
 from textwrap import shorten
 from typing import Any
@@ -25,11 +26,7 @@ _HEAD = f"""\
 
 
 def read_plan(text: str) -> Plan:
-    """The plan in a TOML text.
-
-    Raises:
-        PlanError: the text is not TOML, or a key or value does not fit; says which.
-    """
+    """The plan in a TOML text; a PlanError says which key or value does not fit."""
     try:
         plain = tomllib.loads(text)
     except tomllib.TOMLDecodeError as problem:
@@ -38,11 +35,7 @@ def read_plan(text: str) -> Plan:
 
 
 def read_plan_file(path: Path) -> Plan:
-    """The plan in a TOML file.
-
-    Raises:
-        PlanError: as `read_plan`, or the file cannot be read; names the file.
-    """
+    """The plan in a TOML file; a PlanError names the file."""
     try:
         return read_plan(path.read_text(encoding="utf-8"))
     except (PlanError, UnicodeDecodeError, OSError) as problem:
@@ -97,7 +90,7 @@ def _table(settings: Any, plain: Plain, path: str) -> Iterator[str]:
     is_settings = isinstance(settings, msgspec.Struct)
     words = describe_keys(type(settings)) if is_settings else {}
     if "type" in plain and is_settings:
-        words["type"] = _first_line(type(settings))
+        words["type"] = (settings.__doc__ or "").strip().partition("\n")[0]
     if path:
         yield from ("", f"[{path}]")
     single = {key: value for key, value in plain.items() if not isinstance(value, dict)}
@@ -136,30 +129,14 @@ def _key(key: str) -> str:
     return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else value_text(key)
 
 
-def _first_line(kind: type) -> str:
-    return (kind.__doc__ or "").strip().partition("\n")[0]
-
-
 def _attributes(docstring: str) -> dict[str, str]:
-    _, _, section = docstring.partition("Attributes:\n")
-    words: dict[str, str] = {}
-    name = ""
-    margin = len(section) - len(section.lstrip())
-    for line in section.splitlines():
-        indent = len(line) - len(line.lstrip())
-        if not line.strip() or indent < margin:
-            break
-        if indent == margin:
-            name, _, text = line.strip().partition(": ")
-            words[name] = text
-        else:
-            words[name] += f" {line.strip()}"
-    return words
+    section = cleandoc(docstring).partition("Attributes:\n")[2].partition("\n\n")[0]
+    # A name four spaces in, and all lines that are further in.
+    found = re.findall(r"^ {4}(\S.*?): (.*(?:\n {5,}.*)*)", section, re.MULTILINE)
+    return {name: " ".join(words.split()) for name, words in found}
 
 
 def plan_fingerprint(plan: Plan) -> str:
-    """Thirty-two letters that tell this plan from every other; where it runs is left out."""
-    plain = msgspec.to_builtins(plan)
-    for where in ("runtime", "device"):
-        plain.pop(where)
+    """Thirty-two letters that identify this plan; where it runs is left out."""
+    plain = {key: value for key, value in to_plain(plan).items() if key not in ("runtime", "device")}
     return blake2b(msgspec.json.encode(plain, order="sorted"), digest_size=16, person=b"laconic plan").hexdigest()

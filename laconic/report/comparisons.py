@@ -1,12 +1,155 @@
-"""Methods side by side on one federation: which is best, which to use, and what lies between alone and pooled."""
+"""Methods side by side on one federation: what each scores and costs, which is best, and which to use."""
 
 import json
+import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
-from laconic.core.result import Result
-from laconic.report.method_runs import MethodRuns, flatten, members, settings_key
+from laconic.core.result import Release, Result
+from laconic.core.traffic import Traffic
 from laconic.report.words import in_bytes, in_rounds, mean_spread, scored
+
+_LOWER_IS_BETTER = {"rmse", "mae", "log_loss", "rmse_scaled"}
+
+
+@dataclass(frozen=True)
+class MethodRuns:
+    """One method with one choice of settings, run with one seed or several.
+
+    Attributes:
+        label: its name, and the settings in which it differs from others of that name.
+        results: its runs, by seed.
+    """
+
+    label: str
+    results: tuple[Result, ...]
+
+    @property
+    def first(self) -> Result:
+        """The run with the first seed, which stands for the others where one must."""
+        return self.results[0]
+
+    @property
+    def kind(self) -> str:
+        """The method's name."""
+        return str(self.first.method["type"])
+
+    @property
+    def metric(self) -> str:
+        """The name of its headline figure; accuracy where runs have different ones, as some rows have no AUC."""
+        different = {result.score.metric for result in self.results}
+        return different.pop() if len(different) == 1 else "accuracy"
+
+    @property
+    def sign(self) -> int:
+        """1 if more is better, -1 if less is."""
+        return -1 if self.metric in _LOWER_IS_BETTER else 1
+
+    @cached_property
+    def score(self) -> float:
+        """The headline figure, as the mean over seeds."""
+        return statistics.fmean(self._figure(result) for result in self.results)
+
+    @cached_property
+    def spread(self) -> float | None:
+        """The standard deviation of the headline figure over seeds; None with one seed."""
+        values = [self._figure(result) for result in self.results]
+        return statistics.stdev(values) if len(values) > 1 else None
+
+    @property
+    def goodness(self) -> float:
+        """The score, with its sign turned where less is better."""
+        return self.sign * self.score
+
+    @property
+    def scored(self) -> str:
+        """The headline figure by name, with its spread."""
+        return scored(self.metric, self.score, self.spread)
+
+    def _figure(self, result: Result) -> float:
+        return result.score.value if result.score.metric == self.metric else result.metrics[self.metric]
+
+    @cached_property
+    def fit(self) -> Traffic:
+        """What fitting cost, as the mean over seeds."""
+        means = {
+            name: statistics.fmean(getattr(result.fit, name) for result in self.results)
+            for name in Traffic.__struct_fields__
+        }
+        seconds = means.pop("seconds")
+        return Traffic(**{name: round(mean) for name, mean in means.items()}, seconds=seconds)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes that fitting sent, both ways, as the mean over seeds."""
+        return self.fit.bytes
+
+    @property
+    def bytes_a_prediction(self) -> float | None:
+        """Bytes for one row to predict; None where the record does not say how many rows were scored."""
+        rows = self.first.data.get("alignment") or self.first.data.get("rows") or {}
+        count = rows.get("test") if isinstance(rows, dict) else None
+        return self.first.final.bytes / count if isinstance(count, int) and count > 0 else None
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether nothing crosses while learning and nobody is asked for more than its own score."""
+        return self.kind.startswith("Solo")
+
+    @property
+    def is_pooled(self) -> bool:
+        """Whether it sends raw columns: what a federation is there to avoid."""
+        return any("raw columns" in release.words for release in self.first.releases)
+
+    @property
+    def is_federated(self) -> bool:
+        """Whether it is a method to choose, and not a yardstick."""
+        return not (self.is_alone or self.is_pooled)
+
+    @property
+    def has_price(self) -> bool:
+        """Whether noise with a proven epsilon is on some of what left."""
+        return self.first.privacy is not None and self.first.privacy.epsilon is not None
+
+    @cached_property
+    def given(self) -> list[list[Release]]:
+        """What left, in the first run, as `same_releases` puts it together."""
+        return same_releases(self.first.releases)
+
+
+def same_releases(releases: Iterable[Release]) -> list[list[Release]]:
+    """Releases of the same words and noise together, whoever made them and when."""
+    groups: dict[str, list[Release]] = {}
+    for release in releases:
+        groups.setdefault(f"{release.to}/{release.words}/{release.noise}", []).append(release)
+    return list(groups.values())
+
+
+def costs_of(result: Result) -> dict[str, Traffic]:
+    """What each phase of a run cost."""
+    return {"align": result.align, "fit": result.fit, "look": result.look, "final": result.final}
+
+
+def flatten(settings: dict[str, Any], path: str = "") -> dict[str, Any]:
+    """Settings within settings as one dict, by dotted keys."""
+    flat: dict[str, Any] = {}
+    for key, value in settings.items():
+        name = f"{path}.{key}" if path else key
+        flat |= flatten(value, name) if isinstance(value, dict) else {name: value}
+    return flat
+
+
+def settings_key(result: Result) -> str:
+    """A method's settings as one text, the same for equal settings."""
+    return json.dumps(result.method, sort_keys=True)
+
+
+def members(result: Result) -> tuple[str, ...]:
+    """The parties that hold rows: a server without any is not one."""
+    return tuple(name for name in result.parties if name != "server")
+
 
 _SHARE_OF_GAP = 0.1
 
@@ -54,12 +197,12 @@ class Comparison:
     @property
     def pooled(self) -> MethodRuns | None:
         """The best of what was run on pooled columns, if anything was."""
-        return _best([arm for arm in self.arms if arm.is_pooled])
+        return _best(arm for arm in self.arms if arm.is_pooled)
 
     @property
     def best(self) -> MethodRuns | None:
         """The federated method with the best score."""
-        return _best([arm for arm in self.arms if arm.is_federated])
+        return _best(arm for arm in self.arms if arm.is_federated)
 
     @property
     def chosen(self) -> MethodRuns | None:
@@ -68,11 +211,11 @@ class Comparison:
         if best is None:
             return None
         fair = [arm for arm in self.arms if arm.is_federated and self.as_good(arm, best)]
-        return min(fair, key=lambda arm: (arm.bytes, arm.rounds, -arm.sign * arm.score))
+        return min(fair, key=lambda arm: (arm.bytes, arm.fit.rounds, -arm.goodness))
 
     def as_good(self, arm: MethodRuns, other: MethodRuns) -> bool:
         """Whether an arm's score is not clearly below another's (see `leeway`)."""
-        return arm.sign * (other.score - arm.score) <= self.leeway(arm, other)
+        return other.goodness - arm.goodness <= self.leeway(arm, other)
 
     def leeway(self, arm: MethodRuns, other: MethodRuns) -> float:
         """How far two scores may lie apart and count as equal.
@@ -80,25 +223,21 @@ class Comparison:
         The greater of their standard deviations over seeds; with one seed, a tenth of what pooling adds to being alone.
         """
         known = [one.spread for one in (arm, other) if one.spread is not None]
-        if known:
-            return max(known)
-        gap = self.gap
-        return _SHARE_OF_GAP * gap if gap is not None and gap > 0 else 0.0
+        return max(known) if known else _SHARE_OF_GAP * max(0.0, self.gap or 0.0)
 
     @property
     def gap(self) -> float | None:
         """How much better pooled is than alone; None if one of them was not run."""
         alone, pooled = self.alone, self.pooled
-        return None if alone is None or pooled is None else alone.sign * (pooled.score - alone.score)
+        return None if alone is None or pooled is None else pooled.goodness - alone.goodness
 
     @property
     def frontier(self) -> tuple[MethodRuns, ...]:
         """The arms that no other beats both in bytes and in score, by bytes; pooling is not a choice."""
         found: list[MethodRuns] = []
-        for arm in sorted(
-            (one for one in self.arms if not one.is_pooled), key=lambda one: (one.bytes, -one.sign * one.score)
-        ):
-            if not found or arm.sign * arm.score > arm.sign * found[-1].score:
+        choices = [arm for arm in self.arms if not arm.is_pooled]
+        for arm in sorted(choices, key=lambda arm: (arm.bytes, -arm.goodness)):
+            if not found or arm.goodness > found[-1].goodness:
                 found.append(arm)
         return tuple(found)
 
@@ -115,8 +254,8 @@ def comparisons_of(results: Iterable[Result]) -> tuple[Comparison, ...]:
     )
 
 
-def _best(arms: Sequence[MethodRuns]) -> MethodRuns | None:
-    return max(arms, key=lambda arm: arm.sign * arm.score, default=None)
+def _best(arms: Iterable[MethodRuns]) -> MethodRuns | None:
+    return max(arms, key=lambda arm: arm.goodness, default=None)
 
 
 def _arms_of(results: Sequence[Result]) -> tuple[MethodRuns, ...]:
@@ -135,7 +274,7 @@ def _label(result: Result, all_of_them: Sequence[Result]) -> str:
     others = [one for one in all_of_them if _plain_label(one) == _plain_label(result) and one is not result]
     mine = flatten(result.method)
     said = [_plain_label(result)]
-    # Settings near the top, and which part was chosen rather than its numbers, tell most.
+    # Settings near the top, and which part was chosen rather than its numbers, say most.
     for key in sorted(mine, key=lambda one: (one.removesuffix(".type").count("."), not one.endswith(".type"))):
         differing = [one for one in others if flatten(one.method).get(key) != mine[key]]
         if differing:
@@ -170,11 +309,6 @@ def _distinct(title: str, result: Result, titles: Sequence[str]) -> str:
     return f"{title}, hub {plan.get('hub', result.hub)}" + (f", overlap {overlap:g}" if overlap else "")
 
 
-def verdict(part: Comparison) -> str:
-    """What a newcomer should take away from the runs on one federation, as one text."""
-    return " ".join(sentences(part))
-
-
 def sentences(part: Comparison) -> list[str]:
     """What a newcomer should take away: what to use, what it gains, and what more bytes would buy."""
     chosen = part.chosen
@@ -192,8 +326,8 @@ def sentences(part: Comparison) -> list[str]:
 def price_of(arm: MethodRuns) -> str:
     """What an arm sends, in words: bytes, rounds, and bytes for each prediction afterwards."""
     later = arm.bytes_a_prediction
-    after = f", then {in_bytes(round(later))} a prediction" if later else ""
-    return f"{in_bytes(arm.bytes)} in {in_rounds(arm.rounds)}{after}"
+    after = f", then {in_bytes(round(later))} per prediction" if later else ""
+    return f"{in_bytes(arm.bytes)} in {in_rounds(arm.fit.rounds)}{after}"
 
 
 def beats_alone(part: Comparison, arm: MethodRuns) -> bool:
@@ -203,71 +337,58 @@ def beats_alone(part: Comparison, arm: MethodRuns) -> bool:
 
 
 def _advice(part: Comparison, chosen: MethodRuns) -> str:
-    score = scored(chosen.metric, chosen.score, chosen.spread)
     if not beats_alone(part, chosen):
         return (
             f"No method here is clearly better than {part.holder} alone; the cheapest of the best is {chosen.label}: "
-            f"{score} for {price_of(chosen)}."
+            f"{chosen.scored} for {price_of(chosen)}."
         )
-    others = [arm for arm in part.arms if arm.is_federated and arm is not chosen]
-    why = "" if not others else ", the least of all that score as well as the best"
-    return f"Use {chosen.label}: {score} for {price_of(chosen)}{why}."
+    several = sum(arm.is_federated for arm in part.arms) > 1
+    why = ", the least of all that score as well as the best" if several else ""
+    return f"Use {chosen.label}: {chosen.scored} for {price_of(chosen)}{why}."
 
 
 def _gain(part: Comparison, chosen: MethodRuns) -> list[str]:
     alone, pooled, gap = part.alone, part.pooled, part.gap
     said = []
     if alone is not None:
-        said.append(f"alone, {part.holder} has {scored(alone.metric, alone.score, alone.spread)}")
+        said.append(f"alone, {part.holder} has {alone.scored}")
     if pooled is not None:
         said.append(f"with all {part.what_is_pooled} pooled it would be {mean_spread(pooled.score, pooled.spread)}")
     if not said:
         return []
     share = ""
     if alone is not None and pooled is not None and gap is not None and gap > part.leeway(alone, pooled):
-        reached = chosen.sign * (chosen.score - alone.score) / gap
-        share = _share(reached, chosen)
+        reached = (chosen.goodness - alone.goodness) / gap
+        how_far = "all the way" if reached >= 1 else f"{100 * reached:.0f} % of the way"
+        share = f": {chosen.label} goes {how_far}" if reached > 0 else ""
     text = "; ".join(said)
     return [f"{text[0].upper()}{text[1:]}{share}."]
 
 
-def _share(reached: float, chosen: MethodRuns) -> str:
-    if reached >= 1:
-        return f": {chosen.label} goes all the way"
-    return f": {chosen.label} goes {100 * reached:.0f} % of the way" if reached > 0 else ""
-
-
 def _thrift(part: Comparison, chosen: MethodRuns) -> list[str]:
     """The best of those that send less, if it is still clearly better than being alone."""
-    cheaper = [arm for arm in part.arms if arm.is_federated and arm.bytes < chosen.bytes and beats_alone(part, arm)]
-    if not cheaper:
+    cheaper = (arm for arm in part.arms if arm.is_federated and arm.bytes < chosen.bytes and beats_alone(part, arm))
+    best = _best(cheaper)
+    if best is None:
         return []
-    best = max(cheaper, key=lambda arm: arm.sign * arm.score)
-    score = scored(best.metric, best.score, best.spread)
-    return [f"For fewer bytes, {best.label} has {score}: {in_bytes(best.bytes)} in {in_rounds(best.rounds)}."]
+    return [f"For fewer bytes, {best.label} has {best.scored}: {in_bytes(best.bytes)} in {in_rounds(best.fit.rounds)}."]
 
 
 def _private(part: Comparison, chosen: MethodRuns) -> list[str]:
     """The best of those with a proven epsilon, where the one to use has none."""
-    if chosen.has_price:
-        return []
-    best = max((arm for arm in part.arms if arm.has_price), key=lambda arm: arm.sign * arm.score, default=None)
-    if best is None:
+    best = _best(arm for arm in part.arms if arm.has_price)
+    if chosen.has_price or best is None:
         return []
     left = len(best.first.privacy.open) if best.first.privacy is not None else 0
     rest = f", beside {left} open release{'' if left == 1 else 's'} that it does not cover" if left else ""
-    return [f"With a privacy price, {best.label} has {scored(best.metric, best.score, best.spread)}{rest}."]
+    return [f"With a privacy price, {best.label} has {best.scored}{rest}."]
 
 
 def _rival(part: Comparison, chosen: MethodRuns) -> list[str]:
     """The best of the others that sends more, and how much more."""
-    rivals = [arm for arm in part.arms if arm.is_federated and arm is not chosen and arm.bytes > chosen.bytes > 0]
-    if not rivals:
+    rival = _best(arm for arm in part.arms if arm.is_federated and arm is not chosen and arm.bytes > chosen.bytes > 0)
+    if rival is None:
         return []
-    rival = max(rivals, key=lambda arm: arm.sign * arm.score)
     times = rival.bytes / chosen.bytes
     more = f"{times:,.0f} times" if times >= 10 else f"{times:.1f} times"
-    return [
-        f"{rival.label} has {scored(rival.metric, rival.score, rival.spread)} for {more} the bytes, "
-        f"in {in_rounds(rival.rounds)}."
-    ]
+    return [f"{rival.label} has {rival.scored} for {more} the bytes, in {in_rounds(rival.fit.rounds)}."]

@@ -6,7 +6,6 @@ from typing import Any
 
 import msgspec
 
-from laconic.core.ledger import Ledger
 from laconic.core.result import Release, Result
 from laconic.errors import DataError
 from laconic.privacy.accounting import ledgers_of, price
@@ -33,7 +32,7 @@ class Disclosed(msgspec.Struct, frozen=True, kw_only=True):
         times, bytes: how often it was sent, and its bytes in all.
         protection: in words, what noise covers it, or that nothing does.
         epsilon: of this alone, for one unit; None if no noise with a proven price is on it.
-        delta: the chance that the loss is greater than epsilon; None without one.
+        delta: the probability that the loss is greater than epsilon; None without one.
         unit: whose influence epsilon bounds.
         digest: of the bytes that left (BLAKE2b, 128 bits), by which the receiver's copy can be checked; for what was
             sent more than once, digests of one after the other. Empty for what stayed, such as a model.
@@ -87,17 +86,14 @@ class Disclosure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def disclose(result: Result, party: str) -> Disclosure:
-    """What left a party in a run.
-
-    Raises:
-        DataError: the party did not take part.
-    """
+    """What left a party in a run."""
     if party not in result.parties:
         raise DataError(f"{party!r} took no part in this run; the parties are {', '.join(result.parties)}")
-    left = tuple(_disclosed(result, one) for one in result.releases if one.party == party)
+    released = [one for one in result.releases if one.party == party]
+    left = tuple(_disclosed(result, one) for one in released)
     paid = result.privacy
     epsilon = None if paid is None or paid.epsilon is None else paid.by_party.get(party)
-    noises = [one.noise for one in result.releases if one.party == party and one.noise is not None]
+    noises = [one.noise for one in released if one.noise is not None]
     return Disclosure(
         party=party,
         method=str(result.method["type"]),
@@ -121,10 +117,8 @@ def render_disclosure(disclosures: Sequence[Disclosure]) -> str:
     """A page for a data-protection officer: one party, one run or several."""
     from laconic.report.page.view import fill
 
-    runs = [_view(one) for one in disclosures]
-    return fill(
-        "disclosure.html", {"party": disclosures[0].party, "runs": runs, "title": f"What left {runs[0]['party']}"}
-    )
+    party, runs = disclosures[0].party, [_view(one) for one in disclosures]
+    return fill("disclosure.html", {"party": party, "runs": runs, "title": f"What left {party}"})
 
 
 def pieces_of(form: str) -> tuple[Piece, ...]:
@@ -142,19 +136,15 @@ def _piece(text: str) -> Piece:
 
 def _disclosed(result: Result, release: Release) -> Disclosed:
     epsilon, delta = _epsilon(result, release)
+    same = {name: getattr(release, name) for name in ("phase", "step", "to", "times", "bytes", "digest")}
     return Disclosed(
-        phase=release.phase,
-        step=release.step,
-        to=release.to,
+        **same,
         purpose=release.words,
         pieces=pieces_of(release.form),
-        times=release.times,
-        bytes=release.bytes,
         protection=release.covered,
         epsilon=epsilon,
         delta=delta,
         unit="" if release.noise is None else release.noise.unit,
-        digest=release.digest,
     )
 
 
@@ -163,9 +153,7 @@ def _epsilon(result: Result, release: Release) -> tuple[float | None, float | No
     if release.noise is None or release.noise.multiplier is None or not release.noise.proven:
         return None, None
     delta = _DELTA if result.privacy is None else result.privacy.delta
-    alone = msgspec.structs.replace(result, releases=(release,))
-    ledgers: dict[str, Ledger] = ledgers_of(alone)
-    return price(ledgers, delta).epsilon, delta
+    return price(ledgers_of(msgspec.structs.replace(result, releases=(release,))), delta).epsilon, delta
 
 
 def _view(one: Disclosure) -> dict[str, Any]:

@@ -17,7 +17,7 @@ _COLOURS = ("#0b6b63", "#b4480f", "#3f5bd0", "#97369b", "#7a6a00", "#0077a8", "#
 
 
 def plot_bytes(results: Sequence[Result]) -> "Figure":
-    """Score against bytes sent while fitting, on a logarithmic axis, with the frontier; one panel a federation."""
+    """Score against bytes sent while fitting, on a logarithmic axis, with the frontier; one panel per federation."""
     return _panels(results, _draw_bytes)
 
 
@@ -27,11 +27,7 @@ def plot_rounds(results: Sequence[Result]) -> "Figure":
 
 
 def plot_importance(results: Sequence[Result]) -> "Figure":
-    """How much each party matters, a panel for each measure.
-
-    Raises:
-        ValueError: no result knows; `laconic compare` finds out for methods that keep what parties send.
-    """
+    """How much each party matters, a panel for each measure."""
     bars = [bar for part in comparisons_of(results) for bar in charts_of(part)["importance"]]
     if not bars:
         raise ValueError("no result says how much each party matters; get them from compare(), or execute(weigh=True)")
@@ -56,7 +52,7 @@ def plot_wire(result: Result) -> "Figure":
     axis.barh(names, down, left=up, color=_colour(1), label=f"down: {in_bytes(sum(down))}")
     axis.invert_yaxis()
     axis.xaxis.set_major_formatter(_in_bytes)
-    axis.xaxis.set_major_locator(_few_ticks())
+    axis.locator_params(axis="x", nbins=5)
     axis.set_title(f"What crossed: {result.method['type']}, seed {result.seed}")
     if names:
         axis.legend()
@@ -131,12 +127,6 @@ def _figure(panels: int) -> "tuple[Figure, Sequence[Axes]]":
 
 def _in_bytes(count: float, _: object) -> str:
     return in_bytes(round(count))
-
-
-def _few_ticks() -> Any:
-    from matplotlib.ticker import MaxNLocator
-
-    return MaxNLocator(5)
 
 
 def _colour(place: int) -> str:

@@ -11,8 +11,7 @@ from laconic.errors import PlanError
 from laconic.moved import with_current_names
 from laconic.plan.plan import DataPlan
 from laconic.plan.text import change_plan, draft, value_text
-from laconic.report.comparisons import Comparison, comparisons_of
-from laconic.report.method_runs import MethodRuns, settings_key
+from laconic.report.comparisons import Comparison, MethodRuns, comparisons_of, settings_key
 
 _SHORT = {"name": "--data", "id": "--id", "label": "--label", "public": "--public", "parties": "--parties"}
 

@@ -1,29 +1,31 @@
 """Results as tables on a terminal."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from rich import box
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from laconic.audit.finding import Finding
-from laconic.core.result import Price, Release, Result
-from laconic.inference.bundle import Card, Expected
-from laconic.report.comparisons import Comparison, comparisons_of, verdict
-from laconic.report.method_runs import MethodRuns
+from laconic.core.result import Price, Result
+from laconic.inference.bundle import Card
+from laconic.report.comparisons import Comparison, MethodRuns, comparisons_of, costs_of, same_releases, sentences
 from laconic.report.words import (
     NAMES,
     epsilon_in_words,
     figure,
     in_bytes,
     in_seconds,
+    make_table,
     mean_spread,
     metric_name,
     protection,
+    rows_of,
     rows_used,
+    rows_were_matched,
     shared_metrics,
-    show_rows,
 )
 
 
@@ -31,11 +33,9 @@ def show_price(price: Price) -> RenderableType:
     """What one person's row may have lost, and all that the figure leaves out."""
     figure = price.figure if price.epsilon is None else f"epsilon {price.figure}"
     table = Table.grid(padding=(0, 2))
+    known = f"people known to {'all parties' if price.people == 'shared' else 'one party'}"
     lines = [
-        (
-            "who",
-            "; ".join((f"people known to {'all parties' if price.people == 'shared' else 'one party'}", *price.units)),
-        ),
+        ("who", "; ".join((known, *price.units))),
         ("each party", ", ".join(f"{party} {loss:.3g}" for party, loss in price.by_party.items()) or "-"),
         *(("noise", words) for words in price.caveats),
         *(("NOT PROVEN", words) for words in price.unproven),
@@ -50,12 +50,9 @@ def show_price(price: Price) -> RenderableType:
 
 
 def show_findings(findings: Sequence[Finding]) -> Table:
-    """Attacks, what each attacker knows, how well it did, and how well knowing nothing does."""
-    table = Table(title="Attacks", title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
-    for heading in ("attack", "the attacker knows", "measure"):
-        table.add_column(heading)
-    for heading in ("success", "chance"):
-        table.add_column(heading, justify="right")
+    """Attacks, what each attacker knows, how well it did, and how well guessing does."""
+    numbers = ("success", "guessing")
+    table = make_table(("attack", "the attacker knows", "measure", *numbers), right=numbers, title="Attacks")
     for one in findings:
         table.add_row(one.attack, one.knows, one.measure, f"{one.success:.3f}", f"{one.chance:.3f}")
     return table
@@ -74,9 +71,8 @@ def show_comparison(results: Mapping[str, Result]) -> Table:
     """Runs side by side, by what each is called: scores on held-out rows, and the cost of fitting."""
     first = next(iter(results.values()))
     metrics = shared_metrics(first.task)
-    table = _table(("who learns", "method", *(metric_name(name) for name in metrics)), right=metrics)
-    for heading in ("bytes", "rounds", "seconds"):
-        table.add_column(heading, justify="right")
+    numbers = (*map(metric_name, metrics), "bytes", "rounds", "seconds")
+    table = make_table(("who learns", "method", *numbers), right=numbers)
     for name, result in results.items():
         scores = [figure(result.metrics[metric]) if metric in result.metrics else "-" for metric in metrics]
         cost = (in_bytes(result.fit.bytes), f"{result.fit.rounds:,}", in_seconds(result.fit.seconds))
@@ -89,7 +85,7 @@ def show_arms(results: Sequence[Result]) -> RenderableType:
     shown: list[RenderableType] = []
     for part in comparisons_of(results):
         letters = _letters(part)
-        table = _table(("method",), title=part.title)
+        table = make_table(("method",), title=part.title)
         # Eight columns must fit a terminal of eighty letters.
         table.padding, table.pad_edge, table.columns[0].no_wrap = (0, 0, 0, 0), False, True
         for heading in (metric_name(part.arms[0].metric), "up", "down", "rounds", "seconds"):
@@ -97,15 +93,14 @@ def show_arms(results: Sequence[Result]) -> RenderableType:
         table.add_column("epsilon")
         table.add_column("released")
         for arm in part.arms:
-            style = "bold" if arm is part.chosen else ""
-            table.add_row(Text(arm.label), *_figures_of(arm), _given(arm, letters), style=style)
-        shown += [table, _legend(letters), _seeds(part), Text.assemble(("In short: ", "bold"), verdict(part)), ""]
+            score = mean_spread(arm.score, arm.spread)
+            fit = arm.fit
+            crossed = (in_bytes(fit.bytes_up), in_bytes(fit.bytes_down), f"{fit.rounds:,}", in_seconds(fit.seconds))
+            given = (epsilon_in_words(arm.first), _given(arm, letters))
+            table.add_row(Text(arm.label), score, *crossed, *given, style="bold" if arm is part.chosen else "")
+        verdict = Text.assemble(("In short: ", "bold"), " ".join(sentences(part)))
+        shown += [table, _legend(letters), _seeds(part), verdict, ""]
     return Group(*shown)
-
-
-def _figures_of(arm: MethodRuns) -> tuple[str, ...]:
-    crossed = (in_bytes(arm.bytes_up), in_bytes(arm.bytes_down), f"{arm.rounds:,}", in_seconds(arm.seconds))
-    return (mean_spread(arm.score, arm.spread), *crossed, epsilon_in_words(arm.first))
 
 
 def _letters(part: Comparison) -> dict[tuple[str, str], str]:
@@ -120,12 +115,12 @@ def _letter(number: int) -> str:
 
 def _given(arm: MethodRuns, letters: Mapping[tuple[str, str], str]) -> Text:
     """The letters of what left, open releases apart from those with noise."""
-    found: dict[bool, dict[str, None]] = {True: {}, False: {}}
-    for same in arm.given:
-        found[same[0].noise is None][letters[same[0].words, protection(same[0])]] = None
-    said = [("open " + " ".join(found[True]), "yellow")] if found[True] else []
-    said += [("noised " + " ".join(found[False]), "green")] if found[False] else []
-    return Text("\n").join(Text(*one) for one in said) if said else Text("nothing", "green")
+    said = []
+    for word, style, is_open in (("open", "yellow", True), ("noised", "green", False)):
+        some = [same[0] for same in arm.given if (same[0].noise is None) is is_open]
+        named = dict.fromkeys(letters[one.words, protection(one)] for one in some)
+        said += [Text(f"{word} {' '.join(named)}", style)] if named else []
+    return Text("\n").join(said) if said else Text("nothing", "green")
 
 
 def _legend(letters: Mapping[tuple[str, str], str]) -> Table:
@@ -152,7 +147,8 @@ def _headline(result: Result) -> Text:
 
 def _scores(result: Result) -> Table:
     names = [name for name in NAMES if name in result.metrics]
-    table = _table([metric_name(name) for name in names], right=names, title="Score on held-out rows")
+    headings = [metric_name(name) for name in names]
+    table = make_table(headings, right=headings, title="Score on held-out rows")
     table.add_row(
         *(Text(figure(result.metrics[name]), "bold" if name == result.score.metric else "") for name in names)
     )
@@ -161,9 +157,8 @@ def _scores(result: Result) -> Table:
 
 def _costs(result: Result) -> Table:
     headings = ("phase", "bytes up", "bytes down", "rounds", "uploads", "downloads", "seconds")
-    table = _table(headings, right=headings[1:], title="What crossed")
-    phases = {"align": result.align, "fit": result.fit, "look": result.look, "final": result.final}
-    for name, cost in phases.items():
+    table = make_table(headings, right=headings[1:], title="What crossed")
+    for name, cost in costs_of(result).items():
         if cost.rounds or name in ("fit", "final"):
             counts = (cost.rounds, cost.uploads, cost.downloads)
             sizes = (in_bytes(cost.bytes_up), in_bytes(cost.bytes_down))
@@ -174,9 +169,9 @@ def _costs(result: Result) -> Table:
 def _releases(result: Result) -> RenderableType:
     if not result.releases:
         return Text("Nothing made from rows or labels left any party.\n", "green")
-    table = _table(("party", "to", "phase", "what, in the step's words", "bytes"), right=("bytes",))
-    table.title = "What left each party"
-    for same in _alike(result.releases):
+    headings = ("party", "to", "phase", "what, in the step's words", "bytes")
+    table = make_table(headings, right=("bytes",), title="What left each party")
+    for same in same_releases(result.releases):
         first = same[0]
         style = "yellow" if first.noise is None else "green"
         words = Text.assemble(first.words, "\n", (protection(first), style))
@@ -186,12 +181,27 @@ def _releases(result: Result) -> RenderableType:
     return table
 
 
-def _alike(releases: Iterable[Release]) -> list[list[Release]]:
-    """Releases of the same words and protection together, whoever made them and when."""
-    groups: dict[tuple[str, str, str], list[Release]] = {}
-    for release in releases:
-        groups.setdefault((release.to, release.words, protection(release)), []).append(release)
-    return list(groups.values())
+def show_rows(result: Result) -> Table | None:
+    """For each party, how many rows its source has, and what became of them; None where no rows were matched."""
+    if not rows_were_matched(result):
+        return None
+    alignment: dict[str, Any] = result.data["alignment"]
+    numbers = ("in its source", "shared by all", "used", "lost")
+    table = make_table(("party", *numbers, "why"), right=numbers, title="Rows")
+    for party in alignment["rows"]:
+        source, shared, used, lost = rows_of(result, party)
+        reasons = lost | _without_labels(result, party, used - shared)
+        why = "; ".join(f"{count:,} {reason}" for reason, count in reasons.items()) or "-"
+        counts = (source, shared, used, sum(lost.values()))
+        table.add_row(Text(party), *(f"{count:,}" for count in counts), Text(why))
+    return table
+
+
+def _without_labels(result: Result, party: str, own: int) -> dict[str, int]:
+    """Rows outside the overlap that were used by their columns alone though their labels are there."""
+    if own == 0 or party != result.data["alignment"].get("labels", {}).get("party", result.hub):
+        return {}
+    return {f"used without their labels: {result.method['type']} takes labels of rows that all share": own}
 
 
 def _remarks(result: Result) -> list[RenderableType]:
@@ -200,36 +210,24 @@ def _remarks(result: Result) -> list[RenderableType]:
     if used:
         remarks.append(Text(f"Rows: {used}"))
     if several := result.data.get("at_several"):
-        words = f"People at several parties: {several:,}, by their ids; what is said of one party's rows holds for each"
+        words = f"Shared ids: {several:,} people are at more than one party; what is said of rows holds at each"
         remarks.append(Text(words, "yellow"))
     remarks.extend(Text(f"Read: {note}", "yellow") for note in result.data.get("notes") or ())
-    missed = {absence.party: 0 for absence in result.absences}
-    for absence in result.absences:
-        missed[absence.party] += 1
-    for party, times in missed.items():
+    for party, times in Counter(absence.party for absence in result.absences).items():
         remarks.append(Text(f"Absent: {party} did not answer {times:,} of the questions asked of it", "yellow"))
     if result.stopped != "finished":
         remarks.append(Text(f"Fitting ended early: {result.stopped}", "yellow"))
     return remarks
 
 
-def _table(headings: Sequence[str], *, right: Sequence[str] = (), title: str | None = None) -> Table:
-    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
-    known = {metric_name(name) for name in right}
-    for heading in headings:
-        table.add_column(heading, justify="right" if heading in known else "left")
-    return table
-
-
 def show_card(card: Card) -> RenderableType:
-    """Who must be there for which answer, what crosses, how many bytes a row, and how good it is expected to be."""
+    """Who must be there for which answer, what crosses, how many bytes per row, and the expected score."""
     parts: list[RenderableType] = [Text(f"{card.hub} can predict {card.label} ({card.method})", "bold")]
     parts.append(_asked(card) if card.asked else Text("Nobody is asked: it has all that it needs.", "green"))
     if card.kept:
         cost = "had from training" if card.bytes == 0 else f"asked for now, {in_bytes(card.bytes)}"
-        parts.append(
-            Text(f"It keeps answers about {card.rows:,} people ({cost}): these it predicts, and refits for, unasked.")
-        )
+        words = f"It keeps answers about {card.rows:,} people ({cost}): it predicts them, and refits, without asking."
+        parts.append(Text(words))
     elif card.asked:
         parts.append(Text("It keeps no answers: whoever must be there must be there for every prediction.", "yellow"))
     if card.expected:
@@ -242,30 +240,21 @@ def show_expected(card: Card) -> Table:
     ways = list(dict.fromkeys(one.answer for one in card.expected))
     first = card.expected[0]
     title = f"Expected {metric_name(first.metric)}, on {first.rows:,} validation rows"
-    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
-    table.add_column(f"who is there beside {card.hub}")
-    for way in ways:
-        table.add_column("everybody" if way == "all" else way, justify="right")
+    numbers = ["everybody" if way == "all" else way for way in ways]
+    table = make_table([f"who is there beside {card.hub}", *numbers], right=numbers, title=title)
     for present in dict.fromkeys(one.present for one in card.expected):
-        cells = {one.answer: _value(one) for one in card.expected if one.present == present}
+        some = [one for one in card.expected if one.present == present]
+        cells = {one.answer: "no answer" if one.value is None else figure(one.value) for one in some}
         table.add_row(Text(", ".join(present) or "nobody"), *(cells.get(way, "") for way in ways))
     return table
 
 
 def _asked(card: Card) -> Table:
-    table = Table(
-        title="What it asks for each prediction", title_justify="left", title_style="bold", box=box.SIMPLE_HEAD
-    )
-    for heading in ("party", "must be there", "what crosses, in the step's words"):
-        table.add_column(heading)
-    for heading in ("bytes a row up", "down", "fixed"):
-        table.add_column(heading, justify="right")
+    numbers = ("bytes/row up", "down", "fixed")
+    headings = ("party", "must be there", "what crosses, in the step's words", *numbers)
+    table = make_table(headings, right=numbers, title="What it asks for each prediction")
     for one in card.asked:
         words = "; ".join(f"{way}: {said}" for way, said in (("up", one.gives), ("down", one.takes)) if said)
         sizes = (f"{one.bytes_up:.1f}", f"{one.bytes_down:.1f}", f"{one.bytes_fixed:.0f}")
         table.add_row(Text(one.party), "yes" if one.needed else "no", Text(words or "nothing made from rows"), *sizes)
     return table
-
-
-def _value(one: Expected) -> str:
-    return "no answer" if one.value is None else figure(one.value)

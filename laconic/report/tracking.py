@@ -1,13 +1,11 @@
 """Results in MLflow: settings as params, figures as metrics, the page as an artifact."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from laconic.core.result import Result
 from laconic.errors import MissingExtra
-from laconic.report.method_runs import flatten
+from laconic.report.comparisons import costs_of, flatten
 from laconic.report.page import render_page
 
 if TYPE_CHECKING:
@@ -18,16 +16,11 @@ _LONGEST = 6000
 
 
 def track(
-    results: Sequence[Result],
-    store: str,
-    experiment: str = "laconic",
-    *,
-    commands: Mapping[str, str] | None = None,
+    results: Sequence[Result], store: str, experiment: str = "laconic", *, commands: Mapping[str, str] | None = None
 ) -> list[str]:
     """Write each result as one MLflow run, with its page and its JSON as artifacts.
 
     Args:
-        results: what to write.
         store: where MLflow keeps runs: a server's address, `sqlite:///file.db`, or `file:folder`. MLflow asks for
             MLFLOW_ALLOW_FILE_STORE=true before it writes to a folder.
         experiment: the runs' experiment; made if it is not there.
@@ -35,9 +28,6 @@ def track(
 
     Returns:
         The ids of the runs.
-
-    Raises:
-        MissingExtra: MLflow is not installed.
     """
     client = _client(store)
     found = client.get_experiment_by_name(experiment)
@@ -57,12 +47,8 @@ def _write(client: "MlflowClient", place: str, result: Result, commands: Mapping
         for step, look in enumerate(result.curve):
             client.log_metric(known, f"look.{look.score.metric}", look.score.value, step=step)
             client.log_metric(known, "look.bytes", float(look.bytes), step=step)
-        with TemporaryDirectory() as folder:
-            page, record = Path(folder) / "report.html", Path(folder) / "result.json"
-            page.write_text(render_page([result], commands), encoding="utf-8")
-            result.save(record)
-            client.log_artifact(known, str(page))
-            client.log_artifact(known, str(record))
+        client.log_text(known, render_page([result], commands), "report.html")
+        client.log_text(known, result.to_json().decode(), "result.json")
     except BaseException:
         client.set_terminated(known, "FAILED")
         raise
@@ -71,23 +57,18 @@ def _write(client: "MlflowClient", place: str, result: Result, commands: Mapping
 
 
 def _params(result: Result) -> dict[str, object]:
-    facts = {"data": result.data.get("name"), "parties": ", ".join(result.parties), "hub": result.hub}
     settings = {f"method.{key}": value for key, value in flatten(result.method).items()}
-    return (
-        settings
-        | facts
-        | {"seed": result.seed, "stopped": result.stopped}
-        | {f"version.{name}": version for name, version in result.versions.items()}
-    )
+    facts = {"data": result.data.get("name"), "parties": ", ".join(result.parties), "hub": result.hub}
+    facts |= {"seed": result.seed, "stopped": result.stopped}
+    return settings | facts | {f"version.{name}": version for name, version in result.versions.items()}
 
 
 def _metrics(result: Result) -> dict[str, float]:
     """Figures with one number; an epsilon only beside the count of what it does not cover."""
-    phases = {"align": result.align, "fit": result.fit, "look": result.look, "final": result.final}
     found = dict(result.metrics)
-    for name, cost in phases.items():
-        found |= {f"{name}.bytes_up": float(cost.bytes_up), f"{name}.bytes_down": float(cost.bytes_down)}
-        found |= {f"{name}.rounds": float(cost.rounds), f"{name}.seconds": cost.seconds}
+    for name, cost in costs_of(result).items():
+        for key in ("bytes_up", "bytes_down", "rounds", "seconds"):
+            found[f"{name}.{key}"] = float(getattr(cost, key))
     found["open_releases"] = float(sum(release.noise is None for release in result.releases))
     if result.privacy is not None and result.privacy.epsilon is not None:
         found |= {"epsilon": result.privacy.epsilon, "delta": result.privacy.delta}

@@ -1,29 +1,20 @@
 """Figures of a result as short texts, the same in every report."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from rich import box
 from rich.table import Table
-from rich.text import Text
 
 from laconic.core.result import Release, Result
 from laconic.tables.task import Task
 
 
-def show_rows(result: Result) -> Table | None:
-    """For each party, how many rows its source has, and what became of them; None where no rows were matched."""
-    if not rows_were_matched(result):
-        return None
-    alignment: dict[str, Any] = result.data["alignment"]
-    table = Table(title="Rows", title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
-    for heading in ("party", "in its source", "shared by all", "used", "lost", "why"):
-        table.add_column(heading, justify="left" if heading in ("party", "why") else "right")
-    for party in alignment["rows"]:
-        source, shared, used, lost = rows_of(result, party)
-        reasons = lost | _without_labels(result, party, used - shared)
-        why = "; ".join(f"{count:,} {reason}" for reason, count in reasons.items()) or "-"
-        counts = (source, shared, used, sum(lost.values()))
-        table.add_row(Text(party), *(f"{count:,}" for count in counts), Text(why))
+def make_table(headings: Sequence[str], *, right: Sequence[str] = (), title: str | None = None) -> Table:
+    """An empty table in the one style of all reports; `right` names the headings of numbers."""
+    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+    for heading in headings:
+        table.add_column(heading, justify="right" if heading in right else "left")
     return table
 
 
@@ -40,7 +31,8 @@ def rows_of(result: Result, party: str) -> tuple[int, int, int, dict[str, int]]:
     lost, used = dict(left_out), shared
     others = matched - shared
     learns_from_own = "own" in result.data.get("uses", ())
-    if learns_from_own and _has_columns(alignment, party):
+    holder = alignment.get("labels", {})
+    if learns_from_own and (party != holder.get("party") or holder["columns"]):
         used += others
     elif learns_from_own and others:
         lost[f"not every party has, and {party} has no columns of its own to learn from there"] = others
@@ -52,27 +44,6 @@ def rows_of(result: Result, party: str) -> tuple[int, int, int, dict[str, int]]:
         reasons[f"{known}, and {method} uses rows that all share"] = others - some
         lost |= {reason: count for reason, count in reasons.items() if count}
     return matched + sum(left_out.values()), shared, used, lost
-
-
-def _without_labels(result: Result, party: str, own: int) -> dict[str, int]:
-    """Rows outside the overlap that were used by their columns alone though their labels are there."""
-    if own == 0 or party != result.data["alignment"].get("labels", {}).get("party", result.hub):
-        return {}
-    return {f"used without their labels: {result.method['type']} takes labels of rows that all share": own}
-
-
-def _has_columns(alignment: dict[str, Any], party: str) -> bool:
-    holder = alignment.get("labels", {})
-    return bool(party != holder.get("party") or holder["columns"])
-
-
-def shared_rows(result: Result) -> str:
-    """How many rows all share, and how they were cut."""
-    alignment = result.data.get("alignment") or {}
-    cuts = ", ".join(f"{name} {count:,}" for name, count in alignment.get("cuts", {}).items())
-    digest = result.data.get("fingerprint", "")
-    said = f"{alignment['shared']:,} shared by all parties ({cuts})"
-    return f"{said}, fingerprint {digest[:8]}" if digest else said
 
 
 NAMES = {
@@ -148,11 +119,11 @@ def in_rounds(count: int) -> str:
 
 
 def epsilon_in_words(result: Result) -> str:
-    """The epsilon of a run, and that it is not the whole story where it is not."""
+    """The epsilon of a run, and how many open releases it does not cover."""
     paid = result.privacy
-    if paid is None:
-        return "no bound" if result.releases else "-"
-    if paid.epsilon is None:
+    if paid is None and not result.releases:
+        return "-"
+    if paid is None or paid.epsilon is None:
         return "no bound"
     left = f"; {len(paid.open)} open" if paid.open else ""
     return f"{paid.epsilon:.3g} at delta {paid.delta:g}{left}"
@@ -161,7 +132,9 @@ def epsilon_in_words(result: Result) -> str:
 def rows_used(result: Result) -> str:
     """How many rows were learnt from and scored on, as far as the data's facts say."""
     if rows_were_matched(result):
-        return shared_rows(result)
+        alignment, digest = result.data["alignment"], result.data.get("fingerprint", "")
+        said = f"{alignment['shared']:,} shared by all parties ({_counts(alignment.get('cuts', {}))})"
+        return f"{said}, fingerprint {digest[:8]}" if digest else said
     used = _counts(result.data.get("rows"))
     own = _counts({party: count for party, count in dict(result.data.get("own") or {}).items() if count})
     return "; ".join(part for part in (used, f"rows of one party only: {own}" if own else "") if part)

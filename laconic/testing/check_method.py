@@ -17,11 +17,11 @@ from laconic.data.federation import Federation
 from laconic.deploy.question_forecast import Due, QuestionForecast
 from laconic.deploy.simulation import FittedRun, simulate, train
 from laconic.deploy.transports.inprocess import Recorder
-from laconic.deploy.transports.processes import Processes
 from laconic.errors import ContractBroken, LaconicError
 from laconic.inference.local_transport import parts_of, reach_parts
 from laconic.inference.predict import load_model
 from laconic.inference.save import save_model
+from laconic.plan.runtime import Processes
 from laconic.testing.leak_check import find_leak
 from laconic.testing.small_federations import small_federation, small_horizontal
 

@@ -5,7 +5,7 @@ from laconic.align.agreed import AgreedIds, agree
 from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.traffic import WireLog
-from laconic.deploy.transports.inprocess import InProcess
+from laconic.deploy.transports.inprocess import open_calls
 from laconic.errors import DataError
 from laconic.tables.columns import Column
 from laconic.tables.table import Table, fingerprint
@@ -20,7 +20,7 @@ def party(name, ids):
 
 def matched(*parties):
     hub, *others = parties
-    with InProcess().open(tuple(others)) as carrier:
+    with open_calls(tuple(others)) as carrier:
         log = WireLog()
         log.phase = "align"
         hub.turn("align", 0)

@@ -16,7 +16,7 @@ from laconic.core.traffic import WireLog
 from laconic.core.wire import decode, decode_question
 from laconic.data.readers.frames import from_frames
 from laconic.deploy.simulation import simulate
-from laconic.deploy.transports.inprocess import InProcess
+from laconic.deploy.transports.inprocess import open_calls
 from laconic.deploy.transports.processes import Processes
 from laconic.errors import DataError, PlanError, WireError
 from laconic.methods.baselines.linear import Linear
@@ -31,7 +31,7 @@ class Recorder:
 
     @contextmanager
     def open(self, parties):
-        with InProcess().open(parties) as carrier:
+        with open_calls(parties) as carrier:
             self.carrier = carrier
             yield SimpleNamespace(names=carrier.names, carry=self.carry, ledgers=carrier.ledgers)
 
@@ -60,7 +60,7 @@ def match(align, made, runtime=None):
     """Only the matching, and the parties as it leaves them."""
     parties = {name: Party(name, table, 0) for name, table in made.tables.items()}
     hub = parties.pop(made.hub)
-    with (runtime or InProcess()).open(tuple(parties.values())) as carrier:
+    with (runtime.open if runtime else open_calls)(tuple(parties.values())) as carrier:
         log = WireLog()
         log.phase = "align"
         peers = Peers(align, hub, carrier, log, carrier.names)

@@ -9,7 +9,7 @@ from laconic.core.peers import Peers
 from laconic.core.traffic import WireLog
 from laconic.data.readers.horizontal_frames import rows_from_frames
 from laconic.deploy.simulation import roles, simulate, train
-from laconic.deploy.transports.inprocess import InProcess
+from laconic.deploy.transports.inprocess import InProcess, open_calls
 from laconic.deploy.transports.processes import Processes
 from laconic.errors import DataError, WireError
 from laconic.methods.horizontal.fedavg import FedAvg
@@ -100,7 +100,7 @@ def test_an_answer_of_another_form_is_an_error_that_names_its_sender(answer):
 def _agree(hub, parties):
     align, log = SameColumns(), WireLog()
     log.phase = "align"
-    with InProcess().open(parties) as carrier:
+    with open_calls(parties) as carrier:
         peers = Peers(align, hub, carrier, log, carrier.names)
         align.match(hub, peers)
         align.confirm(hub, peers)

@@ -345,11 +345,11 @@ class Mail:
         """An envelope of the bank's, properly sealed, that asks what no plan asks."""
         bank = self.place(HUB)
         blob = encode(Question(step, phase, number, payload))
-        script = bank.agreement.method
+        script = bank.session.method
         asked = question_of("method", blob, question_id(script, "shop", blob), None)
         content = Content(rows=0, epsilon="none: nothing made from rows", ledger=(), blobs=(asked,))
         own, to = bank.ring.own, bank.ring.named("shop")
-        cover = cover_of(content, own, to, kind="question", days=30, plan=bank.agreement.fingerprint, alignment="none")
+        cover = cover_of(content, own, to, kind="question", days=30, plan=bank.session.fingerprint, alignment="none")
         path = self.root / f"{phase}-{number}.envelope"
         seal(path, cover, content, [[blob]], own, to)
         return path

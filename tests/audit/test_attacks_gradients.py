@@ -7,7 +7,7 @@ from laconic.core.peers import Peers
 from laconic.core.traffic import WireLog
 from laconic.data.datasets import load
 from laconic.data.partition.columns import Equal, deal
-from laconic.deploy.transports.inprocess import InProcess
+from laconic.deploy.transports.inprocess import open_calls
 from laconic.learn.nets.nets import Joint, Mlp
 from laconic.learn.train.sgd import Sgd
 from laconic.methods.families.guided import first_gradients, in_bytes
@@ -48,7 +48,7 @@ def read_after(epochs):
     method = SplitNN(width=32, head=Joint(head=Mlp(hidden=())), trainer=Sgd(epochs=epochs, batch=32, lr=3e-3))
     parties = {name: Party(name, table, 0) for name, table in federation.tables.items()}
     hub = parties.pop(federation.hub)
-    with InProcess().open(tuple(parties.values())) as carrier:
+    with open_calls(tuple(parties.values())) as carrier:
         peers = Peers(method, hub, carrier, WireLog(), carrier.names)
         for _ in method.fit(hub, peers):
             pass

@@ -22,7 +22,7 @@ def place(tmp_path_factory):
     outcome = call("run", "FedOnce", *words, "--model", folder / "model")
     assert outcome.exit_code == 0, outcome.output
     assert "bank can predict diagnosis" in outcome.stdout
-    assert "bytes a row" in outcome.stdout
+    assert "bytes/row" in outcome.stdout
     assert "who is there beside bank" in outcome.stdout
     return folder, {file.name.split(".")[0]: file for file in files}
 
@@ -49,7 +49,7 @@ def test_scores_go_to_a_file_or_to_standard_output(place, tmp_path):
     ("words", "said"),
     [
         (("predict", "{}", "--files", "{shop}"), "bank predicts, but there is no file with its rows"),
-        (("predict", "{}", "--files", "{other}"), "Let its name begin with a party's: bank, shop"),
+        (("predict", "{}", "--files", "{other}"), "Begin its name with a party's: bank, shop"),
         (("predict", "{}", "--files", "{bank}", "{bank}"), "would both be bank's"),
         (("predict", "{}", "--without", "shpo"), "did you mean shop?"),
         (("predict", "{}", "--out", "/nowhere/x.csv"), "there is no folder /nowhere"),
@@ -61,7 +61,7 @@ def test_scores_go_to_a_file_or_to_standard_output(place, tmp_path):
         (("add", "{}", "--party", "insurer"), "--party needs NAME=FILE"),
         (("add", "{}", "--party", "shop={shop}"), "there is a party 'shop' already"),
         (("add", "{}", "--files", "{shop}"), "add a file with its own new rows"),
-        (("serve", "{}"), "nobody could be told apart"),
+        (("serve", "{}"), "clients could not be identified"),
         (("serve", "{}", "--tokens", "{short}"), "shorter than 16"),
         (("serve", "{}", "--tokens", "{tokens}", "--host", "192.0.2.1"), "HTTPS is needed"),
         (("serve", "{}", "--tokens", "{tokens}", "--key", "{tokens}"), "a key its certificate"),

@@ -138,8 +138,8 @@ OWN = ("--files", "bank.csv", "shop.csv", "--id", "customer", "--label", "churne
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ((*OWN, "--data", "digits"), "--data digits and --files say two different sources"),
-        (("--data", "digits", *OWN), "--data digits and --files say two different sources"),
+        ((*OWN, "--data", "digits"), "--data digits and --files are two different sources"),
+        (("--data", "digits", *OWN), "--data digits and --files are two different sources"),
         ((*OWN, "--parties", "3"), "data.parties (--parties) is for a public data set"),
         ((*OWN, "--set", "data.cut.type=Equal"), "data.cut.type is for a public data set"),
         (("--data", "digits", "--label", "churned"), "data.label (--label) is for your own files"),
@@ -152,10 +152,10 @@ def test_options_of_which_one_would_be_ignored_are_refused(words, said):
 def test_a_plan_on_files_is_not_put_on_other_data_by_an_option(tmp_path):
     plan, other = tmp_path / "plan.toml", tmp_path / "other.toml"
     plan.write_text('[method]\ntype = "Solo"\n[data]\nfiles = ["bank.csv"]\nid = "customer"\nlabel = "churned"\n')
-    assert "is on bank.csv, which --data would put aside" in refused("run", str(plan), "--data", "digits")
+    assert "is on bank.csv, which --data would replace" in refused("run", str(plan), "--data", "digits")
     assert "data.parties (--parties) is for" in refused("run", str(plan), "--parties", "3")
     other.write_text('[method]\ntype = "Solo"\n[data]\nname = "digits"\n')
-    assert "is on digits, which --files would put aside" in refused("run", str(other), *OWN)
+    assert "is on digits, which --files would replace" in refused("run", str(other), *OWN)
 
 
 @pytest.mark.parametrize(

@@ -92,7 +92,7 @@ def test_people_at_several_parties_are_reported(tmp_path):
     frames = hospitals()
     frames["south"].iloc[:7, 0] = frames["north"].iloc[:7, 0].to_numpy()
     words = ("--files", *write(tmp_path, frames), "--label", "diagnosis", "--id", "patient")
-    assert "People at several parties: 7" in call("run", "FedAvg", *words, *QUICK).stdout
+    assert "Shared ids: 7" in call("run", "FedAvg", *words, *QUICK).stdout
 
 
 def test_methods_are_compared_and_the_report_says_how_to_run_them_again(files, folder, tmp_path):

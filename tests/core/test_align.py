@@ -13,7 +13,7 @@ from laconic.core.wire import decode_question
 from laconic.data.federation import Federation
 from laconic.data.readers.frames import from_frames
 from laconic.deploy.simulation import simulate
-from laconic.deploy.transports.inprocess import InProcess
+from laconic.deploy.transports.inprocess import open_calls
 from laconic.errors import DataError
 from laconic.methods.baselines.linear import Linear
 from laconic.tables.columns import Column
@@ -29,7 +29,7 @@ class Meddling:
 
     @contextmanager
     def open(self, parties):
-        with InProcess().open(parties) as carrier:
+        with open_calls(parties) as carrier:
             self.party, self.carrier = parties[0], carrier
             yield SimpleNamespace(names=carrier.names, carry=self.carry, ledgers=carrier.ledgers)
 

@@ -7,7 +7,7 @@ from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.step import Script, step
 from laconic.core.traffic import WireLog
-from laconic.deploy.transports.inprocess import Faults, InProcess
+from laconic.deploy.transports.inprocess import Faults, InProcess, open_calls
 from laconic.errors import PartyAbsent, StepError
 from laconic.tables.columns import Column
 from laconic.tables.table import Table
@@ -33,7 +33,7 @@ NONE = Faults()
 def peers_with(faults: Faults = NONE, count: int = 4) -> tuple[Peers, Party]:
     hub = Party("bank", table(), 0)
     parties = tuple(Party(f"party{number}", table(), 0) for number in range(count))
-    with InProcess(faults=faults).open(parties) as carrier:
+    with open_calls(parties, InProcess(faults=faults)) as carrier:
         return Peers(Roll(), hub, carrier, WireLog(), carrier.names), hub
 
 

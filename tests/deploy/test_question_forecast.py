@@ -12,7 +12,7 @@ from laconic.core.wire import Question, encode, read_heading
 from laconic.data.federation import Federation
 from laconic.deploy.question_forecast import SERVER, QuestionForecast
 from laconic.deploy.simulation import simulate
-from laconic.deploy.transports.inprocess import InProcess
+from laconic.deploy.transports.inprocess import open_calls
 from laconic.learn.encoders.encoder import Pca
 from laconic.learn.models.supervised import LinearModel
 from laconic.learn.train.sgd import Sgd
@@ -41,7 +41,7 @@ class Listening:
 
     @contextmanager
     def open(self, parties):
-        with InProcess().open(parties) as carrier:
+        with open_calls(parties) as carrier:
             self.carrier, self.names, self.ledgers = carrier, carrier.names, carrier.ledgers
             yield self
 

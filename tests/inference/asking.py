@@ -2,6 +2,7 @@
 
 from laconic.deploy.transports.inprocess import InProcess
 from laconic.inference.absent import Zeros
+from laconic.inference.bundle_files import folder_name
 from laconic.inference.local_transport import parts_of, reach_parts
 from laconic.inference.predict import load_model
 from laconic.learn.train.sgd import Sgd
@@ -11,6 +12,10 @@ QUICK = Sgd(epochs=30, lr=3e-3, patience=5)
 
 def rows_of(federation, cut="test"):
     return {name: table.as_new(cut) for name, table in federation.tables.items()}
+
+
+def part_folder(folder, party):
+    return folder / folder_name(party)
 
 
 def ask(folder, tables, absent=Zeros(), runtime=InProcess()):  # noqa: B008

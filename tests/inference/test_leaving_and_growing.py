@@ -7,7 +7,7 @@ from laconic.errors import DataError
 from laconic.inference.absent import Refit
 from laconic.inference.bundle import load_part
 from laconic.inference.forget import RECORD, forget
-from laconic.inference.local_transport import part_folder, parts_of, reach_parts
+from laconic.inference.local_transport import parts_of, reach_parts
 from laconic.inference.predict import load_model
 from laconic.inference.save import save_model
 from laconic.inference.update import add_party, add_rows, save_grown
@@ -15,7 +15,7 @@ from laconic.learn.train.sgd import Sgd
 from laconic.learn.trees.dense_trees import Boosted
 from laconic.methods.vertical.fedonce import FedOnce
 from laconic.methods.vertical.splitnn import SplitNN
-from tests.inference.asking import QUICK, ask, rows_of
+from tests.inference.asking import QUICK, ask, part_folder, rows_of
 
 
 def test_forgetting_deletes_refits_and_writes_it_down(saved, federation):

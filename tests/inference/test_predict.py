@@ -11,12 +11,12 @@ from laconic.core.traffic import WireLog
 from laconic.data.datasets import load
 from laconic.data.partition.columns import Equal, deal
 from laconic.deploy.simulation import train
-from laconic.deploy.transports.inprocess import Faults, InProcess
+from laconic.deploy.transports.inprocess import Faults, InProcess, open_calls
 from laconic.errors import DataError
 from laconic.inference.absent import WAYS, Abstain, Refit, SoloModel, Zeros
 from laconic.inference.bundle import load_part
 from laconic.inference.forget import forget
-from laconic.inference.local_transport import part_folder, parts_of, reach_parts, read_rows
+from laconic.inference.local_transport import parts_of, reach_parts, read_rows
 from laconic.inference.predict import load_model
 from laconic.inference.save import save_model
 from laconic.learn.models.supervised import LinearModel
@@ -28,7 +28,7 @@ from laconic.methods.vertical.splitnn import SplitNN
 from laconic.report.tables import show_card
 from laconic.tables.columns import Column
 from laconic.testing.small_federations import small_federation
-from tests.inference.asking import QUICK, ask, rows_of
+from tests.inference.asking import QUICK, ask, part_folder, rows_of
 
 
 def test_each_party_s_folder_holds_nothing_of_another(saved, trained):
@@ -56,7 +56,7 @@ def test_the_card_says_who_must_be_there_what_crosses_and_how_many_bytes(saved):
     console = Console(width=120, record=True, file=open("/dev/null", "w"))  # noqa: PTH123, SIM115
     console.print(show_card(card))
     text = console.export_text()
-    assert "bytes a row" in text
+    assert "bytes/row" in text
     assert "must be there" in text
     assert "who is there beside bank" in text
 
@@ -108,7 +108,7 @@ def test_zeros_are_what_the_method_itself_does_without_a_party(saved, trained, f
     lost = InProcess(faults=Faults(absent=("shop",)))
     scores = ask(folder, rows_of(federation), Zeros(), lost)
     hub = Party("bank", federation.tables["bank"], 0, dict(trained.hub.memory))
-    with lost.open(trained.others) as carrier:
+    with open_calls(trained.others, lost) as carrier:
         itself = trained.method.predict(hub, Peers(trained.method, hub, carrier, WireLog(), carrier.names), "test")
     assert np.array_equal(scores.predictions, itself)
 

@@ -6,7 +6,7 @@ from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.traffic import WireLog
 from laconic.deploy.simulation import roles, simulate
-from laconic.deploy.transports.inprocess import InProcess
+from laconic.deploy.transports.inprocess import open_calls
 from laconic.learn.nets.nets import Joint, Mlp, initialise, weights_of
 from laconic.learn.train import losses as heads
 from laconic.learn.train.sgd import Sgd
@@ -61,7 +61,7 @@ def test_three_local_steps_are_those_of_the_parallel_variant(cancer):
     method = FedBCD(local_steps=3, net=net, width=3, head=head, trainer=trainer)
     hub, _, others = roles(method, cancer, seed=4)
     hub.turn("fit", 0)
-    with InProcess().open(others) as carrier:
+    with open_calls(others) as carrier:
         list(method.fit(hub, Peers(method, hub, carrier, WireLog(), carrier.names)))
 
     own, nets = Party(hub.name, hub.data, 4), {}

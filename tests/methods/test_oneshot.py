@@ -12,7 +12,7 @@ from laconic.data.datasets import load
 from laconic.data.partition.columns import Equal, deal
 from laconic.deploy.journal import Journal
 from laconic.deploy.simulation import roles, simulate
-from laconic.deploy.transports.inprocess import InProcess, Recorder
+from laconic.deploy.transports.inprocess import Recorder, open_calls
 from laconic.learn.nets.ensembles import SummedHeads
 from laconic.learn.nets.nets import Mlp
 from laconic.learn.train.fixmatch import FixMatchTab
@@ -163,7 +163,7 @@ def test_a_hub_that_died_and_goes_on_tells_the_same_lies(overlap, tmp_path):
     told = []
     for dies in (True, False):
         hub, _, others = roles(method, overlap, seed=0)
-        with Journal(tmp_path / "journal") as journal, InProcess().open(others) as within:
+        with Journal(tmp_path / "journal") as journal, open_calls(others) as within:
             cut = Cut(within, dies)
             carrier = journal.around(cut)
             hub.secret = journal.secret
@@ -276,7 +276,7 @@ def test_shared_rows_told_as_one_class_are_refused(cancer):
 def test_a_label_holder_lies_to_others_and_not_to_itself(cancer):
     method = OneShot(**QUICK, labels=RandomisedResponse(epsilon=0.1, seeded=True))
     hub, _, others = roles(method, cancer, seed=0)
-    with InProcess().open(others) as carrier:
+    with open_calls(others) as carrier:
         list(method.fit(hub, Peers(method, hub, carrier, WireLog(), carrier.names)))
     assert np.array_equal(hub.memory["codes"], cancer.labels("train"))
     assert not np.array_equal(method.told(hub)[0], cancer.labels("train"))

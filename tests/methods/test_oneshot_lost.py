@@ -9,7 +9,7 @@ from laconic.core.peers import Peers
 from laconic.core.traffic import WireLog
 from laconic.core.wire import decode_question
 from laconic.deploy.simulation import roles, simulate
-from laconic.deploy.transports.inprocess import Faults, InProcess
+from laconic.deploy.transports.inprocess import Faults, InProcess, open_calls
 from laconic.learn.nets.nets import Mlp
 from laconic.learn.train.fixmatch import FixMatchTab
 from laconic.learn.train.sgd import Sgd
@@ -34,7 +34,7 @@ class Losing:
 
     @contextmanager
     def open(self, parties):
-        with InProcess().open(parties) as self.within:
+        with open_calls(parties) as self.within:
             self.names, self.ledgers = self.within.names, self.within.ledgers
             yield self
 
@@ -58,7 +58,7 @@ def test_few_shot_goes_on_without_a_party_that_is_lost_on_the_way(overlap, step)
 def test_the_mean_row_of_a_party_keeps_up_with_fine_tuning(overlap, kind):
     method = kind(**QUICK, more=Sgd(epochs=20, batch=32, lr=1e-2, decay="cosine"))
     hub, _, others = roles(method, overlap, seed=0)
-    with InProcess().open(others) as carrier:
+    with open_calls(others) as carrier:
         peers = Peers(method, hub, carrier, WireLog(), carrier.names)
         list(method.fit(hub, peers))
         now = {name: values.mean(axis=0) for name, values in peers.ask(method.give_outputs, rows="train").items()}

@@ -6,7 +6,7 @@ import pytest
 from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.traffic import WireLog
-from laconic.deploy.transports.inprocess import InProcess
+from laconic.deploy.transports.inprocess import open_calls
 from laconic.learn.nets.layers import PatchNet
 from laconic.learn.train.sgd import Sgd
 from laconic.methods.vertical.fedbcd import FedBCD
@@ -27,7 +27,7 @@ def test_every_holder_of_images_looks_for_patches_the_label_holder_too(kind):
     hub = Party("bank", Table(images[0], columns, y=y, task=task, cuts=CUTS, party="bank"), 0)
     shop = Party("shop", Table(images[1], columns, cuts=CUTS, party="shop"), 0)
     method = kind(net=PatchNet(filters=4, final="relu"), trainer=Sgd(epochs=1))
-    with InProcess().open((shop,)) as carrier:
+    with open_calls((shop,)) as carrier:
         list(method.fit(hub, Peers(method, hub, carrier, WireLog(), carrier.names)))
     (own,) = (values for name, values in hub.memory["model"].items() if name.endswith("own.0.kernels"))
     for kernels in (own, shop.memory["net"]["0.kernels"]):

@@ -6,7 +6,7 @@ from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.traffic import WireLog
 from laconic.deploy.simulation import simulate
-from laconic.deploy.transports.inprocess import Faults, InProcess
+from laconic.deploy.transports.inprocess import Faults, InProcess, open_calls
 from laconic.errors import BudgetSpent, PartyAbsent
 from laconic.learn.nets.nets import Joint, Mlp, initialise, weights_of
 from laconic.learn.train import losses as heads
@@ -142,7 +142,7 @@ def test_a_lost_party_ends_the_run_with_its_name(cancer):
 @pytest.mark.parametrize("kind", [SplitNN, FedBCD, FedCVT])
 def test_a_net_cannot_be_split_with_nobody(cancer, kind):
     hub = Party(cancer.hub, cancer.tables[cancer.hub], 0)
-    with InProcess().open(()) as carrier, pytest.raises(ValueError, match="no party beside bank to split a net with"):
+    with open_calls(()) as carrier, pytest.raises(ValueError, match="no party beside bank to split a net with"):
         next(kind().fit(hub, Peers(kind(), hub, carrier, WireLog(), carrier.names)))
 
 

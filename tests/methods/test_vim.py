@@ -12,7 +12,7 @@ from laconic.core.traffic import WireLog
 from laconic.data.datasets import load
 from laconic.data.partition.columns import Equal, deal
 from laconic.deploy.simulation import simulate
-from laconic.deploy.transports.inprocess import Faults, InProcess
+from laconic.deploy.transports.inprocess import Faults, InProcess, open_calls
 from laconic.errors import PartyAbsent
 from laconic.learn.nets.nets import Mlp
 from laconic.learn.nets.nets import load as load_weights
@@ -47,7 +47,7 @@ def _trained(method, federation, seed=0):
     """Fit, and return the hub, the peers by name, and what was asked."""
     parties = {name: Party(name, table, seed) for name, table in federation.tables.items()}
     hub = parties.pop(federation.hub)
-    with InProcess().open(tuple(parties.values())) as carrier:
+    with open_calls(tuple(parties.values())) as carrier:
         peers = Peers(method, hub, carrier, WireLog(), carrier.names)
         for _ in method.fit(hub, peers):
             pass
@@ -190,7 +190,7 @@ def test_the_hub_of_vafl_learns_from_an_answer_while_slow_parties_are_at_work(sl
     parties = {name: Party(name, table, 0) for name, table in federation.tables.items()}
     hub = parties.pop(federation.hub)
     method = Vafl(epochs=2, width=8, slowness=slowness)
-    with InProcess().open(tuple(parties.values())) as carrier:
+    with open_calls(tuple(parties.values())) as carrier:
         watched = _Watched(carrier, hub)
         for _ in method.fit(hub, Peers(method, hub, watched, WireLog(), carrier.names)):
             pass

@@ -1,7 +1,7 @@
 import pytest
 from msgspec.structs import replace
 
-from laconic.report.comparisons import comparisons_of, sentences, verdict
+from laconic.report.comparisons import comparisons_of, sentences
 from laconic.tables.task import Score
 from tests.report.results import alone, paid, pooled, result
 
@@ -68,7 +68,7 @@ def test_less_is_better_for_errors():
 
 def test_yardsticks_are_never_chosen():
     assert part(alone(0.9), pooled(0.99)).chosen is None
-    assert "No federated method" in verdict(part(alone(), pooled()))
+    assert "No federated method" in " ".join(sentences(part(alone(), pooled())))
 
 
 def test_the_frontier_is_what_nothing_beats_in_both():
@@ -78,14 +78,15 @@ def test_the_frontier_is_what_nothing_beats_in_both():
 
 def test_the_verdict_says_what_to_use_what_it_costs_and_what_it_gains():
     said = sentences(part(alone(0.9), result(score=0.98), result("SplitNN", 0.981, up=143_000, rounds=80), pooled(1.0)))
-    assert said[0].startswith("Use FedOnce: AUC 0.9800 for 1.4 kB in 1 round, then 32 B a prediction")
+    assert said[0].startswith("Use FedOnce: AUC 0.9800 for 1.4 kB in 1 round, then 32 B per prediction")
     assert "FedOnce goes 80 % of the way" in said[1]
     assert said[2] == "SplitNN has AUC 0.9810 for 100 times the bytes, in 80 rounds."
 
 
 def test_where_parties_have_other_rows_nobody_is_called_the_label_holder():
     apart = {"data": {"name": "people", "kind": "horizontal"}, "hub": "server", "parties": ("server", "a", "b")}
-    said = verdict(part(result("SoloRows", 0.8, up=0, **apart), result("FedAvg", 0.9, **apart), pooled(1.0, **apart)))
+    runs = (result("SoloRows", 0.8, up=0, **apart), result("FedAvg", 0.9, **apart), pooled(1.0, **apart))
+    said = " ".join(sentences(part(*runs)))
     assert "Alone, a party has AUC 0.8000; with all rows pooled it would be 1.0000" in said
 
 
@@ -101,4 +102,5 @@ def test_the_verdict_names_the_best_with_a_price_and_what_that_leaves_open():
 
 
 def test_the_verdict_says_so_if_nothing_beats_being_alone():
-    assert verdict(part(alone(0.9), result(score=0.9), pooled(0.95))).startswith("No method here is clearly better")
+    said = sentences(part(alone(0.9), result(score=0.9), pooled(0.95)))
+    assert said[0].startswith("No method here is clearly better")

@@ -20,7 +20,7 @@ def text_of(page):
 def test_a_page_says_which_method_to_use_and_what_it_costs():
     page = render_page([alone(0.9), result(score=0.98), result("SplitNN", 0.981, up=143_000, rounds=80), pooled(1.0)])
     text = text_of(page)
-    assert "FedOnce: use this AUC 0.9800 1.4 kB in 1 round, then 32 B a prediction" in text
+    assert "FedOnce: use this AUC 0.9800 1.4 kB in 1 round, then 32 B per prediction" in text
     assert "gives away, unprotected: a few numbers a row" in text
     assert "bank alone AUC 0.9000 sends nothing to learn" in text
 

@@ -6,8 +6,8 @@ from rich.console import Console
 from laconic.core.ledger import Noise
 from laconic.core.result import Absence, Release, Result
 from laconic.core.traffic import Traffic
-from laconic.report.tables import show_comparison, show_result
-from laconic.report.words import figure, in_bytes, in_seconds, rows_of, rows_used, show_rows
+from laconic.report.tables import show_comparison, show_result, show_rows
+from laconic.report.words import figure, in_bytes, in_seconds, rows_of, rows_used
 from laconic.tables.task import Score, Task
 
 

@@ -25,7 +25,7 @@ from laconic.deploy.party_memory import respond
 from laconic.deploy.store import OWN
 from laconic.deploy.transports.party_process import Noting, read_frame, take_note, write_frame
 from laconic.errors import LaconicError, PlanError, StepError
-from laconic.values import Settings
+from laconic.plan.runtime import Forked
 
 _Answer: TypeAlias = dict[str, Any]
 """What a worker sends for one party: its name, its reply or an error, and what it remembers if that was asked."""
@@ -34,34 +34,24 @@ _ROOM = 1 << 20
 """Bytes that a worker's answers may take up before they are read."""
 
 
-class Forked(Settings, frozen=True):
-    """A runtime that answers questions in forked workers.
+@contextmanager
+def open_workers(parties: tuple[Party, ...], settings: Forked) -> Iterator["_Workers"]:
+    """Reach these parties for as long as the block lasts.
 
-    Attributes:
-        workers: how many; as many as there are cores is best.
+    Raises:
+        PlanError: a GPU is asked for, which a forked process cannot use.
     """
-
-    workers: int = 2
-
-    def __post_init__(self) -> None:
-        """Refuse to work with nobody."""
-        if self.workers < 1:
-            raise ValueError(f"workers must be 1 or more, not {self.workers}")
-
-    @contextmanager
-    def open(self, parties: tuple[Party, ...]) -> Iterator["_Workers"]:
-        """Reach these parties for as long as the block lasts."""
-        if device_asked() not in ("auto", "cpu"):
-            raise PlanError(
-                f'device = "{device_asked()}" cannot be used by forked workers; set device to "cpu", or take another '
-                "runtime, such as InProcess"
-            )
-        workers = _Workers(parties, self.workers)
-        try:
-            yield workers
-            workers.bring_back()
-        finally:
-            workers.end()
+    if device_asked() not in ("auto", "cpu"):
+        raise PlanError(
+            f'device = "{device_asked()}" cannot be used by forked workers; set device to "cpu", or take another '
+            "runtime, such as InProcess"
+        )
+    workers = _Workers(parties, settings.workers)
+    try:
+        yield workers
+        workers.bring_back()
+    finally:
+        workers.end()
 
 
 class _Worker(NamedTuple):

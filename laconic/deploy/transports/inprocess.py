@@ -14,34 +14,8 @@ from laconic.core.party import Party
 from laconic.core.step import Script, answer, steps_of
 from laconic.core.wire import Blob, decode_question, encode
 from laconic.errors import ContractBroken, LaconicError
+from laconic.plan.runtime import Faults, InProcess
 from laconic.threads import limit_threads, threads_now
-from laconic.values import Settings
-
-
-class Faults(Settings, frozen=True):
-    """How parties fail in a simulated federation.
-
-    Attributes:
-        late: the chance that an answer comes after the deadline; the party did the work, the hub goes without.
-        lost: the chance, before each question, that a party is gone from then on.
-        absent: parties that never answer at all.
-        slowness: mean of the played delays, in seconds that nobody waits: they decide the order in which answers
-            come, and who misses a deadline. 0 keeps the order asked.
-        seed: which failures come.
-    """
-
-    late: float = 0.0
-    lost: float = 0.0
-    absent: tuple[str, ...] = ()
-    slowness: float = 0.0
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        for name, chance in (("late", self.late), ("lost", self.lost)):
-            if not 0 <= chance <= 1:
-                raise ValueError(f"{name} is a chance from 0 to 1, not {chance}")
-        if self.slowness < 0:
-            raise ValueError(f"slowness must be 0 or more, not {self.slowness}")
 
 
 class Fate:
@@ -67,31 +41,14 @@ class Fate:
         return float(self._rng.exponential(self._faults.slowness)) if self._faults.slowness else 0.0
 
 
-class InProcess(Settings, frozen=True):
-    """The default runtime.
-
-    Attributes:
-        faults: late and lost parties to play; none by default.
-        deadline: the longest played delay that still counts as in time; None is no limit.
-        workers: how many parties answer at the same time, each in a thread; None is one, or one for each core where a
-            script says that its steps are long matrix products. Every party has its own rows, memory and chance, so
-            that the numbers stay the same.
-    """
-
-    faults: Faults = Faults()
-    deadline: float | None = None
-    workers: int | None = None
-
-    def __post_init__(self) -> None:
-        """Refuse to work with nobody."""
-        if self.workers is not None and self.workers < 1:
-            raise ValueError(f"workers must be 1 or more, not {self.workers}")
-
-    @contextmanager
-    def open(self, parties: tuple[Party, ...]) -> Iterator["_Calls"]:
-        """Reach these parties for as long as the block lasts."""
-        with ExitStack() as until:
-            yield _Calls(parties, Fate(self.faults), self.deadline, _Pool(self.workers, until))
+@contextmanager
+def open_calls(
+    parties: tuple[Party, ...],
+    settings: InProcess = InProcess(),  # noqa: B008 (frozen)
+) -> Iterator["_Calls"]:
+    """Reach these parties by plain calls for as long as the block lasts."""
+    with ExitStack() as until:
+        yield _Calls(parties, Fate(settings.faults), settings.deadline, _Pool(settings.workers, until))
 
 
 class _Calls:
@@ -162,7 +119,7 @@ class Recorder:
     @contextmanager
     def open(self, parties: tuple[Party, ...]) -> Iterator["Recorder"]:
         """Reach these parties, and write down what is said."""
-        with InProcess().open(parties) as carrier:
+        with open_calls(parties) as carrier:
             self._parties, self._carrier = parties, carrier
             yield self
 

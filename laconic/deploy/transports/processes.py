@@ -25,45 +25,26 @@ from laconic.deploy.store import OWN
 from laconic.deploy.transports.party_process import read_frame, take_note, write_frame
 from laconic.deploy.transports.rpc_messages import name_script
 from laconic.errors import StepError
-from laconic.values import Settings
+from laconic.plan.runtime import Processes
 
 _idle: list["subprocess.Popen[bytes]"] = []
 """Started processes that serve no party now; starting one costs an import of torch."""
 
 
-class Processes(Settings, frozen=True):
-    """A runtime with one real process per party.
-
-    Attributes:
-        deadline: seconds to wait for the answers to one question; None waits for ever. A party that is late is
-            stopped, and keeps the memory that it had before the question.
-        threads: processor threads for each party.
-        folder: where each party keeps its memory, so that it is there after a crash; none for a place that is gone
-            when the run ends. `Journalled` sets it.
-    """
-
-    deadline: float | None = None
-    threads: int = 1
-    folder: str | None = None
-
-    def __post_init__(self) -> None:
-        if self.deadline is not None and self.deadline <= 0:
-            raise ValueError(f"deadline must be above 0 seconds, not {self.deadline}; use None to wait for ever")
-
-    @contextmanager
-    def open(self, parties: tuple[Party, ...]) -> Iterator["_Pipes"]:
-        """Start or reuse a process for each party; stop using them when the block ends."""
-        with _kept_in(self.folder) as folder:
-            pipes = _Pipes(parties, folder, self)
-            try:
-                pipes.start_missing()
-                yield pipes
-            except BaseException:
-                pipes.stop()  # Some may still be at work on a question.
-                pipes.bring_back()
-                raise
+@contextmanager
+def open_processes(parties: tuple[Party, ...], settings: Processes) -> Iterator["_Pipes"]:
+    """Start or reuse a process for each party; stop using them when the block ends."""
+    with _kept_in(settings.folder) as folder:
+        pipes = _Pipes(parties, folder, settings)
+        try:
+            pipes.start_missing()
+            yield pipes
+        except BaseException:
+            pipes.stop()  # Some may still be at work on a question.
             pipes.bring_back()
-            pipes.release()
+            raise
+        pipes.bring_back()
+        pipes.release()
 
 
 class _Pipes:

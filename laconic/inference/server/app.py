@@ -1,21 +1,137 @@
-"""The hub's server as an ASGI application."""
+"""The hub's server as an ASGI application: it predicts from what is stored, or asks the parties."""
 
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from dataclasses import dataclass, field
+from threading import Lock
 from time import perf_counter
 from typing import Annotated, Any, Literal
 
 import msgspec
+import numpy as np
 from anyio import CapacityLimiter, move_on_after, to_thread
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from starlette.applications import Starlette
 from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 from starlette.routing import Route
 
+from laconic.core.peers import Carrier
+from laconic.core.traffic import WireLog
 from laconic.errors import DataError, LaconicError
-from laconic.inference.absent import WAYS, AnyAbsent
-from laconic.inference.predict import Scores
-from laconic.inference.server.answering import Answering, Counts
+from laconic.inference.absent import WAYS, AnyAbsent, Store
+from laconic.inference.predict import Model, Scores
 from laconic.inference.server.guard import Access, Guard, Limits
+from laconic.tables.table import Table
+
+_EDGES = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
+
+
+class Counts:
+    """What a server did: counters, and a histogram of how long predictions took, in a registry of their own."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.requests = self._counter("requests", "Requests, by whether they were let in.", "let_in")
+        self.people = self._counter("people", "People asked about, by what predicted them.", "answered_by")
+        self.bytes = self._counter("bytes", "Bytes that crossed, both ways.", "party")
+        self.absences = self._counter("absences", "Questions that a party did not answer.", "party")
+        words = "Seconds that a request for predictions took."
+        self.seconds = Histogram("laconic_predict_seconds", words, buckets=_EDGES, registry=self.registry)
+
+    def _counter(self, name: str, words: str, label: str) -> Counter:
+        return Counter(f"laconic_{name}", words, [label], registry=self.registry)
+
+
+@dataclass(frozen=True)
+class Live:
+    """Parties that can be asked while the server runs.
+
+    Attributes:
+        rows: the hub's own rows, among which people are looked up.
+        carrier: how to reach the others.
+        deadline: seconds to wait for each answer; who is later is absent.
+    """
+
+    rows: Table
+    carrier: Carrier
+    deadline: float
+    lock: Lock = field(default_factory=Lock)
+    log: WireLog = field(default_factory=WireLog)
+
+
+@dataclass(frozen=True)
+class Answering:
+    """A model ready to answer requests, from several threads.
+
+    Attributes:
+        live: parties to ask about people whom nothing is stored about; None to ask nobody.
+        counts: what was done.
+        known: scores of everybody who is stored, by what was done about absent parties.
+    """
+
+    model: Model
+    live: Live | None = None
+    counts: Counts = field(default_factory=Counts)
+    lock: Lock = field(default_factory=Lock)
+    known: dict[str, Scores] = field(default_factory=dict)
+
+    def predict(self, ids: Sequence[str], absent: AnyAbsent) -> Scores:
+        """Scores for these people, in this order: from what is stored if everybody's answers are, else by asking."""
+        scores = self._stored(ids, absent)
+        if self.live is not None:
+            scores = self._asked_anew(self.live, scores, absent)
+        for how in dict.fromkeys(scores.how):
+            self.counts.people.labels(how).inc(scores.how.count(how))
+        return scores
+
+    def get_ready(self, absent: AnyAbsent) -> Scores:
+        """Everybody's scores from what is stored, worked out once: it does not change while the server runs."""
+        with self.lock:
+            if absent.word not in self.known:
+                store = self.model.part.store
+                everybody = [] if store is None else sorted({*store.own.keys.tolist(), *_heard_of(store)})
+                self.known[absent.word] = (
+                    self.model.predict_stored(everybody, absent=absent) if everybody else self._nothing(())
+                )
+            return self.known[absent.word]
+
+    def _stored(self, ids: Sequence[str], absent: AnyAbsent) -> Scores:
+        known, nothing = self.get_ready(absent), self._nothing(ids)
+        there = [place for place, one in enumerate(ids) if one in known.places]
+        if len(there) == len(ids):
+            return known.take(ids)
+        return nothing.with_others(there, known.take([ids[place] for place in there])) if there else nothing
+
+    def _nothing(self, ids: Sequence[str]) -> Scores:
+        task, count = self.model.task, len(ids)
+        nothing = np.full(task.shape(count), np.nan)
+        return Scores(tuple(ids), nothing, ((),) * count, ("unknown to the hub",) * count, task)
+
+    def _asked_anew(self, live: Live, scores: Scores, absent: AnyAbsent) -> Scores:
+        """The scores, with those that not all parties had a say in made anew by asking, if the hub knows the people."""
+        known = set(scores.ids) if not live.rows.columns else live.rows.places.keys()
+        places = [at for at, how in enumerate(scores.how) if how != "all" and scores.ids[at] in known]
+        if not places:
+            return scores
+        return scores.with_others(places, self._ask(live, [scores.ids[at] for at in places], absent))
+
+    def _ask(self, live: Live, ids: list[str], absent: AnyAbsent) -> Scores:
+        with live.lock:
+            try:
+                # One log for all requests: its rounds go on counting, so that randomness is fresh for each.
+                return self.model.ask(live.rows, live.carrier, ids, absent=absent, log=live.log, deadline=live.deadline)
+            finally:
+                for one in live.log.crossings:
+                    self.counts.bytes.labels(one.party).inc(one.down + (one.up or 0))
+                    if one.up is None:
+                        self.counts.absences.labels(one.party).inc()
+                live.log.crossings.clear()
+
+
+def _heard_of(store: Store) -> set[str]:
+    """People whom parties have answered about, if the hub can predict them without columns of its own."""
+    return set() if store.own.columns else {one for answers in store.answers.values() for one in answers.ids}
+
 
 Way = Literal["zeros", "refit", "solo", "abstain"]
 Id = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
@@ -99,12 +215,8 @@ def describe(limits: Limits, *, tokens: bool) -> dict[str, Any]:
         "/metrics": {"get": _operation("metrics", "Counters for Prometheus.", _TEXT, problem, _ANYWHERE)},
         "/openapi.json": {"get": _operation("openapi", "This page.", _json({"type": "object"}), problem, _ANYWHERE)},
     }
-    found: dict[str, Any] = {
-        "openapi": "3.1.0",
-        "info": {"title": "Laconic predictions", "version": "1"},
-        "paths": paths,
-        "components": {"schemas": parts},
-    }
+    info = {"title": "Laconic predictions", "version": "1"}
+    found: dict[str, Any] = {"openapi": "3.1.0", "info": info, "paths": paths, "components": {"schemas": parts}}
     if tokens:
         found["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
         found["security"] = [{"token": []}]
@@ -114,12 +226,9 @@ def describe(limits: Limits, *, tokens: bool) -> dict[str, Any]:
 def _operation(
     name: str, words: str, answer: dict[str, Any], problem: dict[str, Any], trouble: tuple[str, ...] = tuple(_TROUBLE)
 ) -> dict[str, Any]:
-    bad = {code: {"description": _TROUBLE[code], "content": _json(problem)} for code in trouble}
-    return {
-        "operationId": name,
-        "summary": words,
-        "responses": {"200": {"description": "The answer.", "content": answer}} | bad,
-    }
+    replies = {code: {"description": _TROUBLE[code], "content": _json(problem)} for code in trouble}
+    replies["200"] = {"description": "The answer.", "content": answer}
+    return {"operationId": name, "summary": words, "responses": replies}
 
 
 def _json(schema: dict[str, Any]) -> dict[str, Any]:
@@ -139,10 +248,10 @@ def make_app(answering: Answering, *, absent: AnyAbsent, access: Access, limits:
     """The application: predictions, health, metrics and its own description, none of them without authorisation."""
     answering.get_ready(absent)
     service = _Service(answering, absent, Guard(access, limits), limits)
-    described = msgspec.json.encode(describe(limits, tokens=bool(access.tokens)))
+    described = _json_of(describe(limits, tokens=bool(access.tokens)))
 
     async def describe_it(_: HttpRequest) -> Response:
-        return Response(described, media_type="application/json")
+        return described
 
     routes = [
         Route("/predict", service.predict, methods=["POST"]),
@@ -164,20 +273,15 @@ class Guarded:
         if scope["type"] != "http":
             await self._within(scope, receive, send)
             return
-        client = self._guard.client(dict(scope))
+        client = scope[_CLIENT] = self._guard.client(dict(scope))
         refusal = self._refuse(client)
-        self._counts.add("requests_total", f'let_in="{"no" if refusal else "yes"}"')
-        if refusal is not None:
-            await refusal(scope, receive, send)
-            return
-        scope[_CLIENT] = client
-        await self._within(scope, receive, send)
+        self._counts.requests.labels("no" if refusal else "yes").inc()
+        await (refusal or self._within)(scope, receive, send)
 
     def _refuse(self, client: str | None) -> Response | None:
         if client is None:
-            return _trouble(401, "give a token: Authorization: Bearer ...")
-        wait = self._guard.wait_for_request(client)
-        return _too_often(wait) if wait else None
+            return refuse(401, "give a token: Authorization: Bearer ...", {"WWW-Authenticate": "Bearer"})
+        return _too_often(self._guard.requests.spend(client))
 
 
 class _Service:
@@ -189,34 +293,34 @@ class _Service:
         started = perf_counter()
         body = await read_body(request, self.limits.bytes)
         if body is None:
-            return _trouble(413, f"the body is over {self.limits.bytes:,} bytes; ask about fewer people at once")
+            return refuse(413, f"the body is over {self.limits.bytes:,} bytes; ask about fewer people at once")
         try:
             wanted = msgspec.json.decode(body, type=Request)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as problem:
-            return _trouble(400, f"the body is not as described in /openapi.json: {problem}")
+            return refuse(400, f"the body is not as described in /openapi.json: {problem}")
         if len(wanted.ids) > self.limits.ids:
-            return _trouble(400, f"{len(wanted.ids):,} ids at once are over the limit of {self.limits.ids:,}")
-        wait = self.guard.wait_for_ids(request.scope[_CLIENT], len(wanted.ids))
-        if wait:
-            return _too_often(wait)
+            return refuse(400, f"{len(wanted.ids):,} ids at once are over the limit of {self.limits.ids:,}")
+        refusal = _too_often(self.guard.ids.spend(request.scope[_CLIENT], len(wanted.ids)))
+        if refusal is not None:
+            return refusal
         way = self.absent if wanted.absent is None else next(one for one in WAYS if one.word == wanted.absent)
         try:
             scores = await to_thread.run_sync(self.answering.predict, wanted.ids, way, limiter=self._threads)
         except DataError as problem:
-            return _trouble(400, str(problem))
+            return refuse(400, str(problem))
         except LaconicError as problem:
-            return _trouble(503, str(problem))
-        self.answering.counts.took(perf_counter() - started)
-        return _json_of_app(Answers(scores.task.label, as_answers(scores)))
+            return refuse(503, str(problem))
+        self.answering.counts.seconds.observe(perf_counter() - started)
+        return _json_of(Answers(scores.task.label, as_answers(scores)))
 
     async def health(self, request: HttpRequest) -> Response:
         model, live = self.answering.model, self.answering.live
         people = 0 if model.part.store is None else model.part.store.own.rows
         asks = [] if live is None else list(live.carrier.names)
-        return _json_of_app(Health("ok", type(model.method).__name__, model.task.label, people, asks))
+        return _json_of(Health("ok", type(model.method).__name__, model.task.label, people, asks))
 
     async def metrics(self, request: HttpRequest) -> Response:
-        return Response(self.answering.counts.text(), media_type="text/plain; version=0.0.4")
+        return Response(generate_latest(self.answering.counts.registry), media_type="text/plain; version=0.0.4")
 
 
 def as_answers(scores: Scores) -> list[Answer]:
@@ -224,10 +328,10 @@ def as_answers(scores: Scores) -> list[Answer]:
     shares = None if scores.task.kind == "regression" else scores.probabilities.tolist()
     found = []
     for place, (one, decision) in enumerate(zip(scores.ids, scores.decisions, strict=True)):
-        chances = None
+        by_class = None
         if shares is not None and decision is not None:
-            chances = dict(zip(scores.task.classes, shares[place], strict=True))
-        found.append(Answer(one, decision, chances, scores.how[place], list(scores.present[place])))
+            by_class = dict(zip(scores.task.classes, shares[place], strict=True))
+        found.append(Answer(one, decision, by_class, scores.how[place], list(scores.present[place])))
     return found
 
 
@@ -246,18 +350,17 @@ async def read_body(request: HttpRequest, most: int) -> bytes | None:
     return b""
 
 
-def _json_of_app(value: object) -> Response:
-    return Response(msgspec.json.encode(value), media_type="application/json")
-
-
-def _trouble(status: int, words: str) -> Response:
-    headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
+def refuse(status: int, words: str, headers: dict[str, str] | None = None) -> Response:
+    """Why there is no answer, as JSON."""
     return Response(msgspec.json.encode(Problem(words)), status, headers, media_type="application/json")
 
 
-def _too_often(wait: float) -> Response:
+def _json_of(value: object) -> Response:
+    return Response(msgspec.json.encode(value), media_type="application/json")
+
+
+def _too_often(wait: float) -> Response | None:
+    """A refusal that says how many seconds to wait; None for none."""
     seconds = max(1, round(wait + 0.5))
-    words = f"too many requests; try again in {seconds} s"
-    return Response(
-        msgspec.json.encode(Problem(words)), 429, {"Retry-After": str(seconds)}, media_type="application/json"
-    )
+    again = {"Retry-After": str(seconds)}
+    return refuse(429, f"too many requests; try again in {seconds} s", again) if wait else None

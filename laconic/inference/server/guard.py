@@ -22,7 +22,7 @@ class Limits(Settings, frozen=True):
     Attributes:
         bytes: of a request's body.
         ids: in one request.
-        requests: a second, on average; ten seconds' worth at once.
+        requests: per second, on average; ten seconds' worth at once.
         ids_a_second: on average; ten seconds' worth at once.
     """
 
@@ -74,53 +74,41 @@ class Access(Settings, frozen=True):
     def __post_init__(self) -> None:
         """Refuse to let everybody in."""
         if not self.tokens and not self.certificates:
-            raise ValueError("nobody could be told apart: give a token file, or the authority of client certificates")
+            raise ValueError("clients could not be identified: give a token file, or a client authority")
 
 
 def read_tokens(text: str) -> tuple[str, ...]:
-    """The digests of tokens, one a line; empty lines and lines that begin with # are left out."""
+    """The digests of tokens, one per line; empty lines and lines that begin with # are left out."""
     tokens = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("#")]
     short = [token for token in tokens if len(token) < _LEAST]
     if short or not tokens:
         raise DataError(
             f"the token file holds {len(tokens)} tokens, {len(short)} of them shorter than {_LEAST} characters; write "
-            "one a line, such as `openssl rand -hex 32` prints"
+            "one per line, such as `openssl rand -hex 32` prints"
         )
     return tuple(sha256(token.encode()).hexdigest() for token in tokens)
 
 
 class Guard:
-    """Lets requests in, and says to whom they belong."""
+    """Lets requests in, and says to whom they belong; `requests` and `ids` are what each client may still ask."""
 
     def __init__(self, access: Access, limits: Limits) -> None:
         self._access = access
-        self._requests, self._ids = Allowance(limits.requests), Allowance(limits.ids_a_second)
+        self.requests, self.ids = Allowance(limits.requests), Allowance(limits.ids_a_second)
 
     def client(self, scope: dict[str, Any]) -> str | None:
         """Who asks, as a short name for limits; None if they may not."""
         if not self._access.tokens:
-            return _address(scope)
+            client = scope.get("client")
+            return str(client[0]) if client else "unknown"
         given = dict(scope["headers"]).get(b"authorization", b"")
         kind, _, token = given.partition(b" ")
         found = sha256(token.strip()).hexdigest()
         matches = [compare_digest(found, known) for known in self._access.tokens]
         return found if kind.lower() == b"bearer" and any(matches) else None
 
-    def wait_for_request(self, client: str) -> float:
-        """Seconds until the client may send another request; 0 for now."""
-        return self._requests.spend(client)
 
-    def wait_for_ids(self, client: str, count: int) -> float:
-        """Seconds until the client may ask about so many people; 0 for now."""
-        return self._ids.spend(client, count)
-
-
-def _address(scope: dict[str, Any]) -> str:
-    client = scope.get("client")
-    return str(client[0]) if client else "unknown"
-
-
-_LOCAL = ("127.0.0.1", "localhost", "::1")
+LOCAL = ("127.0.0.1", "localhost", "::1")
 
 
 class Address(Settings, frozen=True):
@@ -130,7 +118,7 @@ class Address(Settings, frozen=True):
         host, port: the address.
         certificate, key: PEM files of the server; none for plain HTTP, which only this machine may use.
         client_authority: PEM file of the authority whose client certificates are let in; none asks for no certificate.
-        most_at_once: connections served at once; more are told to come back.
+        most_at_once: connections served at once; more are asked to come back.
     """
 
     host: str = "127.0.0.1"
@@ -141,8 +129,8 @@ class Address(Settings, frozen=True):
     most_at_once: int = 200
 
     def __post_init__(self) -> None:
-        """Refuse to be heard in the clear by others, and files that are not there."""
-        if self.certificate is None and self.host not in _LOCAL:
+        """Refuse plain HTTP that others could read, and half a certificate."""
+        if self.certificate is None and self.host not in LOCAL:
             raise ValueError(
                 f"{self.host} can be heard by others, so HTTPS is needed: give a certificate and a key; plain HTTP is "
                 "for 127.0.0.1 alone, such as behind a proxy on this machine"
@@ -154,7 +142,7 @@ class Address(Settings, frozen=True):
 
 
 def serve(app: object, address: Address) -> None:
-    """Answer requests until the process is told to stop; what is under way is finished first."""
+    """Answer requests until the process is stopped; requests under way are finished first."""
     try:
         import uvicorn
     except ImportError as problem:

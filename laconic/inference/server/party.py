@@ -4,9 +4,7 @@ import ssl
 from collections.abc import AsyncIterator, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
-from pathlib import Path
 from threading import Lock
 from time import monotonic
 from urllib.parse import urlsplit
@@ -19,53 +17,42 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from laconic.core.ledger import Ledger
-from laconic.core.method import Method
 from laconic.core.party import Party
 from laconic.core.step import Script
 from laconic.core.wire import decode_question, encode, read_heading
 from laconic.deploy.party_memory import respond
 from laconic.errors import LaconicError, PlanError, StepError
-from laconic.inference.bundle import Part, save_part
+from laconic.inference.bundle import Part
 from laconic.inference.predict import FindRows
-from laconic.inference.server.answering import Counts
-from laconic.inference.server.app import Guarded, Problem, read_body
-from laconic.inference.server.guard import Access, Guard, Limits
+from laconic.inference.server.app import Counts, Guarded, read_body, refuse
+from laconic.inference.server.guard import LOCAL, Access, Guard, Limits
 from laconic.privacy.row_releases import spent
 from laconic.tables.table import Table
 
 PATH = "/answer"
 
 
-@dataclass
 class Answerer:
     """A party that answers from its own rows, one question at a time.
 
     Attributes:
-        part: its part of the model. rows: its rows.
+        part: its part of the model.
         party: the party itself, with what it remembers and its ledger.
-        asked: how many questions it was asked; its chance is by this count, whatever the hub says.
+        asked: how many questions it was asked; its randomness is drawn by this count, whatever the hub says.
     """
 
-    part: Part
-    rows: Table
-    party: Party = field(init=False)
-    method: Method = field(init=False)
-    asked: int = 0
-    lock: Lock = field(default_factory=Lock)
-
-    def __post_init__(self) -> None:
-        """Begin with fresh chance, and with all that takes time done before the first question."""
-        self.method = self.part.method()
-        self.party = self.part.party(self.rows)
-        self.part.note_use()
+    def __init__(self, part: Part, rows: Table) -> None:
+        self.part, self.party, self.asked = part, part.party(rows), 0
+        self._method, self._lock = part.method(), Lock()
+        part.note_use()
         self._before = spent(self.party)
-        _ = self.rows.x, self.rows.places
+        _ = rows.x, rows.places  # All that takes time is done before the first question.
 
     def answer(self, blob: bytes) -> bytes:
         """Answer one question, if it is one of those that a prediction asks."""
         question = decode_question(blob)
-        script = FindRows() if question.step == "find_rows" else self.method
-        with self.lock:
+        script = FindRows() if question.step == "find_rows" else self._method
+        with self._lock:
             mine = msgspec.structs.replace(question, phase="final", round=self.asked + 1)
             return respond(script, self.party, encode(mine), self)
 
@@ -86,8 +73,7 @@ class Answerer:
 
     def save(self) -> None:
         """Write down what was given away, and what is remembered."""
-        changed = replace(self.part, memory=self.party.memory, ledger=Ledger(self.party.ledger.entries))
-        save_part((self.part.path or Path()).parent, changed)
+        self.part.keep(self.party)
 
 
 def make_party_app(answerer: Answerer, *, access: Access, limits: Limits) -> Guarded:
@@ -96,11 +82,11 @@ def make_party_app(answerer: Answerer, *, access: Access, limits: Limits) -> Gua
     async def answer_it(request: HttpRequest) -> Response:
         body = await read_body(request, limits.bytes)
         if body is None:
-            return _trouble(413, f"the question is over {limits.bytes:,} bytes")
+            return refuse(413, f"the question is over {limits.bytes:,} bytes")
         try:
             blob = await to_thread.run_sync(answerer.answer, body)
         except (LaconicError, ValueError) as problem:
-            return _trouble(400, str(problem))
+            return refuse(400, str(problem))
         return Response(blob, media_type="application/octet-stream")
 
     @asynccontextmanager
@@ -110,10 +96,6 @@ def make_party_app(answerer: Answerer, *, access: Access, limits: Limits) -> Gua
 
     app = Starlette(routes=[Route(PATH, answer_it, methods=["POST"])], lifespan=save_at_the_end)
     return Guarded(app, Guard(access, limits), Counts())
-
-
-def _trouble(status: int, words: str) -> Response:
-    return Response(msgspec.json.encode(Problem(words)), status, media_type="application/json")
 
 
 _DEADLINE = 10.0
@@ -127,16 +109,10 @@ class Addresses:
     """
 
     def __init__(self, urls: Mapping[str, str], token: str, trusted: ssl.SSLContext | None = None) -> None:
-        """Note where parties are.
-
-        Args:
-            urls: by party, such as https://shop.example:8443.
-            token: what they know the hub by.
-            trusted: whose certificates are trusted; None for those that this machine trusts.
-        """
+        """Note the address of each party, the token they know the hub by, and whose certificates are trusted."""
         for name, url in urls.items():
             parts = urlsplit(url)
-            local = parts.hostname in ("127.0.0.1", "localhost", "::1")
+            local = parts.hostname in LOCAL
             if parts.scheme != "https" and not (parts.scheme == "http" and local):
                 raise PlanError(f"the address of {name} must begin with https://, not {url!r}")
         self._urls, self._token = dict(urls), token

@@ -139,7 +139,7 @@ function scatter(data, key, heading, format) {
         dots("chosen", { r: 9 }),
         ...points.map((one) => Plot.text([one], { x: "key", y: "score", text: (point) => brief(point.label), textAnchor: one.right ? "start" : "end", dx: one.right ? 12 : -12, dy: one.dy, fill: "label", fontWeight: one.role === "chosen" ? 700 : 500, stroke: "var(--paper)", strokeWidth: 4 })),
         Plot.text(rules, { y: "score", text: "label", frameAnchor: "right", textAnchor: "end", dx: -2, dy: 9, fontStyle: "italic", fill: "currentColor", stroke: "var(--paper)", strokeWidth: 4 }),
-        Plot.tip(points, Plot.pointer({ x: "key", y: "score", title: "told" })),
+        Plot.tip(points, Plot.pointer({ x: "key", y: "score", title: "tip" })),
       ],
     });
   };

@@ -6,9 +6,20 @@ from importlib.resources import files
 from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from laconic.core.result import PartyTraffic, Result
-from laconic.report.comparisons import Comparison, beats_alone, comparisons_of, price_of, sentences
-from laconic.report.method_runs import MethodRuns, flatten, members, settings_key
+from laconic.report.comparisons import (
+    Comparison,
+    MethodRuns,
+    beats_alone,
+    comparisons_of,
+    flatten,
+    members,
+    price_of,
+    sentences,
+    settings_key,
+)
 from laconic.report.words import (
     epsilon_in_words,
     figure,
@@ -33,13 +44,12 @@ MEASURES = {
 """How party importance is measured, in words."""
 
 _ROOM = 0.12
-"""Room above and below the scores of a chart, as a share of what lies between them."""
+"""Room above and below the scores of a chart, as a share of their range."""
 
 
 def charts_of(part: Comparison) -> dict[str, Any]:
     """All charts of one federation."""
     alone, pooled = part.alone, part.pooled
-    frontier = [arm for arm in part.frontier if arm.bytes > 0]
     points = [_point(part, arm) for arm in part.arms if not arm.is_alone]
     return {
         "metric": metric_name(part.arms[0].metric),
@@ -49,7 +59,7 @@ def charts_of(part: Comparison) -> dict[str, Any]:
         "pooled": None if pooled is None else {"label": "pooled", "score": pooled.score},
         "points": points,
         "curves": [point for arm in part.arms for point in _curve(arm)],
-        "frontier": [{"bytes": arm.bytes, "score": arm.score, "label": arm.label} for arm in frontier],
+        "frontier": [_point(part, arm) for arm in part.frontier if arm.bytes > 0],
         "importance": [bar for arm in part.arms for bar in _bars(arm)],
     }
 
@@ -63,16 +73,16 @@ def _range(scores: list[float]) -> tuple[float, float]:
 
 def _point(part: Comparison, arm: MethodRuns) -> dict[str, Any]:
     spread = arm.spread or 0.0
-    told = f"{mean_spread(arm.score, arm.spread)}\n{in_bytes(arm.bytes)}, {in_rounds(arm.rounds)}"
+    score = mean_spread(arm.score, arm.spread)
     return {
         "label": arm.label,
         "score": arm.score,
         "low": arm.score - spread,
         "high": arm.score + spread,
         "bytes": arm.bytes,
-        "rounds": arm.rounds,
+        "rounds": arm.fit.rounds,
         "role": "chosen" if arm is part.chosen else "pooled" if arm.is_pooled else "other",
-        "told": f"{arm.label}\n{told}",
+        "tip": f"{arm.label}\n{score}\n{in_bytes(arm.bytes)}, {in_rounds(arm.fit.rounds)}",
     }
 
 
@@ -87,16 +97,10 @@ def _curve(arm: MethodRuns) -> list[dict[str, Any]]:
 
 def _bars(arm: MethodRuns) -> list[dict[str, Any]]:
     found = next((result.importance for result in arm.results if result.importance), None) or {}
+    bars = [(MEASURES.get(name, name), *bar) for name, by_party in found.items() for bar in by_party.items()]
     return [
-        {
-            "label": arm.label,
-            "measure": MEASURES.get(measure, measure),
-            "party": party,
-            "value": value,
-            "text": figure(value),
-        }
-        for measure, by_party in found.items()
-        for party, value in by_party.items()
+        {"label": arm.label, "measure": measure, "party": party, "value": value, "text": figure(value)}
+        for measure, party, value in bars
     ]
 
 
@@ -106,11 +110,10 @@ _SHORT = 110
 
 def view_of(parts: Sequence[Comparison], commands: Mapping[str, str]) -> View:
     """The whole page: a part for each federation, and what is the same for all."""
-    everything = [arm.first for part in parts for arm in part.arms]
-    versions = {name: version for result in everything for name, version in result.versions.items()}
+    versions = [arm.first.versions for part in parts for arm in part.arms]
     return {
         "parts": [_part(part, number, commands) for number, part in enumerate(parts)],
-        "versions": versions,
+        "versions": {name: version for one in versions for name, version in one.items()},
         "charts_data": [charts_of(part) for part in parts],
     }
 
@@ -180,19 +183,14 @@ def _arm(part: Comparison, arm: MethodRuns, number: int, commands: Mapping[str, 
     result = arm.first
     settings = {key: value for key, value in flatten(result.method).items() if key != "type"}
     return {
-        "number": number,
         "label": arm.label,
         "kind": arm.kind,
+        "fit": arm.fit,
+        "number": number,
         "is_chosen": arm is part.chosen,
         "is_yardstick": not arm.is_federated,
         "score": mean_spread(arm.score, arm.spread),
         "score_value": arm.score,
-        "bytes_up": arm.bytes_up,
-        "bytes_down": arm.bytes_down,
-        "bytes": arm.bytes,
-        "rounds": arm.rounds,
-        "seconds": round(arm.seconds, 3),
-        "seconds_text": in_seconds(arm.seconds),
         "epsilon": epsilon_in_words(result),
         "epsilon_value": _sortable_epsilon(result),
         "released": _released(arm),
@@ -254,19 +252,13 @@ def _price(result: Result) -> View | None:
     paid = result.privacy
     if paid is None:
         return None
-    return {
+    one_party = "people known to one party: the greatest loss counts"
+    return msgspec.structs.asdict(paid) | {
         "figure": paid.figure,
         "delta": f"{paid.delta:g}",
         "units": "; ".join(paid.units),
-        "people": "people known to all parties: their losses add"
-        if paid.people == "shared"
-        else "people known to one party: the greatest loss counts",
-        "accountant": paid.accountant,
+        "people": "people known to all parties: their losses add" if paid.people == "shared" else one_party,
         "by_party": {party: f"{loss:.3g}" for party, loss in paid.by_party.items()},
-        "caveats": list(paid.caveats),
-        "unproven": list(paid.unproven),
-        "open": list(paid.open),
-        "secure": paid.secure,
     }
 
 
@@ -274,7 +266,7 @@ def _alternative_texts(part: Comparison) -> dict[str, str]:
     """What the charts show, in sentences for those who cannot see them."""
     metric = metric_name(part.arms[0].metric)
     by_bytes = "; ".join(f"{arm.label} {figure(arm.score)} for {in_bytes(arm.bytes)}" for arm in part.arms)
-    by_rounds = "; ".join(f"{arm.label} {figure(arm.score)} in {in_rounds(arm.rounds)}" for arm in part.arms)
+    by_rounds = "; ".join(f"{arm.label} {figure(arm.score)} in {in_rounds(arm.fit.rounds)}" for arm in part.arms)
     best = ", ".join(arm.label for arm in part.frontier)
     return {
         "bytes": f"{metric} against bytes of fitting, on a logarithmic axis: {by_bytes}. On the frontier: {best}.",
@@ -284,26 +276,21 @@ def _alternative_texts(part: Comparison) -> dict[str, str]:
 
 
 _HERE = "laconic.report.page"
-_CHARTS = ("vendor/d3.min.js", "vendor/plot.min.js")
 
 
 def render_page(results: Sequence[Result], commands: Mapping[str, str] | None = None, title: str | None = None) -> str:
-    """The page of some results.
+    """The page of some results, of one method or several, on one federation or several.
 
     Args:
-        results: runs of one method or several, on one federation or several.
         commands: how to run them again, as `laconic.report.reproduce.commands_for` gives them.
         title: of the page; by default the data's name.
-
-    Raises:
-        ValueError: there are no results.
     """
     if not results:
         raise ValueError("there are no results to report")
     parts = comparisons_of(results)
-    view = view_of(parts, commands or {})
     heading = title or "; ".join(part.title for part in parts)
-    return fill("page.html", view | {"title": heading, "charts": [read_text(name) for name in _CHARTS]})
+    charts = [read_text(name) for name in ("vendor/d3.min.js", "vendor/plot.min.js")]
+    return fill("page.html", view_of(parts, commands or {}) | {"title": heading, "charts": charts})
 
 
 def fill(template: str, view: Mapping[str, Any]) -> str:
@@ -321,12 +308,7 @@ def read_text(name: str) -> str:
 def _environment() -> "Environment":
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    found = Environment(
-        loader=PackageLoader(_HERE, ""),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=StrictUndefined,
-    )
+    found = Environment(loader=PackageLoader(_HERE, ""), autoescape=True, undefined=StrictUndefined)
+    found.trim_blocks = found.lstrip_blocks = True
     found.filters |= {"in_bytes": in_bytes, "in_seconds": in_seconds}
     return found

@@ -12,7 +12,7 @@ from laconic.core.peers import Peers
 from laconic.core.step import Script, step
 from laconic.core.traffic import WireLog
 from laconic.deploy.simulation import simulate
-from laconic.deploy.transports.forked import Forked
+from laconic.deploy.transports.forked import Forked, open_workers
 from laconic.errors import StepError
 from laconic.learn.models.classifiers import Logistic
 from laconic.learn.train.sgd import Sgd
@@ -66,7 +66,7 @@ class Slow(Script, frozen=True):
 
 def ask(script, workers, deadline=None):
     parties = tuple(Party(name, table, 0) for name, table in small_horizontal("binary").tables.items())
-    with Forked(workers=workers).open(parties[1:]) as carrier:
+    with open_workers(parties[1:], Forked(workers=workers)) as carrier:
         peers = Peers(script, parties[0], carrier, WireLog(), carrier.names).tolerant
         return tuple((peers if deadline is None else peers.within(deadline)).ask(script.name))
 
@@ -119,7 +119,7 @@ class Telling(Script, frozen=True):
 @contextmanager
 def telling(workers=2):
     parties = tuple(Party(name, table, 0) for name, table in small_horizontal("binary").tables.items())
-    with Forked(workers=workers).open(parties[1:]) as carrier:
+    with open_workers(parties[1:], Forked(workers=workers)) as carrier:
         yield parties[1:], Peers(Telling(), parties[0], carrier, WireLog(), carrier.names)
 
 

@@ -11,7 +11,7 @@ from laconic.core.peers import Peers
 from laconic.core.step import Script, step
 from laconic.core.traffic import WireLog
 from laconic.deploy.simulation import simulate
-from laconic.deploy.transports.processes import Processes
+from laconic.deploy.transports.processes import Processes, open_processes
 from laconic.errors import PartyAbsent, StepError
 from laconic.methods.baselines.linear import Linear
 from laconic.tables.columns import Column
@@ -60,7 +60,7 @@ def federation() -> tuple[Party, tuple[Party, ...]]:
 @pytest.fixture(scope="module")
 def peers():
     hub, parties = federation()
-    with Processes().open(parties) as carrier:
+    with open_processes(parties, Processes()) as carrier:
         yield Peers(Probe(), hub, carrier, WireLog(), carrier.names)
 
 
@@ -88,7 +88,7 @@ def test_a_process_that_dies_is_an_error_not_a_hang(peers):
 
 def test_a_late_party_is_absent_keeps_its_old_memory_and_can_be_asked_again():
     hub, parties = federation()
-    with Processes().open(parties) as carrier:
+    with open_processes(parties, Processes()) as carrier:
         peers = Peers(Probe(), hub, carrier, WireLog(), carrier.names)
         with pytest.raises(PartyAbsent, match="insurer"):
             peers.within(4.0).ask(Probe().sleep, who="insurer")
@@ -114,7 +114,7 @@ def test_stopping_by_hand_while_processes_start_leaves_none_behind(monkeypatch):
     monkeypatch.setattr(processes, "_idle", [])
     monkeypatch.setattr(processes, "_start", lambda: started.append(start()) or started[-1])
     monkeypatch.setattr(processes, "read_frame", stop)
-    with pytest.raises(KeyboardInterrupt), Processes().open(federation()[1]):
+    with pytest.raises(KeyboardInterrupt), open_processes(federation()[1], Processes()):
         pass
     assert [process.poll() is not None for process in started] == [True, True]
 

@@ -4,8 +4,7 @@ from laconic.deploy.simulation import train
 from laconic.inference.absent import Refit
 from laconic.inference.predict import load_model
 from laconic.inference.save import save_model
-from laconic.inference.server.answering import Answering
-from laconic.inference.server.app import make_app
+from laconic.inference.server.app import Answering, make_app
 from laconic.inference.server.guard import Access, Limits, read_tokens
 from laconic.learn.train.sgd import Sgd
 from laconic.methods.vertical.fedonce import FedOnce

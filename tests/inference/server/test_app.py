@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
+from prometheus_client import generate_latest
 from starlette.testclient import TestClient
 
 from laconic.inference.absent import Refit
-from laconic.inference.server.answering import Answering
-from laconic.inference.server.app import make_app
+from laconic.inference.server.app import Answering, Counts, make_app
 from laconic.inference.server.guard import Access, Allowance, Limits, read_tokens
 from tests.inference.server.conftest import HEADERS, TOKEN
 
@@ -122,10 +122,16 @@ def test_health_and_metrics_say_what_was_done(client, ids):
     assert 'laconic_requests_total{let_in="yes"}' in text
 
 
+def test_a_party_with_quotes_in_its_name_can_be_counted():
+    counts = Counts()
+    counts.bytes.labels('the "shop"').inc(3)
+    assert 'laconic_bytes_total{party="the \\"shop\\""} 3.0' in generate_latest(counts.registry).decode()
+
+
 def test_short_tokens_and_no_tokens_are_refused():
     with pytest.raises(ValueError, match="shorter than 16"):
         read_tokens("abc")
     with pytest.raises(ValueError, match="0 tokens"):
         read_tokens("# none yet\n")
-    with pytest.raises(ValueError, match="nobody could be told apart"):
+    with pytest.raises(ValueError, match="clients could not be identified"):
         Access()
