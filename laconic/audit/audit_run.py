@@ -27,7 +27,7 @@ from laconic.core.wire import decode, decode_question
 from laconic.data.federation import Federation
 from laconic.deploy.transports.inprocess import InProcess, Recorder
 from laconic.methods.families.rows import batch_rows
-from laconic.methods.families.split import Splitting
+from laconic.methods.families.split import Splits
 from laconic.tables.table import Table
 from laconic.threads import limit_threads
 from laconic.values import Array, Rng
@@ -148,9 +148,9 @@ def attack_labels(run: AttackedRun, recorder: Recorder, rng: Rng) -> list[Findin
             found[party] = compare_labels(payload["labels"], y, whose=party)
         elif "gradients" in payload:
             found[party] = infer_labels(payload["gradients"], y, rng, whose=party)
-        elif payload.get("gradient") is not None and party in before and isinstance(run.method, Splitting):
+        elif payload.get("gradient") is not None and party in before and isinstance(run.method, Splits):
             # A question brings the gradients of the batch before, and says which batch comes next.
-            rows = batch_rows(len(y), run.method.together().batch, **before[party])
+            rows = batch_rows(len(y), run.method.split.trainer.batch, **before[party])
             # Behind those of shared rows there may be some of own rows, which have no labels.
             found[party] = infer_labels(payload["gradient"][: len(rows)], y[rows], rng, whose=party)
         if payload.keys() >= _WHEN:

@@ -11,7 +11,6 @@ import msgspec
 from laconic.align.agreed import AgreedIds
 from laconic.atomic_files import write_sealed
 from laconic.core.align import Align
-from laconic.core.device import on_device
 from laconic.core.ledger import Ledger
 from laconic.core.party import Party
 from laconic.core.peers import Carrier, Peers
@@ -45,6 +44,7 @@ from laconic.deploy.transports.envelopes.sealing import cover_of, seal
 from laconic.deploy.transports.rpc_client import Line, RpcClient
 from laconic.deploy.transports.rpc_messages import question_id
 from laconic.errors import DataError, PlanError
+from laconic.learn.device import on_device
 from laconic.plan.text import plan_fingerprint, read_plan
 from laconic.tables.table import Table, fingerprint
 from laconic.values import Listener

@@ -9,7 +9,6 @@ import numpy as np
 from laconic.align.schema import SameColumns
 from laconic.core.align import Align
 from laconic.core.capabilities import Attributable
-from laconic.core.device import on_device
 from laconic.core.method import Method
 from laconic.core.result import Result
 from laconic.data.datasets import load
@@ -23,6 +22,7 @@ from laconic.deploy.party_importance import importance
 from laconic.deploy.simulation import FittedRun, simulate, train
 from laconic.deploy.transports.inprocess import InProcess
 from laconic.errors import PlanError, closest
+from laconic.learn.device import on_device
 from laconic.plan.plan import DataPlan, Plan, keep_budget, refuse_unkept
 from laconic.privacy.accounting import People, ledgers_of, price
 from laconic.tables.task import Task

@@ -20,7 +20,6 @@ import msgspec
 
 from laconic.atomic_files import read_seal, read_sealed, write_sealed
 from laconic.core.align import Align
-from laconic.core.device import Device, on_device
 from laconic.core.ledger import Ledger
 from laconic.core.party import Party
 from laconic.core.step import Script, steps_of
@@ -36,6 +35,7 @@ from laconic.deploy.transports import rpc_messages as frames
 from laconic.deploy.transports.envelopes.cover import Asked, Blob, Content
 from laconic.deploy.transports.rpc_messages import question_id
 from laconic.errors import DataError, LaconicError, Refused, TornFile, WireError
+from laconic.learn.device import Device, on_device
 from laconic.tables.table import Table, digest, fingerprint
 from laconic.values import Array
 

@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 
 from laconic.atomic_files import read_sealed, write_sealed
-from laconic.core.device import on_device
 from laconic.core.method import task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
@@ -29,6 +28,7 @@ from laconic.deploy.transports.envelopes.opening import Envelope, Expected, chec
 from laconic.deploy.transports.envelopes.sealing import cover_of, seal
 from laconic.deploy.transports.rpc_messages import question_id
 from laconic.errors import DataError, PlanError
+from laconic.learn.device import on_device
 from laconic.privacy.row_releases import releases_of_rows, take_over
 from laconic.tables.table import Table
 from laconic.tables.task import Task

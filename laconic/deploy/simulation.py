@@ -11,7 +11,6 @@ import msgspec
 from laconic.align.exact import ExactMatch
 from laconic.align.schema import SameColumns
 from laconic.core.align import Align
-from laconic.core.device import Device, on_device
 from laconic.core.method import Method
 from laconic.core.party import Party
 from laconic.core.peers import Carrier, Peers
@@ -23,6 +22,7 @@ from laconic.data.federation import Federation
 from laconic.deploy.journal import Remembering
 from laconic.deploy.transports.inprocess import InProcess
 from laconic.errors import DataError
+from laconic.learn.device import Device, on_device
 from laconic.privacy.row_releases import take_over
 from laconic.tables.table import Table
 from laconic.tables.task import headline, metrics

@@ -9,7 +9,6 @@ from laconic.align.agreed import AgreedIds
 from laconic.align.exact import ExactMatch
 from laconic.align.psi import PrivateMatch
 from laconic.core.capabilities import Budgeted
-from laconic.core.device import Device
 from laconic.core.method import Method
 from laconic.core.step import steps_of
 from laconic.data.federation import Federation
@@ -20,6 +19,7 @@ from laconic.deploy.transports.forked import Forked
 from laconic.deploy.transports.inprocess import InProcess
 from laconic.deploy.transports.processes import Processes
 from laconic.errors import PlanError
+from laconic.learn.device import Device
 from laconic.methods import registry
 from laconic.privacy.accounting import AnyAccountant, Pld
 from laconic.privacy.budget import Budget as PrivacyBudget

@@ -178,7 +178,7 @@ def test_a_hub_that_died_and_goes_on_tells_the_same_lies(overlap, tmp_path):
 def test_lies_are_what_a_party_reads_off(overlap):
     truth = overlap.labels("train")
     hub = Party("label_holder", overlap.tables["label_holder"], 0)
-    told, classes = OneShot(labels=RandomisedResponse(epsilon=1.0, seeded=True)).told(hub)
+    told, classes = OneShot(labels=RandomisedResponse(epsilon=1.0, seeded=True)).released_codes(hub)
     # Told the truth with chance e / (1 + e) = 0.73; three standard deviations of 60 draws are 0.17.
     assert classes == 2
     assert (told == truth).mean() == pytest.approx(0.73, abs=0.17)
@@ -233,7 +233,7 @@ def test_bins_of_tied_labels_are_those_that_rows_are_in(share):
     table = small_federation("regression").tables["bank"]
     y = np.where(table.y < np.quantile(table.y, share), 0.0, table.y)
     hub = Party("bank", Table(table.raw, table.columns, y=y, task=table.task, cuts=table.cuts), 0)
-    codes, classes = OneShot().told(hub)
+    codes, classes = OneShot().released_codes(hub)
     assert np.array_equal(np.unique(codes), np.arange(classes))
     assert np.array_equal(codes == 0, labelled(hub, "train")[1] == 0)
 
@@ -258,7 +258,7 @@ def few_digits():
 def test_parties_learn_the_classes_that_come_among_shared_rows(few_digits, method):
     hub, _, _ = seats(method, few_digits, seed=0)
     present = len(np.unique(few_digits.labels("train")))
-    assert method.told(hub)[1] == present < 10 or method.labels is not None
+    assert method.released_codes(hub)[1] == present < 10 or method.labels is not None
     # Guessing the commonest class is right once in ten times.
     assert simulate(method, few_digits).score.value > 0.2
 
@@ -270,7 +270,7 @@ def test_shared_rows_told_as_one_class_are_refused(cancer):
     with pytest.raises(ValueError, match="all 2 shared rows are told as one class"):
         for number in range(20):  # Every other time, about, two labels at random are the same.
             hub.turn("fit", number)
-            OneShot(labels=lies).told(hub)
+            OneShot(labels=lies).released_codes(hub)
 
 
 def test_a_label_holder_lies_to_others_and_not_to_itself(cancer):
@@ -279,7 +279,7 @@ def test_a_label_holder_lies_to_others_and_not_to_itself(cancer):
     with InProcess().open(others) as carrier:
         list(method.fit(hub, Peers(method, hub, carrier, WireLog(), carrier.names)))
     assert np.array_equal(hub.memory["codes"], cancer.labels("train"))
-    assert not np.array_equal(method.told(hub)[0], cancer.labels("train"))
+    assert not np.array_equal(method.released_codes(hub)[0], cancer.labels("train"))
 
 
 def test_bytes_keep_the_direction_of_a_row_and_nothing_of_its_length():

@@ -89,6 +89,16 @@ def test_a_method_that_is_still_abstract_is_not_in_the_registry():
     assert all(kind().tasks for kind in methods().values())
 
 
+def test_between_method_and_a_method_that_can_be_built_is_at_most_one_abstract_class():
+    between = {
+        kind.__name__: [one.__name__ for one in kind.__mro__[1:] if one not in Method.__mro__]
+        for kind in methods().values()
+    }
+    assert {name: found for name, found in between.items() if len(found) > 1} == {}
+    buildable = set(methods())
+    assert {name: found for name, found in between.items() if buildable & set(found)} == {}
+
+
 def test_names_are_found_in_whatever_case_and_unknown_ones_are_refused():
     assert find_method("fedonce") is FedOnce
     with pytest.raises(PlanError, match="there is no method 'fedonse'; did you mean FedOnce"):

@@ -7,7 +7,6 @@ from contextlib import ExitStack, contextmanager
 
 import numpy as np
 
-from laconic.core.device import device_asked, on_device
 from laconic.core.ledger import Ledger
 from laconic.core.method import Method
 from laconic.core.party import Party
@@ -15,6 +14,7 @@ from laconic.core.peers import Carrier
 from laconic.core.step import Script, answer, steps_of
 from laconic.core.wire import Blob, decode_question, encode
 from laconic.errors import ContractBroken, LaconicError
+from laconic.learn.device import device_asked, on_device
 from laconic.threads import limit_threads, threads_now
 from laconic.values import Settings
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from laconic.core.device import device_now, is_on_cpu
+from laconic.learn.device import device_now, is_on_cpu
 from laconic.learn.encoders.encoder import Encoder, Pca, RandomProjection, WhitenedPca
 from laconic.learn.nets.nets import Cnn, Mlp, Net, Shape, give_chance, initialise, make, to_array, to_tensor, weights_of
 from laconic.learn.train.sgd import Optimiser, Sgd, send_back

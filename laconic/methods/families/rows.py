@@ -20,6 +20,13 @@ def labelled(party: Party, rows: str) -> tuple[Array, Array]:
     return x, y
 
 
+def labels_of(party: Party, rows: str) -> Array:
+    """The labels of a cut without copying its rows, which a method that asks per batch cannot afford."""
+    if party.data.y is None:
+        raise ValueError(f"{party.name} has no labels for its rows {rows!r}; the hub must hold the label column")
+    return party.data.y[party.data.cut(rows)]
+
+
 def own_rows(party: Party) -> Array:
     """The prepared rows outside the overlap of all parties, cut "own"; none if there is no such cut."""
     return party.data.part("own")[0] if "own" in party.data.cuts else party.data.x[:0]
@@ -32,10 +39,7 @@ def rows_without_labels(party: Party) -> Array:
 
 def some_rows(party: Party, places: Array) -> tuple[Array, Array]:
     """Some training rows and their labels, by their places in cut "train", without copying all the others."""
-    if party.data.y is None:
-        raise ValueError(f"{party.name} has no labels; the hub must hold the label column")
-    at = party.data.cut("train")[places]
-    return party.data.x[at], party.data.y[at]
+    return party.data.x[party.data.cut("train")[places]], labels_of(party, "train")[places]
 
 
 def side_by_side(blocks: list[Array]) -> Array:
