@@ -140,7 +140,7 @@ class Gatekeeper:
                 )
             return
         rows = len(party.data.cut("train"))
-        noises = script.foresee(rows, self._hub, self._guests).get(party.name, ())
+        noises = script.expected_noise(rows, self._hub, self._guests).get(party.name, ())
         self.spending.reserve(self.run, noises, self._limit(party.name))
 
     def admit(self, script: Script, party: Party, blob: bytes) -> None:

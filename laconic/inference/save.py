@@ -193,7 +193,7 @@ def save_model(
         _part(trained, party, asked, steps, id, plan, said.get(party.name)) for party in (trained.hub, *trained.others)
     ]
     model = Model(replace(parts[0], store=store), trained.method)
-    card = make_card(model, asked, ways, log.bytes_of("align") + log.bytes_of("final"))
+    card = make_card(model, asked, ways, log.bytes["align"] + log.bytes["final"])
     hub = replace(model.part, heads=model.heads, card=card)
     with unbroken():
         folder.mkdir(parents=True, exist_ok=True)

@@ -9,7 +9,7 @@ A method takes part by a property `split`, which says what is built where, and b
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import torch
@@ -94,7 +94,6 @@ class Split(NamedTuple):
         return to_array(outputs).astype(self.precision)
 
 
-@runtime_checkable
 class Splits(Protocol):
     """A method that can train by split learning."""
 
@@ -198,6 +197,12 @@ def train_together(method: Splits, hub: Party, peers: Peers, note: Note | None =
 def predict_from_outputs(split: Split, hub: Party, outputs: Mapping[str, Array], rows: str) -> Array:
     """Predictions of the joint model from what parties sent for the rows of a cut."""
     return heads.to_predictions(task_of(hub), _through_head(split, hub, outputs, rows), hub.memory["scale"])
+
+
+def split_of(method: Method) -> Split | None:
+    """How a method splits its net; None for one that never trains by split learning."""
+    found = getattr(method, "split", None)
+    return found if isinstance(found, Split) else None
 
 
 def refuse_changed_nets(more: Sgd | None) -> None:

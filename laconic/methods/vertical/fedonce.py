@@ -207,7 +207,7 @@ class FedOnce(Method, frozen=True):
         own = {hub.name: first.shape[1] - sum(guests.values())} if hub.data.columns else {}
         return heads.lengths_by_block(first, own | guests)
 
-    def foresee(self, rows: int, hub: str, guests: tuple[str, ...]) -> dict[str, tuple[Noise, ...]]:
+    def expected_noise(self, rows: int, hub: str, guests: tuple[str, ...]) -> dict[str, tuple[Noise, ...]]:
         """The noise on each party's model, which is known before anything runs."""
         return {hub: self._on_head(rows) or ()} | {name: self.encoder.noise(rows) or () for name in guests}
 

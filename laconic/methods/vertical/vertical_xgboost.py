@@ -16,7 +16,6 @@ from laconic.core.method import task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.step import Ask, Opening, declared, step
-from laconic.core.traffic import Crossing
 from laconic.learn.trees.dense_trees import read_model
 from laconic.learn.trees.distributed_trees import (
     first_margins,
@@ -162,19 +161,9 @@ class VerticalXgboost(VerticalBoosting, frozen=True):
 
     def _book(self, peers: Peers, relays: dict[str, Relay]) -> None:
         """Write what went over each party's socket into the log: payload and framing apart."""
-        words, number = declared(self.work_by_socket), peers.log.rounds_of(peers.log.phase)
+        words, number = declared(self.work_by_socket), peers.log.rounds[peers.log.phase]
         for name, relay in relays.items():
             relay.close()
             for what, (up, down) in (("payload", relay.payload), ("framing", relay.framing)):
-                peers.log.write(
-                    Crossing(
-                        phase=peers.log.phase,
-                        round=number,
-                        step=f"work_by_socket, {what}",
-                        party=name,
-                        down=down,
-                        up=up,
-                        takes=words.takes,
-                        gives=words.gives,
-                    )
-                )
+                step_name = f"work_by_socket, {what}"
+                peers.log.book(step_name, words.takes, words.gives, number, name, down=down, up=up)
