@@ -38,15 +38,13 @@ class Gradients(Settings, frozen=True):
 
     numbers: int | None = None
 
+    rounds: ClassVar[int] = 2
+    """Two uploads, one download between them."""
+
     def __post_init__(self) -> None:
         """Refuse to distinguish classes by nothing."""
         if self.numbers is not None and self.numbers < 1:
             raise ValueError(f"numbers must be 1 or more, not {self.numbers}; None suits the classes")
-
-    @property
-    def rounds(self) -> int:
-        """Two uploads, one download between them."""
-        return 2
 
     def teach(self, method: "Guided", hub: Party, peers: Peers, codes: Array, classes: int) -> dict[str, Any]:
         """Have all parties learn; what each sends afterwards. Who is late or lost is left out."""
@@ -68,10 +66,8 @@ class Gradients(Settings, frozen=True):
 class SendLabels(Settings, frozen=True):
     """Parties are sent the labels of the shared rows, one byte each."""
 
-    @property
-    def rounds(self) -> int:
-        """One download and one upload."""
-        return 1
+    rounds: ClassVar[int] = 1
+    """One download and one upload."""
 
     def teach(self, method: "Guided", hub: Party, peers: Peers, codes: Array, classes: int) -> dict[str, Any]:
         """Have all parties learn; what each sends afterwards. Who is late or lost is left out."""

@@ -33,7 +33,7 @@ def own_rows(party: Party) -> Array:
 
 
 def rows_without_labels(party: Party) -> Array:
-    """All prepared rows a party may learn from before it is told anything: its own and the shared ones."""
+    """All prepared rows a party may learn from before anything is sent to it: its own and the shared ones."""
     return np.concatenate([own_rows(party), party.data.part("train")[0]])
 
 
@@ -62,10 +62,7 @@ def _order(rows: int, seed: int, epoch: int) -> Array:
 class Pooling(Method, frozen=True):
     """Abstract: a method whose hub has everybody's columns."""
 
-    @property
-    def rounds(self) -> int:
-        """All columns come in one exchange."""
-        return 1
+    rounds = 1  # All columns come in one exchange.
 
     def predict_opening(self, rows: str) -> Opening:
         """All columns of these rows, in one exchange."""
@@ -89,10 +86,7 @@ class RowPooling(Method, frozen=True):
     kind: ClassVar[Literal["vertical", "horizontal"]] = "horizontal"
     tasks: ClassVar[tuple[str, ...]] = ("binary", "multiclass")
 
-    @property
-    def rounds(self) -> int:
-        """All rows come in one exchange."""
-        return 1
+    rounds = 1  # All rows come in one exchange.
 
     @step(takes=None, gives="all its raw columns and all its labels")
     def give_rows(self, party: Party) -> dict[str, Array]:

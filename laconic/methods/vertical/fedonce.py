@@ -86,7 +86,10 @@ class FedOnce(Method, frozen=True):
         hub.memory["guests"] = {name: answer["train"].shape[1] for name, answer in received.items()}
         hub.memory["received"] = received
         y, valid_y = labelled(hub, "train")[1], labelled(hub, "valid")[1]
-        inputs = {cut: self._inputs(hub, {name: received[name][cut] for name in received}, cut) for cut in self._cuts}
+        inputs = {
+            cut: self._beside(hub, {name: received[name][cut] for name in received}, hub.data.part(cut)[0])
+            for cut in self._cuts
+        }
         valid = (inputs["valid"], valid_y) if "valid" in inputs else None
         hub.memory["model"] = fit_top(
             self._model(hub), task_of(hub), inputs["train"], y, self.trainer, hub.rng, valid=valid
@@ -101,8 +104,7 @@ class FedOnce(Method, frozen=True):
     def predict(self, hub: Party, peers: Peers, rows: str, /) -> Array:
         """Algorithm 2: guests send their numbers, the host predicts."""
         received = peers.only(tuple(hub.memory["guests"])).tolerant.ask(self.represent, rows=rows)
-        inputs = self._inputs(hub, received, rows)
-        return predict_top(self._model(hub), task_of(hub), hub.memory["model"] | hub.memory.get("scale", {}), inputs)
+        return self._predictions(hub, received, hub.data.part(rows)[0])
 
     def fit_opening(self) -> Opening:
         """The one exchange brings nothing; how training goes on depends on the host's rows."""
@@ -196,8 +198,7 @@ class FedOnce(Method, frozen=True):
         if x is None:
             mean = hub.data.part("train")[0].mean(axis=0, dtype=np.float64).astype(np.float32)
             x = np.repeat(mean[None], len(places), axis=0)
-        inputs = self._beside(hub, {name: parts[name] for name in hub.memory["guests"] if name in parts}, x)
-        return predict_top(self._model(hub), task_of(hub), hub.memory["model"] | hub.memory.get("scale", {}), inputs)
+        return self._predictions(hub, {name: parts[name] for name in hub.memory["guests"] if name in parts}, x)
 
     def head_norms(self, hub: Party, ask: Callable[[Step], dict[str, Any]]) -> dict[str, float]:
         """The length of the weights by which each party's numbers enter the host's model; none if it is of trees."""
@@ -225,15 +226,16 @@ class FedOnce(Method, frozen=True):
         hub.memory["model"] = {name: values for name, values in hub.memory["model"].items() if name not in scale}
         yield from split_learning.train_together(self, hub, peers)
 
-    def _inputs(self, hub: Party, received: dict[str, Array], rows: str) -> list[Array]:
-        """The host's columns and all guests' numbers side by side; zeros for a guest that is not there."""
-        return self._beside(hub, received, hub.data.part(rows)[0])
-
     def _beside(self, hub: Party, received: Mapping[str, Array], x: Array) -> list[Array]:
+        """The host's columns and all guests' numbers side by side; zeros for a guest that is not there."""
         zeros = {name: np.zeros((len(x), width), np.float32) for name, width in hub.memory["guests"].items()}
         blocks = [(zeros | dict(received))[name].astype(np.float32) for name in zeros]
         beside = np.concatenate([np.zeros((len(x), 0), np.float32), *blocks], axis=1)
         return [x, beside] if hub.data.columns else [beside]
+
+    def _predictions(self, hub: Party, received: Mapping[str, Array], x: Array) -> Array:
+        model = hub.memory["model"] | hub.memory.get("scale", {})
+        return predict_top(self._model(hub), task_of(hub), model, self._beside(hub, received, x))
 
     @property
     def _cuts(self) -> tuple[str, ...]:
