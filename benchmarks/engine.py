@@ -14,12 +14,13 @@ import tempfile
 import time
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from laconic.atomic_files import read_sealed
 from laconic.core.result import Result
-from laconic.core.traffic import Crossing, WireLog
+from laconic.core.traffic import WireLog
 from laconic.deploy.consortium import Consortium, HubAddress, PartySite, open_site
 from laconic.deploy.execute import execute
 from laconic.deploy.journal import Journal
@@ -112,20 +113,20 @@ class _clocked:  # noqa: N801 (used as a function)
     """Note when each crossing is written in the log, for as long as the block lasts."""
 
     def __enter__(self) -> list[tuple[int, float]]:
-        self._write = WireLog.write
+        self._book = WireLog.book
         noted: list[tuple[int, float]] = []
-        write = self._write
+        book = self._book
 
-        def note(log: WireLog, crossing: Crossing) -> None:
-            if crossing.phase == "fit":
-                noted.append((crossing.round, time.monotonic()))
-            write(log, crossing)
+        def note(log: WireLog, *words: Any, **sizes: Any) -> None:
+            book(log, *words, **sizes)
+            if log.phase == "fit":
+                noted.append((log.crossings[-1].round, time.monotonic()))
 
-        WireLog.write = note  # type: ignore[method-assign,assignment]
+        WireLog.book = note  # type: ignore[method-assign,assignment]
         return noted
 
     def __exit__(self, *_: object) -> None:
-        WireLog.write = self._write  # type: ignore[method-assign]
+        WireLog.book = self._book  # type: ignore[method-assign]
 
 
 def _steps(noted: list[tuple[int, float]]) -> list[float]:

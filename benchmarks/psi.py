@@ -52,7 +52,7 @@ def measure(ids: int) -> None:
     if found["shared"] != ids - ids // 2:
         raise SystemExit(f"found {found['shared']} shared ids instead of {ids - ids // 2}")
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000
-    crossed = log.bytes_of("align") / 1e6
+    crossed = log.bytes["align"] / 1e6
     line = f"{ids:>12,} {seconds:>9.1f} {worked:>12.1f} {seconds / ids * 1e6:>9.0f} {crossed:>11.1f} {peak:>8.0f}"
     print(f"\r{line}", flush=True)
 

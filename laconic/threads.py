@@ -6,7 +6,7 @@ bit, so every way to fit, answer or predict passes through `limit_threads`, what
 """
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from threading import Lock, local
 from typing import Any
@@ -65,11 +65,14 @@ class _Block:
 
 def _limits(count: int) -> Iterator[tuple[str, AbstractContextManager[None]]]:
     """Every library that has threads of its own, by name, with a block that limits it."""
-    if "torch" in sys.modules:
-        yield "torch", _torch_on(count)
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        yield "torch", _held(torch.get_num_threads, torch.set_num_threads, count)
     for library in _loaded_libraries():
+        # OpenMP, and BLAS on top of it, have a number for each thread that calls them.
         by_thread = "openmp" in (library.user_api, library.info().get("threading_layer"))
-        yield library.filepath, (_thread_on if by_thread else _process_on)(library, count)
+        each = _held(library.get_num_threads, library.set_num_threads, count)
+        yield library.filepath, each if by_thread else _process_on(library, count)
 
 
 def _loaded_libraries() -> list[Any]:
@@ -82,26 +85,14 @@ def _loaded_libraries() -> list[Any]:
 
 
 @contextmanager
-def _torch_on(count: int) -> Iterator[None]:
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
+def _held(read: Callable[[], int], write: Callable[[int], None], count: int) -> Iterator[None]:
+    """Set a number of threads, and put it back afterwards."""
+    before = read()
+    write(count)
     try:
         yield
     finally:
-        torch.set_num_threads(before)
-
-
-@contextmanager
-def _thread_on(library: Any, count: int) -> Iterator[None]:
-    """Limit OpenMP, and BLAS on top of it, which have a number for each thread that calls them."""
-    before = library.num_threads
-    library.set_num_threads(count)
-    try:
-        yield
-    finally:
-        library.set_num_threads(before)
+        write(before)
 
 
 @contextmanager

@@ -16,7 +16,7 @@ Weights: TypeAlias = dict[str, Array]
 
 Rng: TypeAlias = np.random.Generator
 Listener: TypeAlias = Callable[[str, int, int | None], None]
-"""Told `(what, done, of)` as long work goes on; `of` is None when the end is not known."""
+"""Called with `(what, done, of)` as long work goes on; `of` is None when the end is not known."""
 
 
 def flat(rows: Array) -> Array:
@@ -27,7 +27,7 @@ def flat(rows: Array) -> Array:
 class Settings(msgspec.Struct, frozen=True, kw_only=True, tag=True, forbid_unknown_fields=True):
     """Frozen settings that can be written as text and back; the class name is the tag `type`.
 
-    Check values in `__post_init__`: it runs for settings made in Python and for those read from a plan alike.
+    Check values in `__post_init__`: it runs for settings made in Python and for those read from a plan.
     """
 
 
@@ -35,7 +35,7 @@ _listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
 
 
 def track(count: int, what: str) -> Iterator[int]:
-    """Count from 0 to `count` - 1 and tell the listener, if there is one, after each turn."""
+    """Count from 0 to `count` - 1 and call the listener, if there is one, after each turn."""
     listener = _listener.get()
     for turn in range(count):
         yield turn
@@ -45,7 +45,7 @@ def track(count: int, what: str) -> Iterator[int]:
 
 @contextmanager
 def listening(listener: Listener) -> Iterator[None]:
-    """Within this block, `listener` is told of all progress."""
+    """Within this block, `listener` is called with all progress."""
     token = _listener.set(listener)
     try:
         yield

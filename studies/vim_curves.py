@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from laconic.data.federation import Federation
 from laconic.deploy.simulation import simulate
 from laconic.learn.nets.nets import Cnn, Mlp
-from laconic.methods.families.summed import Admm, Summing
+from laconic.methods.families.summed import Summing
 from laconic.methods.vertical.fdml import Fdml
 from laconic.methods.vertical.vafl import Vafl
 from laconic.methods.vertical.vimadmm import VimAdmm
@@ -78,7 +78,10 @@ def _table_methods(data: str, epochs: int) -> dict[str, Summing]:
     found = methods(epochs, _SMALL, 512)
     if data == "superconduct":
         # Squared errors have no bound on their slopes: where nothing damps them, the rates chosen for classes diverge.
-        return {name: one if isinstance(one, Admm) else replace(one, lr=one.lr / 10) for name, one in found.items()}
+        return {
+            name: one if isinstance(one, VimAdmm | VimAdmmJoint) else replace(one, lr=one.lr / 10)
+            for name, one in found.items()
+        }
     return found
 
 

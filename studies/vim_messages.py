@@ -11,7 +11,7 @@ from laconic.core.party import Party
 from laconic.core.wire import encode
 from laconic.data.federation import Federation
 from laconic.deploy.simulation import simulate
-from laconic.methods.families.summed import Admm, Summing
+from laconic.methods.families.summed import Summing
 from laconic.methods.vertical.vafl import Vafl
 from laconic.methods.vertical.vimadmm import VimAdmm
 from laconic.methods.vertical.vimadmm_joint import VimAdmmJoint
@@ -26,7 +26,7 @@ def message_jobs(quick: bool) -> Iterator[Job]:
     """All five methods, with as few local steps as there can be: they move no byte."""
     rows = 400 if quick else 4_096
     for name, method in methods(1).items():
-        ready = replace(method, local_steps=1) if isinstance(method, Admm) else method
+        ready = replace(method, local_steps=1) if method.admm is not None else method
         key = {"part": "messages", "data": "mnist", "rows": rows, "method": name, "seed": 0}
         yield Job(key, partial(_measure, ready, rows))
 

@@ -15,7 +15,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode, return_and_correct_aliasing
 from torch.utils._pytree import tree_flatten, tree_map_only
 
-from laconic.core import device
+from laconic.learn import device
 
 FAR = torch.device("meta")
 _ACROSS = (torch.ops.aten.copy_.default, torch.ops.aten._to_copy.default)

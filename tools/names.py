@@ -30,13 +30,13 @@ TOP = {
 
 PACKAGES = {
     "align": "AgreedIds ExactMatch PrivateMatch SameColumns",
-    "core": "Method Party Peers Result on_device step task_of",
+    "core": "Method Party Peers Result step task_of",
     "data": "Biased Dirichlet Equal Federation Groups HalfTest Iid Patches Quadrants RandomHoldout Rows Sizes",
     "deploy": "Faults Forked InProcess Processes",
     "inference": "Abstain Model Refit Scores SoloModel Zeros",
     "learn": (
         "Boosted Cnn FixMatch FixMatchTab Forest Joint Logistic Mlp Network PatchNet Pca RandomProjection "
-        "ResNet Sgd SummedHeads WhitenedPca"
+        "ResNet Sgd SummedHeads WhitenedPca on_device"
     ),
     "methods": "Gradients Prox SendLabels",
     "privacy": (

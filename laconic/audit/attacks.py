@@ -12,7 +12,7 @@ from laconic.core.party import Party
 from laconic.learn.models.clustering import cluster, purity
 from laconic.learn.nets.nets import Mlp, load, make, to_array, to_tensor
 from laconic.learn.train.sgd import Sgd, evaluate
-from laconic.methods.families.split import Splitting
+from laconic.methods.families.split import Splits
 from laconic.tables.task import Task
 from laconic.threads import limit_threads
 from laconic.values import Array, Rng, Settings
@@ -235,7 +235,7 @@ def labels_read_off_signs(gradients: Array, labels: Array) -> float:
 
 
 @limit_threads()
-def gradients_sent(method: Splitting, hub: Party, outputs: Mapping[str, Array]) -> dict[str, Array]:
+def gradients_sent(method: Splits, hub: Party, outputs: Mapping[str, Array]) -> dict[str, Array]:
     """What split learning would send each party next, for all training rows: the summed loss's gradients.
 
     Args:
@@ -245,8 +245,8 @@ def gradients_sent(method: Splitting, hub: Party, outputs: Mapping[str, Array]) 
     """
     received = {name: to_tensor(values).requires_grad_() for name, values in outputs.items()}
     rows = np.arange(len(hub.data.cut("train")))
-    head = load(method.top(hub, sum(values.shape[1] for values in outputs.values())), hub.memory["model"])
-    torch.autograd.backward(method.loss_of(hub, head, rows, received) * len(rows))
+    head = load(method.split.top(hub, sum(values.shape[1] for values in outputs.values())), hub.memory["model"])
+    torch.autograd.backward(method.split.loss(hub, head, rows, received) * len(rows))
     return {name: to_array(values.grad) for name, values in received.items() if values.grad is not None}
 
 

@@ -27,7 +27,7 @@ from laconic.core.wire import decode, decode_question
 from laconic.data.federation import Federation
 from laconic.deploy.transports.inprocess import Recorder, open_calls
 from laconic.methods.families.rows import batch_rows
-from laconic.methods.families.split import Splitting
+from laconic.methods.families.split import split_of
 from laconic.tables.table import Table
 from laconic.threads import limit_threads
 from laconic.values import Array, Rng
@@ -138,6 +138,7 @@ def attack_labels(run: AttackedRun, recorder: Recorder, rng: Rng) -> list[Findin
     task, y = task_of(run.judge), run.judge.data.part("train")[1]
     if task.kind == "regression" or y is None:
         return []
+    split = split_of(run.method)
     found: dict[str, Finding] = {}
     before: dict[str, dict[str, Any]] = {}
     for party, _, way, blob in recorder.crossings:
@@ -148,9 +149,9 @@ def attack_labels(run: AttackedRun, recorder: Recorder, rng: Rng) -> list[Findin
             found[party] = compare_labels(payload["labels"], y, whose=party)
         elif "gradients" in payload:
             found[party] = infer_labels(payload["gradients"], y, rng, whose=party)
-        elif payload.get("gradient") is not None and party in before and isinstance(run.method, Splitting):
+        elif payload.get("gradient") is not None and party in before and split is not None:
             # A question brings the gradients of the batch before, and says which batch comes next.
-            rows = batch_rows(len(y), run.method.together().batch, **before[party])
+            rows = batch_rows(len(y), split.trainer.batch, **before[party])
             # Behind those of shared rows there may be some of own rows, which have no labels.
             found[party] = infer_labels(payload["gradient"][: len(rows)], y[rows], rng, whose=party)
         if payload.keys() >= _WHEN:

@@ -17,8 +17,8 @@ from scipy.stats import beta
 from torch import Tensor
 
 from laconic.audit.finding import Finding
-from laconic.core.device import device_now
 from laconic.core.party import Party
+from laconic.learn.device import device_now
 from laconic.learn.nets.layers import Linear
 from laconic.learn.nets.nets import weights_of
 from laconic.privacy.encoders import Codebook, DpNat, DpPca

@@ -110,7 +110,7 @@ def _of_plan(plan: "Plan") -> "Table":
     if not isinstance(method, Budgeted):
         raise PlanError(f"{type(plan.method).__name__} puts no priced noise on anything; FedOnce can")
     rows = least_rows(plan, federation)
-    found = method.foresee(rows, federation.hub, federation.peers)
+    found = method.expected_noise(rows, federation.hub, federation.peers)
     events = {party: events_of(noises[0]) for party, noises in found.items() if noises}
     accountant, delta = plan.budget.accountant, plan.budget.delta
     table = _table(

@@ -1,6 +1,5 @@
 # Where each public name is defined; it is imported when it is first used. Written by `make names`: do not edit.
 
-from .device import on_device as on_device
 from .method import Method as Method
 from .method import task_of as task_of
 from .party import Party as Party

@@ -1,7 +1,6 @@
-"""Align: a script that makes the rows of all parties correspond, and can tell later whether they still do."""
+"""Align: a script that makes the rows of all parties correspond, and checks later that they still do."""
 
 from abc import abstractmethod
-from collections.abc import Mapping
 from typing import Any
 
 from laconic.core.party import Party
@@ -19,27 +18,27 @@ class Align(Script, frozen=True):
 
     @abstractmethod
     def match(self, hub: Party, peers: Peers, /) -> dict[str, Any]:
-        """Put the rows that all share in the same order everywhere, cut them alike, and count them."""
+        """Put the rows that all share in the same order everywhere, cut them the same, and count them."""
 
     def confirm(self, hub: Party, peers: Peers, /) -> str:
         """The fingerprint of the alignment, which must be the same at all parties and as it was when rows were matched.
 
         A party that does not answer now is not compared; whether the run can do without it is the method's to say.
-
-        Raises:
-            DataError: a party holds other rows, or in another order, or its data changed; says which.
         """
         own = {hub.name: self.show_fingerprint(hub)} if hub.data.rows else {}
         found: dict[str, str] = own | peers.tolerant.ask(self.show_fingerprint)
-        _refuse_differences(found)
+        if len(set(found.values())) > 1:
+            shown = ", ".join(f"{name} {one[:8]}" for name, one in found.items())
+            raise DataError(
+                f"the parties do not hold the same rows in the same order: their fingerprints are {shown}; "
+                "match the rows again, and do not change or sort the files after that"
+            )
         return next(iter(found.values()), "")
 
     def match_opening(self, rng: Rng, *, server: bool) -> Opening:
-        """What `match` asks that follows from the plan alone; saying nothing is always right.
+        """What `match` asks that follows from the plan alone, with the hub's `rng` as it is then.
 
-        Args:
-            rng: the randomness that the hub has when it begins to match.
-            server: whether the hub is a server without rows.
+        `server` says whether the hub is one without rows. Declaring nothing is always right.
         """
         return Opening()
 
@@ -57,19 +56,13 @@ class Align(Script, frozen=True):
 def note_alignment(party: Party, asked: str = "") -> None:
     """Remember what a party's data is now that its rows are matched, so that a change is noticed.
 
-    Args:
-        party: whose rows were matched.
-        asked: a digest of what it was told to keep, so that being told the same again changes nothing.
+    `asked` is a digest of the rows it was asked to keep, so that being asked the same again changes nothing.
     """
     party.memory[_MEMORY] = {"data": digest(party.data), "asked": asked}
 
 
 def refuse_changed(party: Party) -> None:
-    """Refuse a party whose data is not what it was when `note_alignment` noted it.
-
-    Raises:
-        DataError: it changed, or was never noted.
-    """
+    """Refuse a party whose data is not what it was when `note_alignment` noted it."""
     noted = party.memory.get(_MEMORY)
     if noted is None:
         raise DataError(f"party {party.name!r}: its rows have not been matched yet; match them before fitting")
@@ -81,15 +74,6 @@ def refuse_changed(party: Party) -> None:
 
 
 def is_aligned(party: Party, asked: str) -> bool:
-    """Whether the party already did what it is told, and its data is still as that left it."""
+    """Whether the party already did what it is asked, and its data is still as that left it."""
     noted = party.memory.get(_MEMORY) or {}
     return noted.get("asked") == asked and noted["data"] == digest(party.data)
-
-
-def _refuse_differences(found: Mapping[str, str]) -> None:
-    if len(set(found.values())) > 1:
-        shown = ", ".join(f"{name} {one[:8]}" for name, one in found.items())
-        raise DataError(
-            f"the parties do not hold the same rows in the same order: their fingerprints are {shown}; "
-            "match the rows again, and do not change or sort the files after that"
-        )

@@ -26,11 +26,9 @@ class Budgeted(Protocol[BudgetT_contra]):
 
     def within(self, budget: BudgetT_contra, rows: int, hub: str, guests: tuple[str, ...]) -> Method:
         """The same method with as little noise as keeps the budget, for so many training rows and these parties."""
-        ...
 
-    def foresee(self, rows: int, hub: str, guests: tuple[str, ...]) -> dict[str, tuple[Noise, ...]]:
+    def expected_noise(self, rows: int, hub: str, guests: tuple[str, ...]) -> dict[str, tuple[Noise, ...]]:
         """The noise on each party's model, which is known before anything runs."""
-        ...
 
 
 @runtime_checkable
@@ -39,7 +37,6 @@ class Cacheable(Protocol):
 
     def answers_at_hand(self, hub: Party) -> Kept:
         """Those answers, by party, step and cut."""
-        ...
 
 
 @runtime_checkable
@@ -48,7 +45,6 @@ class Growable(Protocol):
 
     def take_in(self, peers: Peers) -> Kept:
         """What new parties answer about the rows the model is fitted to, by party, step and cut."""
-        ...
 
 
 @runtime_checkable
@@ -57,15 +53,12 @@ class Attributable(Protocol):
 
     def stored_parts(self, hub: Party, places: Array) -> dict[str, Array]:
         """Each party's part for these places in cut "train", ready to be put together."""
-        ...
 
     def predict_from(self, hub: Party, parts: Mapping[str, Array], places: Array) -> Array:
         """Predictions for these places from some parties' parts; a party left out counts for nothing."""
-        ...
 
     def head_norms(self, hub: Party, ask: Callable[[Step], dict[str, Any]]) -> dict[str, float]:
         """The length of each party's linear head, if there are any; parties that keep theirs are asked."""
-        ...
 
 
 CAPABILITIES: tuple[type, ...] = (Budgeted, Cacheable, Growable, Attributable)

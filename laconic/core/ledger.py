@@ -1,5 +1,6 @@
 """The ledger: what a party gave away, in words a data owner understands, and under what noise."""
 
+from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, Generic, TypeVar
 
@@ -20,7 +21,7 @@ class Noise(msgspec.Struct, frozen=True, kw_only=True):
         sensitivity: how far one unit can move the whole release (L2), or None where that was never bounded.
         unit: whose influence the sensitivity bounds, such as `one row at this party`.
         caveat: what this noise does not cover.
-        rate: the chance with which each unit took part; 1 if all did.
+        rate: the probability with which each unit took part; 1 if all did.
         count: how many such noisy answers were made for one release, each with a fresh draw of who takes part.
         people: the cut of rows that it is about; cuts are of different people, so that their losses do not add up. What
             is about `EVERY_ROW` counts with each cut.
@@ -48,6 +49,7 @@ class Noise(msgspec.Struct, frozen=True, kw_only=True):
         return None if self.sensitivity is None else self.scale / self.sensitivity
 
 
+@dataclass(frozen=True, eq=False)
 class Noised(Generic[T]):
     """A value with noise on it, ready to leave a party. Only `laconic.privacy` makes these.
 
@@ -55,10 +57,9 @@ class Noised(Generic[T]):
         bare: whether some of it bears no noise after all, and so is an open release beside.
     """
 
-    def __init__(self, value: T, noise: Noise, *, bare: bool = False) -> None:
-        self.value = value
-        self.noise = noise
-        self.bare = bare
+    value: T
+    noise: Noise
+    bare: bool = False
 
 
 def unwrap(value: Any) -> tuple[Any, tuple[Noise | None, ...]]:
@@ -128,8 +129,15 @@ class Ledger:
 
 
 def digest_of(blob: bytes) -> str:
-    """What tells a blob from all others, in 32 letters."""
+    """A digest of a blob, in 32 letters."""
     return blake2b(blob, digest_size=16).hexdigest()
+
+
+def entry_of(phase: str, step: str, words: str, form: str, blob: bytes) -> Entry:
+    """The entry of one release, before it is known what noise it bears."""
+    return Entry(
+        phase=phase, step=step, words=words, form=form, times=1, bytes=len(blob), noise=None, digest=digest_of(blob)
+    )
 
 
 def _key(entry: Entry) -> tuple[str, str, str, Noise | None]:

@@ -56,9 +56,9 @@ class Method(Script, frozen=True):
         """Predict the rows of the cut named `rows`, in the shape of `Task.shape`."""
 
     def fit_opening(self) -> Opening:
-        """What `fit` asks that follows from the settings alone, which parties may then answer before they are asked.
+        """What `fit` asks that follows from the settings alone, so that parties may answer before they are asked.
 
-        As in `Opening((Ask.known(self.send),), then="ends")`. Saying nothing is always right: parties wait.
+        As in `Opening((Ask.known(self.send),), then="ends")`. Declaring nothing is always right: parties wait.
         """
         return Opening()
 

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from laconic.atomic_files import write_whole
-from laconic.core.ledger import Noise
+from laconic.core.ledger import Entry
 from laconic.core.traffic import Traffic
 from laconic.tables.task import Score, Task
 
@@ -20,26 +20,17 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
     metrics: dict[str, float]
 
 
-class Release(msgspec.Struct, frozen=True, kw_only=True):
-    """What left a party, in the step's own words; `noise` is None for an open release.
+class Release(Entry, frozen=True, kw_only=True):
+    """An entry of a party's ledger, as the result of a run holds it.
 
     Attributes:
         to: who received it: `hub`, or `peers` for what a question of the hub brought them.
         covered: in words, what the noise covers and what it does not, or `open release: not protected`.
-        digest: of the bytes that crossed (see `Entry`).
     """
 
     party: str
     to: str
-    phase: str
-    step: str
-    words: str
-    form: str
-    times: int
-    bytes: int
-    noise: Noise | None
     covered: str
-    digest: str = ""
 
 
 class Price(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,9 +39,8 @@ class Price(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         epsilon: of all priced releases together; None if there is no bound: the proof of one does not hold, or nothing
             that left bears noise with a price.
-        delta: the chance that the loss is greater.
+        delta: the probability that the loss is greater.
         people: `shared` if everyone is known to all parties, so that losses add; `disjoint` if to one.
-        accountant: how losses were added up.
         by_party: the epsilon of each party's priced releases alone, at the same delta.
         units: whose influence is bounded.
         caveats: what the priced noise covers, and what it does not.
@@ -125,8 +115,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     privacy: Price | None = None
     """What it cost in privacy; None if nothing that left bore noise with a price."""
     importance: dict[str, dict[str, float]] | None = None
-    """How much each party matters, by how that was found out (see `laconic.deploy.party_importance`); None if not
-    known."""
+    """How much each party matters, by measure (see `laconic.deploy.party_importance`); None if not known."""
 
     def to_json(self) -> bytes:
         """One JSON object."""

@@ -1,15 +1,16 @@
 """Run a method: align, fit, look, predict, and write down what happened."""
 
 import math
-from collections.abc import Iterator, Mapping
-from hashlib import blake2b
+from collections.abc import Mapping
+from importlib.metadata import version
+from platform import python_version
 from typing import Any
 
 import msgspec
 import numpy as np
 
 from laconic.core.align import Align
-from laconic.core.ledger import Ledger
+from laconic.core.ledger import Ledger, digest_of
 from laconic.core.method import Method, task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
@@ -21,7 +22,6 @@ from laconic.threads import limit_threads
 from laconic.values import Array, Listener
 
 
-@limit_threads()
 def run(
     method: Method,
     hub: Party,
@@ -44,34 +44,62 @@ def run(
         rows: the cut to score on.
         judge: the party whose labels score the predictions; None is the hub. Its labels never reach the method.
         data: facts about the data, for the record.
-        listener: told of progress.
+        listener: called with progress.
     """
-    log = peers.log
-    judge = judge or hub
+    log, judge, stopped = peers.log, judge or hub, "finished"
     facts = dict(data or {}) | {"uses": list(method.uses)}
-    if align is not None:
-        facts |= _match(align, hub, peers, judge)
-    _refuse_no_rows(judge, rows)
     curve: list[Look] = []
-    stopped = "finished"
-    log.phase = "fit"
-    hub.turn("fit", 0)
-    with log.during("fit"):
-        for turn in _budgeted(method, hub, peers, max_bytes):
-            if turn < 0:
-                stopped = "byte budget"
-                break
-            if listener is not None:
-                listener("fitting", turn + 1, None)
-            if look_every is not None and turn % look_every == 0:
-                curve.append(_look(method, hub, peers, judge, rows, len(curve)))
-    if align is not None:
-        with log.during("align"):
-            align.confirm(hub, peers.speaking(align))
-    with log.during("final"):
-        hub.turn("final", 0)
-        predictions = method.predict(hub, peers, rows)
-    values = _score(judge, rows, predictions)
+    with limit_threads():
+        if align is not None:
+            facts |= _match(align, hub, peers, judge)
+        _refuse_no_rows(judge, rows)
+        log.phase = "fit"
+        hub.turn("fit", 0)
+        with log.during("fit"):
+            before = 0
+            for turn, _ in enumerate(method.fit(hub, peers)):
+                spent = log.bytes["fit"]
+                _refuse_overspent(method, spent, max_bytes)
+                if listener is not None:
+                    listener("fitting", turn + 1, None)
+                if look_every is not None and turn % look_every == 0:
+                    curve.append(_look(method, hub, peers, judge, rows, len(curve)))
+                if spent + (spent - before) > max_bytes:  # The next stretch would pass the budget.
+                    stopped = "byte budget"
+                    break
+                before = spent
+        if align is not None:
+            with log.during("align"):
+                align.confirm(hub, peers.speaking(align))
+        with log.during("final"):
+            hub.turn("final", 0)
+            predictions = method.predict(hub, peers, rows)
+        return _record(method, hub, peers, judge, rows, predictions, facts, tuple(curve), stopped)
+
+
+def releases_of(hub: Party, ledgers: Mapping[str, Ledger]) -> tuple[Release, ...]:
+    """All that left the parties, for the record."""
+    found: list[Release] = []
+    for party, to, ledger in ((hub.name, "peers", hub.ledger), *((name, "hub", one) for name, one in ledgers.items())):
+        for entry in ledger.entries:
+            words = "open release: not protected" if entry.noise is None else entry.noise.caveat
+            said = {"party": party, "to": entry.to or to, "covered": words}
+            found.append(Release(**msgspec.structs.asdict(entry) | said))
+    return tuple(found)
+
+
+def _record(
+    method: Method,
+    hub: Party,
+    peers: Peers,
+    judge: Party,
+    rows: str,
+    predictions: Array,
+    facts: dict[str, Any],
+    curve: tuple[Look, ...],
+    stopped: str,
+) -> Result:
+    values, log = _score(judge, rows, predictions), peers.log
     return Result(
         method=msgspec.to_builtins(method),
         data=facts,
@@ -85,113 +113,69 @@ def run(
         fit=log.traffic("fit"),
         look=log.traffic("look"),
         final=log.traffic("final"),
-        curve=tuple(curve),
+        curve=curve,
         releases=releases_of(hub, peers.ledgers()),
         wire=_by_party(log),
         absences=_absences(log),
-        predictions=digest_of(predictions),
+        predictions=digest_of(predictions.tobytes()),
         stopped=stopped,
         versions=_versions(),
     )
 
 
-def digest_of(predictions: Array) -> str:
-    """A digest of predictions, to the bit."""
-    return blake2b(np.ascontiguousarray(predictions).tobytes(), digest_size=16).hexdigest()
-
-
 def _match(align: Align, hub: Party, peers: Peers, judge: Party) -> dict[str, Any]:
-    """Make rows correspond; returns what is to be said of it."""
+    """Make rows correspond; returns the facts about it, for the record."""
     with peers.log.during("align"):
         hub.turn("align", 0)
         found = align.match(hub, peers.speaking(align))
-        held = {name: len(judge.data.cuts.get(name, ())) for name in ("train", "valid", "test")}
-        labels = {"party": judge.name, "columns": len(judge.data.columns)}
-        found |= {"cuts": held, "labels": labels}
+        found["cuts"] = {name: len(judge.data.cuts.get(name, ())) for name in ("train", "valid", "test")}
+        found["labels"] = {"party": judge.name, "columns": len(judge.data.columns)}
         return {"alignment": found, "fingerprint": align.confirm(hub, peers.speaking(align))}
 
 
-def _absences(log: WireLog) -> tuple[Absence, ...]:
-    return tuple(
-        Absence(phase=crossing.phase, round=crossing.round, step=crossing.step, party=crossing.party)
-        for crossing in log.crossings
-        if crossing.up is None
-    )
-
-
-def _budgeted(method: Method, hub: Party, peers: Peers, max_bytes: float) -> Iterator[int]:
-    """Number the yields of `fit`; a negative number ends it, before the next stretch would pass the budget."""
-    before = 0
-    for turn, _ in enumerate(method.fit(hub, peers)):
-        spent = peers.log.bytes_of("fit")
-        if spent > max_bytes:
-            raise BudgetSpent(
-                f"{type(method).__name__} had sent {spent:,} bytes before it could be used, over the budget of "
-                f"{max_bytes:,.0f}; raise the budget or send less (a smaller dimension, precision float16)"
-            )
-        yield turn
-        if spent + (spent - before) > max_bytes:
-            yield -1
-        before = spent
+def _refuse_overspent(method: Method, spent: int, max_bytes: float) -> None:
+    if spent > max_bytes:
+        raise BudgetSpent(
+            f"{type(method).__name__} had sent {spent:,} bytes before it could be used, over the budget of "
+            f"{max_bytes:,.0f}; raise the budget or send less (a smaller dimension, precision float16)"
+        )
 
 
 def _look(method: Method, hub: Party, peers: Peers, judge: Party, rows: str, number: int) -> Look:
-    """Score the model as it is now; its chance and its traffic are its own, so looking never changes learning."""
-    chance, phase = hub.rng, hub.phase
+    """Score the model as it is now; its randomness and traffic are its own, so looking never changes learning."""
+    rng, phase = hub.rng, hub.phase
     with peers.log.during("look"):
         hub.turn("look", number)
         values = _score(judge, rows, method.predict(hub, peers, rows))
-    hub.rng, hub.phase = chance, phase
-    spent, rounds = peers.log.bytes_of("fit"), peers.log.rounds_of("fit")
-    return Look(bytes=spent, rounds=rounds, score=headline(task_of(judge), values), metrics=values)
+    hub.rng, hub.phase = rng, phase
+    score, log = headline(task_of(judge), values), peers.log
+    return Look(bytes=log.bytes["fit"], rounds=log.rounds["fit"], score=score, metrics=values)
 
 
 def _score(judge: Party, rows: str, predictions: Array) -> dict[str, float]:
-    task = task_of(judge)
     y = judge.data.part(rows)[1]
     if y is None:
         raise ValueError(f"{judge.name} has no labels for its rows {rows!r} to score with")
-    return metrics(task, y, predictions, _spread(judge))
+    known = judge.data.part("train")[1] if "train" in judge.data.cuts else None
+    # Errors of numbers are scaled by the range of training labels; by 1 where that says nothing.
+    spread = float(np.ptp(known)) or 1.0 if known is not None and known.dtype.kind == "f" else 1.0
+    return metrics(task_of(judge), y, predictions, spread)
 
 
 def _refuse_no_rows(judge: Party, rows: str) -> None:
     """Refuse, before fitting, to score on no rows."""
-    table = judge.data
-    if table.y is None or rows not in table.cuts or len(table.cuts[rows]):
-        return
-    all_cut = sum(len(table.cuts.get(name, ())) for name in ("train", "valid", "test"))
-    raise DataError(
-        f"party {judge.name!r}: of {all_cut} rows, 0 are to be scored on (cut {rows!r}), so that there is no score; "
-        "share more rows, or raise data.test"
-    )
-
-
-def _spread(judge: Party) -> float:
-    """Greatest less least training label for regression, to scale errors by; 1 where that says nothing."""
-    known = judge.data.part("train")[1] if "train" in judge.data.cuts else None
-    return float(np.ptp(known)) or 1.0 if known is not None and known.dtype.kind == "f" else 1.0
-
-
-def releases_of(hub: Party, ledgers: Mapping[str, Ledger]) -> tuple[Release, ...]:
-    """All that left the parties, for the record."""
-    found = [(hub.name, "peers", entry) for entry in hub.ledger.entries]
-    found += [(name, "hub", entry) for name, ledger in ledgers.items() for entry in ledger.entries]
-    return tuple(
-        Release(
-            party=party,
-            to=entry.to or to,
-            phase=entry.phase,
-            step=entry.step,
-            words=entry.words,
-            form=entry.form,
-            times=entry.times,
-            bytes=entry.bytes,
-            noise=entry.noise,
-            covered="open release: not protected" if entry.noise is None else entry.noise.caveat,
-            digest=entry.digest,
+    cuts = judge.data.cuts
+    if judge.data.y is not None and rows in cuts and not len(cuts[rows]):
+        count = sum(len(cuts.get(name, ())) for name in ("train", "valid", "test"))
+        raise DataError(
+            f"party {judge.name!r}: of {count} rows, 0 are to be scored on (cut {rows!r}), so that there is no score; "
+            "share more rows, or raise data.test"
         )
-        for party, to, entry in found
-    )
+
+
+def _absences(log: WireLog) -> tuple[Absence, ...]:
+    missing = [one for one in log.crossings if one.up is None]
+    return tuple(Absence(phase=one.phase, round=one.round, step=one.step, party=one.party) for one in missing)
 
 
 def _by_party(log: WireLog) -> tuple[PartyTraffic, ...]:
@@ -208,8 +192,4 @@ def _by_party(log: WireLog) -> tuple[PartyTraffic, ...]:
 
 
 def _versions() -> dict[str, str]:
-    from importlib.metadata import version
-    from platform import python_version
-
-    names = ("laconic", "numpy", "torch", "msgspec")
-    return {"python": python_version()} | {name: version(name) for name in names}
+    return {"python": python_version()} | {name: version(name) for name in ("laconic", "numpy", "torch", "msgspec")}

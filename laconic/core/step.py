@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
-from laconic.core.ledger import Entry, digest_of, unwrap
+from laconic.core.ledger import entry_of, unwrap
 from laconic.core.party import Party
 from laconic.core.wire import decode_question, describe, encode
 from laconic.errors import StepError
@@ -79,13 +79,16 @@ def answer(script: Script, party: Party, blob: bytes) -> bytes:
     except TypeError as problem:
         raise StepError(f"`{question.step}` at {party.name} was asked wrongly: {problem}") from problem
     with limit_threads():
-        value = bound(party, **question.payload)
+        value, noises = unwrap(bound(party, **question.payload))
     if words.gives is None and value is not None:
         raise StepError(
             f"`{question.step}` says it gives nothing, but returned {describe(value)} at {party.name}; "
             "return None or say in gives= what leaves"
         )
-    return _release(party, question.phase, question.step, words.gives, value)
+    reply = encode(value)
+    if words.gives is not None:
+        party.ledger.write_parts(entry_of(question.phase, question.step, words.gives, describe(value), reply), noises)
+    return reply
 
 
 def check_payload(name: str, words: Declared, payload: dict[str, Any]) -> None:
@@ -97,16 +100,6 @@ def check_payload(name: str, words: Declared, payload: dict[str, Any]) -> None:
             raise StepError(
                 f"`{name}` says it takes nothing, but `{key}` brings {describe(value)}; say in takes= what it brings"
             )
-
-
-def _release(party: Party, phase: str, name: str, words: str | None, value: object) -> bytes:
-    plain, noises = unwrap(value)
-    blob = encode(plain)
-    if words is not None:
-        form, size, digest = describe(plain), len(blob), digest_of(blob)
-        entry = Entry(phase=phase, step=name, words=words, form=form, times=1, bytes=size, noise=None, digest=digest)
-        party.ledger.write_parts(entry, noises)
-    return blob
 
 
 @cache
@@ -132,9 +125,7 @@ but `fit` yields any number of times, at least once. `ends`: no more questions, 
 class Ask(NamedTuple):
     """One question that every peer without labels is asked, all of them in the same round.
 
-    Attributes:
-        step: which step.
-        payload: what it is asked with; None if that depends on somebody's rows or labels.
+    Its payload is None if that depends on somebody's rows or labels.
     """
 
     step: str
@@ -142,32 +133,19 @@ class Ask(NamedTuple):
 
     @classmethod
     def known(cls, question: Step, /, **payload: Any) -> "Ask":
-        """A question whose every byte follows from the plan, written as it is asked: `Ask.known(self.mix, rows=rows)`.
-
-        Raises:
-            StepError: it is not a step.
-        """
+        """A question whose every byte follows from the plan, written as it is asked: `Ask.known(self.mix, rows=x)`."""
         declared(question)
         return cls(question.__name__, payload)
 
     @classmethod
     def later(cls, question: Step, /) -> "Ask":
-        """A question that brings something made from rows or labels, so that it must be waited for.
-
-        Raises:
-            StepError: it is not a step.
-        """
+        """A question that brings something made from rows or labels, so that it must be waited for."""
         declared(question)
         return cls(question.__name__, None)
 
 
 class Opening(NamedTuple):
-    """What one function of a script asks, from its first question on.
-
-    Attributes:
-        asks: the questions, in their order.
-        then: what comes after them.
-    """
+    """What one function of a script asks, from its first question on, and what comes after that."""
 
     asks: tuple[Ask, ...] = ()
     then: Then = "unknown"

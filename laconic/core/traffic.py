@@ -1,5 +1,6 @@
 """The record of what crossed the wire, to the byte, kept by the hub."""
 
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from time import perf_counter
@@ -24,8 +25,7 @@ class Traffic(msgspec.Struct, frozen=True, kw_only=True):
     """What a phase cost.
 
     Attributes:
-        bytes_up: bytes of all answers. bytes_down: bytes of all questions.
-        rounds: how often the hub waited.
+        rounds: how often the hub waited for answers, which are `up`.
         uploads: rounds in which peers sent something made from their rows.
         downloads: rounds in which the hub sent something made from its rows or labels.
     """
@@ -44,25 +44,28 @@ class Traffic(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WireLog:
-    """Every crossing of one run, by phase: `align`, `fit`, `look`, `final`."""
+    """Every crossing of one run, and the rounds and bytes so far by phase: `align`, `fit`, `look`, `final`."""
 
     def __init__(self) -> None:
         self.phase = "fit"
         self.crossings: list[Crossing] = []
-        self._rounds: dict[str, int] = {}
-        self._seconds: dict[str, float] = {}
-        self._bytes: dict[str, int] = {}
+        self.rounds = Counter[str]()
+        self.bytes = Counter[str]()
+        self._seconds: dict[str, float] = defaultdict(float)
 
     def next_round(self) -> int:
         """Number the next wait of the hub within the phase, from 1."""
-        self._rounds[self.phase] = self._rounds.get(self.phase, 0) + 1
-        return self._rounds[self.phase]
+        self.rounds[self.phase] += 1
+        return self.rounds[self.phase]
 
-    def write(self, crossing: Crossing) -> None:
-        """Add one crossing."""
-        self.crossings.append(crossing)
-        size = crossing.down + (crossing.up or 0)
-        self._bytes[crossing.phase] = self._bytes.get(crossing.phase, 0) + size
+    def book(
+        self, step: str, takes: str | None, gives: str | None, number: int, party: str, *, down: int, up: int | None
+    ) -> None:
+        """Add one crossing of the phase, in its round `number`."""
+        self.crossings.append(
+            Crossing(phase=self.phase, round=number, step=step, party=party, down=down, up=up, takes=takes, gives=gives)
+        )
+        self.bytes[self.phase] += down + (up or 0)
 
     @contextmanager
     def during(self, phase: str) -> Iterator[None]:
@@ -73,19 +76,11 @@ class WireLog:
             yield
         finally:
             taken = perf_counter() - started
-            self._seconds[phase] = self._seconds.get(phase, 0.0) + taken
+            self._seconds[phase] += taken
             if phase == "look":
                 # A look happens in the middle of fitting; its time is not fitting time.
-                self._seconds[before] = self._seconds.get(before, 0.0) - taken
+                self._seconds[before] -= taken
             self.phase = before
-
-    def bytes_of(self, phase: str) -> int:
-        """Bytes of a phase so far, both directions."""
-        return self._bytes.get(phase, 0)
-
-    def rounds_of(self, phase: str) -> int:
-        """Rounds of a phase so far."""
-        return self._rounds.get(phase, 0)
 
     def traffic(self, phase: str) -> Traffic:
         """What a phase cost in all."""
@@ -93,8 +88,8 @@ class WireLog:
         return Traffic(
             bytes_up=sum(crossing.up or 0 for crossing in there),
             bytes_down=sum(crossing.down for crossing in there),
-            rounds=self.rounds_of(phase),
+            rounds=self.rounds[phase],
             uploads=len({crossing.round for crossing in there if crossing.gives and crossing.up is not None}),
             downloads=len({crossing.round for crossing in there if crossing.takes}),
-            seconds=round(self._seconds.get(phase, 0.0), 4),
+            seconds=round(self._seconds[phase], 4),
         )

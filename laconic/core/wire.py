@@ -7,7 +7,8 @@ not memory.
 
 import struct
 from collections.abc import Iterator
-from typing import Any, TypeAlias
+from math import prod
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 import numpy as np
@@ -21,7 +22,7 @@ _MOST_AXES = 8
 _LARGE = 1 << 16
 """From so many bytes on, an array is written without copying it first; above what a short extension can hold."""
 
-
+T = TypeVar("T")
 Blob: TypeAlias = bytes | memoryview
 """What crosses; a view where copying would cost too much."""
 
@@ -34,21 +35,18 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     depth: int = 16
 
 
-class Question(msgspec.Struct, frozen=True, array_like=True):
-    """What the hub asks a party: a step, when it is asked, and what the step is given."""
-
-    step: str
-    phase: str
-    round: int
-    payload: dict[str, Any]
-
-
 class Heading(msgspec.Struct, frozen=True, array_like=True):
     """A question without what the step is given: enough to know which question it is."""
 
     step: str
     phase: str
     round: int
+
+
+class Question(Heading, frozen=True, array_like=True):
+    """What the hub asks a party: a step, when it is asked, and what the step is given."""
+
+    payload: dict[str, Any]
 
 
 def encode(value: object) -> bytes:
@@ -67,14 +65,12 @@ def decode(blob: Blob, limits: Limits = Limits()) -> Any:  # noqa: B008 (frozen)
 
 def decode_question(blob: Blob, limits: Limits = Limits()) -> Question:  # noqa: B008 (frozen)
     """Read a question; a blob of any other form is a `WireError`."""
-    question: Question = _read(_question_decoder, blob, limits)
-    return question
+    return _read(_question_decoder, blob, limits)
 
 
 def read_heading(blob: Blob, limits: Limits = Limits()) -> Heading:  # noqa: B008 (frozen)
     """Which question a blob asks, without building what it brings."""
-    heading: Heading = _read(_heading_decoder, blob, limits)
-    return heading
+    return _read(_heading_decoder, blob, limits)
 
 
 def describe(value: object) -> str:
@@ -89,11 +85,11 @@ def describe(value: object) -> str:
 
 
 def outline(blob: Blob, limits: Limits = Limits()) -> str:  # noqa: B008 (frozen)
-    """As `describe` of what a blob holds, without copying any of its arrays."""
+    """As `describe` of what a blob holds, without copying its arrays."""
     return describe(_read(_outline_decoder, blob, limits))
 
 
-def _read(decoder: msgspec.msgpack.Decoder[Any], blob: Blob, limits: Limits) -> Any:
+def _read(decoder: msgspec.msgpack.Decoder[T], blob: Blob, limits: Limits) -> T:
     if len(blob) > limits.bytes:
         raise WireError(f"a blob of {len(blob):,} bytes is over the limit of {limits.bytes:,}")
     try:
@@ -113,12 +109,12 @@ def _pieces(value: object) -> Iterator[bytes | memoryview]:
         yield b"\xc9" + struct.pack(">IB", len(head) + len(content), _ARRAY) + head
         yield content
     elif isinstance(value, dict) and any(_is_large(inner) for inner in value.values()):
-        yield _heading(len(value), 0x80, b"\xde", b"\xdf")
+        yield _table_heading(len(value))
         for key, inner in value.items():
             yield _encoder.encode(key)
             yield from _pieces(inner)
     elif isinstance(value, Question) and _is_large(value.payload):
-        yield _heading(4, 0x90, b"\xdc", b"\xdd")
+        yield b"\x94"  # A list of four.
         yield from map(_encoder.encode, (value.step, value.phase, value.round))
         yield from _pieces(value.payload)
     else:
@@ -131,11 +127,11 @@ def _is_large(value: object) -> bool:
     return isinstance(value, np.ndarray) and value.nbytes >= _LARGE
 
 
-def _heading(count: int, small: int, medium: bytes, large: bytes) -> bytes:
-    """How msgpack begins a list or a table of so many values."""
+def _table_heading(count: int) -> bytes:
+    """How msgpack begins a table of so many values."""
     if count < 16:
-        return bytes([small | count])
-    return medium + struct.pack(">H", count) if count < 1 << 16 else large + struct.pack(">I", count)
+        return bytes([0x80 | count])
+    return struct.pack(">cH", b"\xde", count) if count < 1 << 16 else struct.pack(">cI", b"\xdf", count)
 
 
 def _parts(value: Array) -> tuple[bytes, memoryview]:
@@ -159,30 +155,26 @@ def _pack(value: object) -> object:
 
 
 def _unpack(code: int, data: memoryview) -> Array:
-    if code != _ARRAY:
-        raise WireError(f"unknown extension {code}")
-    found = _in_place(data)
+    found = _in_place(code, data)
     return found.astype(found.dtype.newbyteorder("="), copy=True)
 
 
-def _view(code: int, data: memoryview) -> Array:
-    if code != _ARRAY:
-        raise WireError(f"unknown extension {code}")
-    found = _in_place(data)
+def _outlined(code: int, data: memoryview) -> Array:
+    """An array's shape and type, without its numbers."""
+    found = _in_place(code, data)
     return np.broadcast_to(np.empty((), found.dtype.newbyteorder("=")), found.shape)
 
 
-def _in_place(data: memoryview) -> Array:
+def _in_place(code: int, data: memoryview) -> Array:
     """An array as it lies in the blob."""
+    if code != _ARRAY:
+        raise WireError(f"unknown extension {code}")
     letter, axes = struct.unpack_from("<cB", data)
     if letter not in _TYPES or axes > _MOST_AXES:
         raise WireError(f"unknown array type {letter!r} or too many axes ({axes})")
     shape = struct.unpack_from(f"<{axes}Q", data, 2)
     buffer = data[2 + 8 * axes :]
-    expected = _TYPES[letter].itemsize
-    for side in shape:
-        expected *= side
-    if expected != len(buffer):
+    if prod(shape, start=_TYPES[letter].itemsize) != len(buffer):
         raise WireError(f"an array of shape {shape} does not fit its {len(buffer)} bytes")
     flat = np.frombuffer(buffer, dtype=_TYPES[letter])
     try:
@@ -193,22 +185,25 @@ def _in_place(data: memoryview) -> Array:
 
 _encoder = msgspec.msgpack.Encoder(enc_hook=_pack)
 _any_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(ext_hook=_unpack)
-_outline_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(ext_hook=_view)
+_outline_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(ext_hook=_outlined)
 _question_decoder = msgspec.msgpack.Decoder(Question, ext_hook=_unpack)
 _heading_decoder = msgspec.msgpack.Decoder(Heading, ext_hook=_unpack)
 
-# For each first byte of msgpack with a length after it: how wide that length is, and what it counts.
-_FIXED = {0xC0: 0, 0xC2: 0, 0xC3: 0, 0xCA: 4, 0xCB: 8, 0xCC: 1, 0xCD: 2, 0xCE: 4, 0xCF: 8}
-_FIXED |= {0xD0: 1, 0xD1: 2, 0xD2: 4, 0xD3: 8, 0xD4: 2, 0xD5: 3, 0xD6: 5, 0xD7: 9, 0xD8: 17}
-_SIZED = {0xC4: (1, 0), 0xC5: (2, 0), 0xC6: (4, 0), 0xC7: (1, 1), 0xC8: (2, 1), 0xC9: (4, 1)}
-_SIZED |= {0xD9: (1, 0), 0xDA: (2, 0), 0xDB: (4, 0)}
-_NESTED = {0xDC: (2, 1), 0xDD: (4, 1), 0xDE: (2, 2), 0xDF: (4, 2)}
+# By the first byte of a value of msgpack: how many bytes follow that are not counted, how wide a length comes after it,
+# and how many values each of that length stands for, 0 if it counts bytes.
+_FORMS = dict.fromkeys((*range(0x80), 0xC0, 0xC2, 0xC3, *range(0xE0, 0x100)), (0, 0, 0))
+_FORMS |= {0xA0 + length: (length, 0, 0) for length in range(32)}
+_FORMS |= {0xCA: (4, 0, 0), 0xCB: (8, 0, 0)}
+_FORMS |= {first + power: (1 << power, 0, 0) for first in (0xCC, 0xD0) for power in range(4)}
+_FORMS |= {0xD4 + power: (1 + (1 << power), 0, 0) for power in range(5)}
+for _first, _extra in ((0xC4, 0), (0xC7, 1), (0xD9, 0)):
+    _FORMS |= {_first + power: (_extra, 1 << power, 0) for power in range(3)}
+_FORMS |= {0xDC: (0, 2, 1), 0xDD: (0, 4, 1), 0xDE: (0, 2, 2), 0xDF: (0, 4, 2)}
 
 
 def _walk(blob: Blob, limits: Limits) -> None:
     """Count values and depth without building any of them."""
-    at, items = 0, 0
-    open_lists = [1]
+    at, items, open_lists = 0, 0, [1]
     while open_lists:
         if open_lists[-1] == 0:
             open_lists.pop()
@@ -230,20 +225,10 @@ def _walk(blob: Blob, limits: Limits) -> None:
 def _next(blob: Blob, at: int) -> tuple[int, int]:
     """How many bytes the value at `at` takes before what is inside it, and how many values are inside."""
     first = blob[at]
-    if first < 0x80 or first >= 0xE0:
-        return 1, 0
-    if first < 0x90:
-        return 1, 2 * (first & 0x0F)
-    if first < 0xA0:
-        return 1, first & 0x0F
-    if first < 0xC0:
-        return 1 + (first & 0x1F), 0
-    if first in _FIXED:
-        return 1 + _FIXED[first], 0
-    if first in _SIZED:
-        width, extra = _SIZED[first]
-        return 1 + width + extra + int.from_bytes(blob[at + 1 : at + 1 + width], "big"), 0
-    if first in _NESTED:
-        width, each = _NESTED[first]
-        return 1 + width, each * int.from_bytes(blob[at + 1 : at + 1 + width], "big")
-    raise WireError(f"byte {first:#x} begins no value")
+    if 0x80 <= first < 0xA0:  # A short table or list.
+        return 1, (first & 0x0F) * (2 if first < 0x90 else 1)
+    if first not in _FORMS:
+        raise WireError(f"byte {first:#x} begins no value")
+    extra, width, each = _FORMS[first]
+    length = int.from_bytes(blob[at + 1 : at + 1 + width], "big")
+    return 1 + width + extra + (0 if each else length), each * length

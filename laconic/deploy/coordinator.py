@@ -14,7 +14,6 @@ import numpy as np
 from laconic.align.agreed import AgreedIds
 from laconic.atomic_files import write_sealed
 from laconic.core.align import Align
-from laconic.core.device import on_device
 from laconic.core.method import task_of
 from laconic.core.party import Party
 from laconic.core.peers import Carrier, Peers
@@ -33,6 +32,7 @@ from laconic.deploy.transports import rpc_messages as frames
 from laconic.deploy.transports.envelopes.mailbox import QUESTIONS, CoLocatedHolder, Mailbox
 from laconic.deploy.transports.rpc_client import Line, RpcClient
 from laconic.errors import DataError, PlanError
+from laconic.learn.device import on_device
 from laconic.plan.text import plan_fingerprint, read_plan
 from laconic.tables.table import Table, fingerprint
 from laconic.tables.task import Task

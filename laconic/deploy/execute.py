@@ -9,7 +9,6 @@ import numpy as np
 from laconic.align.schema import SameColumns
 from laconic.core.align import Align
 from laconic.core.capabilities import Attributable
-from laconic.core.device import on_device
 from laconic.core.result import Result
 from laconic.data.datasets import load
 from laconic.data.datasets.dataset import Dataset
@@ -21,6 +20,7 @@ from laconic.deploy.party_config import from_party_files
 from laconic.deploy.party_importance import importance
 from laconic.deploy.simulation import FittedRun, train
 from laconic.errors import PlanError, closest
+from laconic.learn.device import on_device
 from laconic.plan.plan import DataPlan, Plan, keep_budget, refuse_unkept
 from laconic.plan.runtime import InProcess
 from laconic.privacy.accounting import People, ledgers_of, price

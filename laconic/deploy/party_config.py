@@ -9,11 +9,11 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 
-from laconic.core.device import Device
 from laconic.data.federation import Federation
 from laconic.data.readers.source_table import OwnTable, read_own
 from laconic.data.schema import IdRules, OwnData
 from laconic.errors import DataError, PlanError
+from laconic.learn.device import Device
 from laconic.plan.keys import to_settings
 from laconic.plan.plan import Plan
 from laconic.values import Settings

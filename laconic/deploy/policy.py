@@ -96,7 +96,9 @@ class Gatekeeper:
             return
         if isinstance(script, Budgeted):
             rows = len(party.data.cut("train"))
-            self._account.reserve(self._run, script.foresee(rows, self._hub, self._guests).get(party.name, ()), limit)
+            self._account.reserve(
+                self._run, script.expected_noise(rows, self._hub, self._guests).get(party.name, ()), limit
+            )
         elif any(
             words.gives is not None and step not in self._allowed.open for step, words in steps_of(script).items()
         ):

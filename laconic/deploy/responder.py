@@ -14,7 +14,6 @@ from threading import Lock
 
 import msgspec
 
-from laconic.core.device import Device, on_device
 from laconic.core.party import Party
 from laconic.core.step import Script
 from laconic.deploy.consortium import PartySite
@@ -23,6 +22,7 @@ from laconic.deploy.policy import Gatekeeper
 from laconic.deploy.session import Session, online_session, read_rows
 from laconic.deploy.transports import rpc_messages as frames
 from laconic.errors import DataError, LaconicError, Refused, WireError
+from laconic.learn.device import Device, on_device
 from laconic.tables.table import digest, fingerprint
 
 _WAIT = 15.0

@@ -11,7 +11,6 @@ import msgspec
 from laconic.align.exact import ExactMatch
 from laconic.align.schema import SameColumns
 from laconic.core.align import Align
-from laconic.core.device import Device, on_device
 from laconic.core.method import Method
 from laconic.core.party import Party
 from laconic.core.peers import Peers
@@ -24,6 +23,7 @@ from laconic.deploy.journal import Journal
 from laconic.deploy.transports import Runtime, open_runtime
 from laconic.deploy.transports.inprocess import open_calls
 from laconic.errors import DataError
+from laconic.learn.device import Device, on_device
 from laconic.plan.runtime import AnyRuntime, InProcess
 from laconic.privacy.row_releases import take_over
 from laconic.tables.table import Table

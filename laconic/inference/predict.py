@@ -153,7 +153,7 @@ def collect(
     found: dict[str, Answers] = {}
     for start in range(0, len(ids) if steps else 0, _MOST):
         some = list(ids[start : start + _MOST])
-        peers = Peers(method, hub, carrier, log, carrier.names, tolerant=True, deadline=deadline)
+        peers = Peers(method, hub, carrier, log, carrier.names).tolerant.within(deadline)
         for name, answers in _ask(method, steps, peers, some, rows or cut_name(some)).items():
             found[name] = found[name].with_more(answers) if name in found else answers
     return {name: found[name] for name in carrier.names if name in found}
@@ -301,7 +301,7 @@ class Model:
             )
         hub, some = self.part.party(rows), list(ids)
         cut = name or cut_name(some)
-        peers = Peers(self.method, hub, carrier, log, carrier.names, deadline=deadline)
+        peers = Peers(self.method, hub, carrier, log, carrier.names).within(deadline)
         with limit_threads():
             if self.method.kind == "vertical":
                 for party, mask in find(peers, some, cut).items():

@@ -181,7 +181,7 @@ def save_model(
         for about, party in zip(abouts, (trained.hub, *trained.others), strict=True)
     ]
     model = Model(replace(parts[0], store=store), trained.method)
-    card = make_card(model, asked, ways, log.bytes_of("align") + log.bytes_of("final"))
+    card = make_card(model, asked, ways, log.bytes["align"] + log.bytes["final"])
     hub = replace(model.part, heads=model.heads, card=card)
     with unbroken():
         folder.mkdir(parents=True, exist_ok=True)

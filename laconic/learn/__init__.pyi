@@ -1,5 +1,6 @@
 # Where each public name is defined; it is imported when it is first used. Written by `make names`: do not edit.
 
+from .device import on_device as on_device
 from .encoders.encoder import Pca as Pca
 from .encoders.encoder import RandomProjection as RandomProjection
 from .encoders.encoder import WhitenedPca as WhitenedPca

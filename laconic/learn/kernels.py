@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from laconic.core.device import device_now
+from laconic.learn.device import device_now
 from laconic.learn.nets.layers import Final
 from laconic.values import Array
 

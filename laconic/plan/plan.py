@@ -9,13 +9,13 @@ from laconic.align.agreed import AgreedIds
 from laconic.align.exact import ExactMatch
 from laconic.align.psi import PrivateMatch
 from laconic.core.capabilities import Budgeted
-from laconic.core.device import Device
 from laconic.core.method import Method
 from laconic.core.step import steps_of
 from laconic.data.federation import Federation
 from laconic.data.partition.columns import Cut
 from laconic.data.partition.rows import RowCut
 from laconic.errors import PlanError
+from laconic.learn.device import Device
 from laconic.methods import registry
 from laconic.plan.runtime import AnyRuntime, InProcess
 from laconic.privacy.accounting import AnyAccountant, Pld

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from laconic.core.device import device_now
 from laconic.core.ledger import Noise
+from laconic.learn.device import device_now
 from laconic.learn.encoders.encoder import Encoder, LinearEncoder, as_layer, flat
 from laconic.learn.encoders.learnt import AnyAssignment, Exact, sphere
 from laconic.learn.nets.nets import Cnn, Mlp, Net, Shape, give_chance, initialise, make, to_array, to_tensor, weights_of

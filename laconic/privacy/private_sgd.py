@@ -11,8 +11,8 @@ import msgspec
 import torch
 from torch import Tensor, nn
 
-from laconic.core.device import device_now
 from laconic.core.ledger import Noise
+from laconic.learn.device import device_now
 from laconic.learn.nets.nets import AnyModule, give_chance, to_array
 from laconic.learn.train.losses import Loss
 from laconic.learn.train.sgd import Optimiser, Sgd

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from laconic.core.device import device_now
 from laconic.core.party import Party, PartyRng
+from laconic.learn.device import device_now
 from laconic.learn.draws import normal, torch_generator
 from laconic.values import Array, Rng
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
+from laconic.core.ledger import digest_of
 from laconic.core.method import Method
 from laconic.core.result import Result
-from laconic.core.run import digest_of
 from laconic.core.step import steps_of
 from laconic.core.wire import Heading, decode_question, describe, read_heading
 from laconic.data.federation import Federation
@@ -168,7 +168,7 @@ def _check_saved(method: Method, trained: FittedRun) -> None:
         rows = new.get(trained.hub.name, trained.hub.data)
         try:
             with reach_parts(model.part, parts_of(Path(folder)), new) as carrier:
-                found = digest_of(model.ask(rows, carrier, ids, name="test").predictions)
+                found = digest_of(model.ask(rows, carrier, ids, name="test").predictions.tobytes())
         except (LaconicError, ValueError, KeyError) as problem:
             raise ContractBroken(f"saved and loaded, it cannot predict rows that come later: {problem!r}") from problem
     if found != trained.result.predictions:

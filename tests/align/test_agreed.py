@@ -32,8 +32,8 @@ def test_all_parties_hold_the_same_rows_in_the_same_order_after_one_small_questi
     counts, log = matched(bank, shop)
     assert counts == {"shared": 30, "rows": {"bank": 30, "shop": 30}}
     assert fingerprint(bank.data) == fingerprint(shop.data)
-    assert log.rounds_of("align") == 1
-    assert log.bytes_of("align") < 60
+    assert log.rounds["align"] == 1
+    assert log.bytes["align"] < 60
 
 
 def test_a_list_of_ids_leaves_the_other_rows_to_their_party():

@@ -64,7 +64,7 @@ def slow_price(monkeypatch):
 
 def test_three_processes_cannot_pass_the_limit_between_them(tmp_path, slow_price):
     (cost,) = {
-        EpsilonAccount(tmp_path / "price").expected("one", PRIVATE.foresee(40, "bank", ("shop",))["shop"], DELTA)
+        EpsilonAccount(tmp_path / "price").expected("one", PRIVATE.expected_noise(40, "bank", ("shop",))["shop"], DELTA)
     }
     allowed = Policy(methods=("FedOnce",), max_epsilon=1.1 * cost, open=("learn_and_send",))
     answers = at_once(*(lambda run=run: ask(tmp_path, allowed, PRIVATE, run=run) for run in ("one", "two", "three")))

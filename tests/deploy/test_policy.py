@@ -100,7 +100,7 @@ def test_epsilon_is_kept_across_runs_and_a_run_that_would_pass_it_is_refused_bef
 
 def test_two_runs_begun_together_cannot_pass_the_limit_between_them(tmp_path):
     spending = EpsilonAccount(tmp_path / "spent")
-    cost = spending.expected("one", PRIVATE.foresee(40, "bank", ("shop",))["shop"], 1e-5)
+    cost = spending.expected("one", PRIVATE.expected_noise(40, "bank", ("shop",))["shop"], 1e-5)
     allowed = Policy(methods=("FedOnce",), max_epsilon=1.1 * cost)
     Gatekeeper(allowed, spending, "one", "bank", ("shop",)).begin(PRIVATE, party())
     with pytest.raises(Refused, match="max_epsilon"):

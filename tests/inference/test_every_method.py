@@ -18,7 +18,7 @@ from laconic.testing.small_federations import small_federation, small_horizontal
 READER = """
 import json, sys
 from pathlib import Path
-from laconic.core.run import digest_of
+from laconic.core.ledger import digest_of
 from laconic.tables.table import Table
 from laconic.core.wire import decode
 from laconic.inference.predict import load_model
@@ -31,7 +31,7 @@ for folder in sorted(path for path in Path(sys.argv[1]).iterdir() if path.is_dir
     tables = {name: Table.from_plain(one) for name, one in read["tables"].items()}
     own = tables.get(model.part.about.party, Table.without_rows("server"))
     with reach_parts(model.part, parts_of(folder), tables) as carrier:
-        found[folder.name] = digest_of(model.ask(own, carrier, read["ids"], name="test").predictions)
+        found[folder.name] = digest_of(model.ask(own, carrier, read["ids"], name="test").predictions.tobytes())
 print(json.dumps(found))
 """
 

@@ -9,8 +9,8 @@ import torch
 
 from laconic.audit.attacks import MlpAttacker
 from laconic.audit.epsilon_lower_bound import sgd_game
-from laconic.core.device import on_device
 from laconic.core.party import Party
+from laconic.learn.device import on_device
 from laconic.learn.encoders.encoder import Pca, RandomProjection, WhitenedPca
 from laconic.learn.encoders.learnt import Autoencoder, Nat
 from laconic.learn.kernels import widen

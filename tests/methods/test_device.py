@@ -4,7 +4,6 @@ import pytest
 import torch
 
 from laconic import read_plan
-from laconic.core.device import device_asked, on_device
 from laconic.core.step import answer
 from laconic.deploy.execute import execute
 from laconic.deploy.simulation import simulate
@@ -13,6 +12,7 @@ from laconic.deploy.transports.forked import Forked
 from laconic.deploy.transports.inprocess import InProcess
 from laconic.deploy.transports.processes import Processes
 from laconic.errors import PlanError
+from laconic.learn.device import device_asked, on_device
 from laconic.learn.train.sgd import Sgd
 from laconic.methods.registry import methods
 from laconic.methods.vertical.fedonce import FedOnce
@@ -95,7 +95,7 @@ def test_parties_in_processes_learn_the_same(runtime, cancer):
 
 
 def test_forked_workers_refuse_a_gpu(cancer, monkeypatch):
-    monkeypatch.setattr("laconic.core.device._devices_here", lambda: ["cuda", "cpu"])
-    monkeypatch.setattr("laconic.core.device._found", lambda name: torch.device("cpu"))
+    monkeypatch.setattr("laconic.learn.device._devices_here", lambda: ["cuda", "cpu"])
+    monkeypatch.setattr("laconic.learn.device._found", lambda name: torch.device("cpu"))
     with pytest.raises(PlanError, match='device = "cuda" cannot be used by forked workers; set device to "cpu"'):
         simulate(FedOnce(), cancer, runtime=Forked(), device="cuda")

@@ -31,7 +31,7 @@ def guess(own, known, other, sharpness):
     return softmax(sharpness * rows @ keys.T) @ other
 
 
-def chance(alone, both, level, prior):
+def probability(alone, both, level, prior):
     """Equations 8 and 9, of probabilities brought to the prior."""
     alone, both = (one * prior / one.mean(axis=0) for one in (alone, both))
     alone, both = (one / one.sum(axis=1, keepdims=True) for one in (alone, both))
@@ -42,7 +42,7 @@ def chance(alone, both, level, prior):
     return np.array(found)
 
 
-def test_chances_of_three_parties_are_those_of_equations_8_to_10():
+def test_probabilities_of_three_parties_are_those_of_equations_8_to_10():
     rng = np.random.default_rng(0)
     codes = np.arange(18) % 3
     centres = {name: 2 * rng.standard_normal((3, 2)) for name in ("bank", "shop", "insurer")}
@@ -55,12 +55,12 @@ def test_chances_of_three_parties_are_those_of_equations_8_to_10():
     }
     trainer, linear = Sgd(epochs=30, batch=6, lr=0.05), Mlp(hidden=())
     method = FewShot(width=2, attention=Attention(sharpness=3.0), choice=Confident(level=0.9), trainer=trainer)
-    found = method._chances(Party("bank", Table.without_rows("bank"), 0), blocks, codes, 3)
+    found = method._probabilities(Party("bank", Table.without_rows("bank"), 0), blocks, codes, 3)
 
-    chance_of_hub = Party("bank", Table.without_rows("bank"), 0).rng
+    rng_of_hub = Party("bank", Table.without_rows("bank"), 0).rng
 
     def learn(x):
-        weight, bias = fit_top(linear, CLASSES, [x], codes, trainer, chance_of_hub).values()
+        weight, bias = fit_top(linear, CLASSES, [x], codes, trainer, rng_of_hub).values()
         return lambda rows: softmax(rows @ weight.T + bias)
 
     joint = learn(np.concatenate([block["train"] for block in blocks.values()], axis=1))
@@ -70,7 +70,7 @@ def test_chances_of_three_parties_are_those_of_equations_8_to_10():
             block["own"] if other == name else guess(block["own"], block["train"], blocks[other]["train"], 3.0)
             for other in blocks
         ]
-        expected = chance(alone(block["own"]), joint(np.concatenate(whole, axis=1)), 0.9, np.full(3, 1 / 3))
+        expected = probability(alone(block["own"]), joint(np.concatenate(whole, axis=1)), 0.9, np.full(3, 1 / 3))
         assert 0 < (expected > 0).sum() < len(expected)
         assert found[name] == pytest.approx(255 * expected, abs=0.51)  # Sent as whole 255ths.
 

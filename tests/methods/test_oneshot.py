@@ -56,8 +56,8 @@ def test_they_keep_the_contract_on_every_kind_of_task(method):
     ids=[
         "one-shot",
         "few-shot",
-        "few-shot with lies",
-        "labels with lies",
+        "few-shot with randomised labels",
+        "labels sent randomised",
         "with patience",
         "one-shot, heads added",
         "few-shot, heads added",
@@ -135,7 +135,7 @@ def test_the_release_of_labels_and_of_people_outside_the_overlap_is_named(overla
     assert "labels" in words["label_holder", "learn_again"]
 
 
-def test_lies_are_priced_once_whatever_is_sent(overlap):
+def test_randomised_labels_are_priced_once_whatever_is_sent(overlap):
     result = simulate(FewShot(**QUICK, labels=LIES), overlap)
     down = [release for release in result.releases if release.party == "label_holder"]
     assert {release.step for release in down} == {"learn_from_gradients", "learn_again"}
@@ -148,19 +148,19 @@ class Cut:
     """A carrier that notes what goes down; at the first question that tells of labels, the hub dies."""
 
     def __init__(self, within, dies):
-        self.names, self.within, self.dies, self.told = within.names, within, dies, {}
+        self.names, self.within, self.dies, self.sent = within.names, within, dies, {}
 
     def carry(self, script, blobs, deadline):
         payloads = {name: decode_question(blob).payload for name, blob in blobs.items()}
-        self.told |= {name: payload["labels"] for name, payload in payloads.items() if "labels" in payload}
-        if self.told and self.dies:
+        self.sent |= {name: payload["labels"] for name, payload in payloads.items() if "labels" in payload}
+        if self.sent and self.dies:
             raise KeyboardInterrupt
         yield from self.within.carry(script, blobs, deadline)
 
 
-def test_a_hub_that_died_and_goes_on_tells_the_same_lies(overlap, tmp_path):
+def test_a_hub_that_died_and_goes_on_sends_the_same_randomised_labels(overlap, tmp_path):
     method = OneShot(**QUICK, guide=SendLabels(), labels=RandomisedResponse(epsilon=1.0))
-    told = []
+    sent = []
     for dies in (True, False):
         hub, _, others = roles(method, overlap, seed=0)
         with Journal(tmp_path / "journal") as journal, open_calls(others) as within:
@@ -169,19 +169,19 @@ def test_a_hub_that_died_and_goes_on_tells_the_same_lies(overlap, tmp_path):
             hub.secret = journal.secret
             with suppress(KeyboardInterrupt):
                 list(method.fit(hub, Peers(method, hub, carrier, WireLog(), carrier.names)))
-        told.append(cut.told)
-    assert set(told[0]) == set(overlap.peers)
-    for name, labels in told[0].items():
-        assert np.array_equal(labels, told[1][name])
+        sent.append(cut.sent)
+    assert set(sent[0]) == set(overlap.peers)
+    for name, labels in sent[0].items():
+        assert np.array_equal(labels, sent[1][name])
 
 
-def test_lies_are_what_a_party_reads_off(overlap):
+def test_randomised_labels_are_what_a_party_reads_off(overlap):
     truth = overlap.labels("train")
     hub = Party("label_holder", overlap.tables["label_holder"], 0)
-    told, classes = OneShot(labels=RandomisedResponse(epsilon=1.0, seeded=True)).told(hub)
-    # Told the truth with chance e / (1 + e) = 0.73; three standard deviations of 60 draws are 0.17.
+    released, classes = OneShot(labels=RandomisedResponse(epsilon=1.0, seeded=True)).released_codes(hub)
+    # The true label is sent with probability e / (1 + e) = 0.73; three standard deviations of 60 draws are 0.17.
     assert classes == 2
-    assert (told == truth).mean() == pytest.approx(0.73, abs=0.17)
+    assert (released == truth).mean() == pytest.approx(0.73, abs=0.17)
 
 
 def test_a_party_reads_every_label_off_what_it_is_sent(overlap):
@@ -207,18 +207,18 @@ def test_few_shot_chooses_as_the_paper_does_if_asked(overlap):
     assert simulate(FewShot(**QUICK, choice=Confident(level=0.8)), overlap).score.value > 0.9
 
 
-def test_lies_and_split_learning_do_not_go_together():
+def test_randomised_labels_and_split_learning_do_not_go_together():
     with pytest.raises(ValueError, match="leave out either labels or more"):
         OneShot(labels=LIES, more=Sgd())
 
 
 def test_more_numbers_than_an_extractor_puts_out_are_refused():
     OneShot(guide=Gradients(numbers=32))
-    with pytest.raises(ValueError, match="more numbers a row than the 32"):
+    with pytest.raises(ValueError, match="more numbers per row than the 32"):
         OneShot(guide=Gradients(numbers=64))
 
 
-def test_lies_about_numbers_are_refused():
+def test_randomised_numbers_are_refused():
     with pytest.raises(ValueError, match="covers classes, but the label is a number"):
         simulate(OneShot(**QUICK, labels=LIES), small_federation("regression"))
 
@@ -233,7 +233,7 @@ def test_bins_of_tied_labels_are_those_that_rows_are_in(share):
     table = small_federation("regression").tables["bank"]
     y = np.where(table.y < np.quantile(table.y, share), 0.0, table.y)
     hub = Party("bank", Table(table.raw, table.columns, y=y, task=table.task, cuts=table.cuts), 0)
-    codes, classes = OneShot().told(hub)
+    codes, classes = OneShot().released_codes(hub)
     assert np.array_equal(np.unique(codes), np.arange(classes))
     assert np.array_equal(codes == 0, labelled(hub, "train")[1] == 0)
 
@@ -253,33 +253,33 @@ def few_digits():
         FewShot(local=FixMatchTab(steps=100), trainer=HEAD, guide=SendLabels()),
         FewShot(**QUICK, head=Boosted()),
     ],
-    ids=["trained", "added", "added with lies", "few-shot", "few-shot with trees"],
+    ids=["trained", "added", "added with randomised labels", "few-shot", "few-shot with trees"],
 )
 def test_parties_learn_the_classes_that_come_among_shared_rows(few_digits, method):
     hub, _, _ = roles(method, few_digits, seed=0)
     present = len(np.unique(few_digits.labels("train")))
-    assert method.told(hub)[1] == present < 10 or method.labels is not None
+    assert method.released_codes(hub)[1] == present < 10 or method.labels is not None
     # Guessing the commonest class is right once in ten times.
     assert simulate(method, few_digits).score.value > 0.2
 
 
-def test_shared_rows_told_as_one_class_are_refused(cancer):
-    table, lies = cancer.tables["bank"], RandomisedResponse(epsilon=0.01, seeded=True)
+def test_shared_rows_sent_as_one_class_are_refused(cancer):
+    table, response = cancer.tables["bank"], RandomisedResponse(epsilon=0.01, seeded=True)
     two = {"train": np.array([np.argmin(table.y), np.argmax(table.y)])}
     hub = Party("bank", Table(table.raw, table.columns, y=table.y, task=table.task, cuts=two), 0)
-    with pytest.raises(ValueError, match="all 2 shared rows are told as one class"):
+    with pytest.raises(ValueError, match="all 2 shared rows are sent as one class"):
         for number in range(20):  # Every other time, about, two labels at random are the same.
             hub.turn("fit", number)
-            OneShot(labels=lies).told(hub)
+            OneShot(labels=response).released_codes(hub)
 
 
-def test_a_label_holder_lies_to_others_and_not_to_itself(cancer):
+def test_a_label_holder_learns_from_its_true_labels(cancer):
     method = OneShot(**QUICK, labels=RandomisedResponse(epsilon=0.1, seeded=True))
     hub, _, others = roles(method, cancer, seed=0)
     with open_calls(others) as carrier:
         list(method.fit(hub, Peers(method, hub, carrier, WireLog(), carrier.names)))
     assert np.array_equal(hub.memory["codes"], cancer.labels("train"))
-    assert not np.array_equal(method.told(hub)[0], cancer.labels("train"))
+    assert not np.array_equal(method.released_codes(hub)[0], cancer.labels("train"))
 
 
 def test_bytes_keep_the_direction_of_a_row_and_nothing_of_its_length():

@@ -84,9 +84,19 @@ def test_every_file_of_a_method_is_in_the_registry():
 
 
 def test_a_method_that_is_still_abstract_is_not_in_the_registry():
-    assert "VerticalBoosting" not in methods()
-    assert list(methods_in("laconic.methods.families.boosted")) == []
+    assert "Summing" not in methods()
+    assert list(methods_in("laconic.methods.families.summed")) == []
     assert all(kind().tasks for kind in methods().values())
+
+
+def test_between_method_and_a_method_that_can_be_built_is_at_most_one_abstract_class():
+    between = {
+        kind.__name__: [one.__name__ for one in kind.__mro__[1:] if one not in Method.__mro__]
+        for kind in methods().values()
+    }
+    assert {name: found for name, found in between.items() if len(found) > 1} == {}
+    buildable = set(methods())
+    assert {name: found for name, found in between.items() if buildable & set(found)} == {}
 
 
 def test_names_are_found_in_whatever_case_and_unknown_ones_are_refused():

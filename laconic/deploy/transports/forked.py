@@ -16,7 +16,6 @@ from typing import IO, Any, NamedTuple, TypeAlias
 
 import msgspec
 
-from laconic.core.device import device_asked, on_device
 from laconic.core.ledger import Entry, Ledger
 from laconic.core.party import Party
 from laconic.core.step import Script
@@ -25,6 +24,7 @@ from laconic.deploy.party_memory import respond
 from laconic.deploy.store import OWN
 from laconic.deploy.transports.party_process import Noting, read_frame, take_note, write_frame
 from laconic.errors import LaconicError, PlanError, StepError
+from laconic.learn.device import device_asked, on_device
 from laconic.plan.runtime import Forked
 
 _Answer: TypeAlias = dict[str, Any]

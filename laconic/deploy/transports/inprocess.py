@@ -7,13 +7,13 @@ from contextlib import ExitStack, contextmanager
 
 import numpy as np
 
-from laconic.core.device import device_asked, on_device
 from laconic.core.ledger import Ledger
 from laconic.core.method import Method
 from laconic.core.party import Party
 from laconic.core.step import Script, answer, steps_of
 from laconic.core.wire import Blob, decode_question, encode
 from laconic.errors import ContractBroken, LaconicError
+from laconic.learn.device import device_asked, on_device
 from laconic.plan.runtime import Faults, InProcess
 from laconic.threads import limit_threads, threads_now
 
@@ -67,17 +67,18 @@ class _Calls:
             if self._fate.reaches(name):
                 delay = self._fate.delay() if self._fate.in_time() else None
                 arrivals[name] = None if delay is None or (deadline is not None and delay > deadline) else delay
-        replies = self._answers(script, {name: blobs[name] for name in arrivals})
+        pool = self._pool.for_steps(script) if len(arrivals) > 1 else None
+        replies = {} if pool is None else self._answers(script, {name: blobs[name] for name in arrivals}, pool)
+        # A plain loop: a comprehension would be one more frame between a user's line and the party's arithmetic.
+        for name in arrivals if pool is None else ():
+            replies[name] = answer(script, self._parties[name], blobs[name])
         for name, _ in sorted(_in_time(arrivals), key=lambda arrival: arrival[1]):
             yield name, replies[name]
 
     def ledgers(self) -> dict[str, Ledger]:
         return {name: party.ledger for name, party in self._parties.items()}
 
-    def _answers(self, script: Script, blobs: Mapping[str, bytes]) -> dict[str, bytes]:
-        pool = self._pool.for_steps(script) if len(blobs) > 1 else None
-        if pool is None:
-            return {name: answer(script, self._parties[name], blob) for name, blob in blobs.items()}
+    def _answers(self, script: Script, blobs: Mapping[str, bytes], pool: ThreadPoolExecutor) -> dict[str, bytes]:
         # A thread begins without a limit and a device, whatever is in force in the one that it works for.
         answer_here = on_device(device_asked())(limit_threads(threads_now())(answer))
         futures = {name: pool.submit(answer_here, script, self._parties[name], blob) for name, blob in blobs.items()}

@@ -13,7 +13,6 @@ from typing import IO, Any, TypeAlias
 
 import msgspec
 
-from laconic.core.device import on_device
 from laconic.core.ledger import Entry, Ledger
 from laconic.core.party import Party
 from laconic.core.step import Script
@@ -22,6 +21,7 @@ from laconic.deploy.party_memory import PartyFolder
 from laconic.deploy.store import OWN
 from laconic.deploy.transports.rpc_messages import find_script
 from laconic.errors import LaconicError
+from laconic.learn.device import on_device
 from laconic.methods.registry import methods
 from laconic.privacy.row_releases import TOLD, spent
 from laconic.threads import limit_threads

@@ -15,7 +15,6 @@ from pathlib import Path
 from time import monotonic
 from typing import IO, Any
 
-from laconic.core.device import device_asked
 from laconic.core.ledger import Ledger
 from laconic.core.party import Party
 from laconic.core.step import Script
@@ -25,6 +24,7 @@ from laconic.deploy.store import OWN
 from laconic.deploy.transports.party_process import read_frame, take_note, write_frame
 from laconic.deploy.transports.rpc_messages import name_script
 from laconic.errors import StepError
+from laconic.learn.device import device_asked
 from laconic.plan.runtime import Processes
 
 _idle: list["subprocess.Popen[bytes]"] = []

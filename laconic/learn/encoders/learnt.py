@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from laconic.core.device import device_now, is_on_cpu
+from laconic.learn.device import device_now, is_on_cpu
 from laconic.learn.encoders.encoder import Encoder, Pca, RandomProjection, WhitenedPca
 from laconic.learn.nets.nets import Cnn, Mlp, Net, Shape, give_chance, initialise, make, to_array, to_tensor, weights_of
 from laconic.learn.train.sgd import Optimiser, Sgd, send_back
@@ -289,7 +289,11 @@ def _squared_error(outputs: Tensor, targets: Tensor) -> Tensor:
 
 
 class BestEncoder(Encoder, frozen=True):
-    """Whatever did best on data of a party's kind, as `studies/fedonce_oneshot.py` measures it."""
+    """The encoder that did best over all data in `studies/fedonce_oneshot.py`: PCA, so far for every kind of data.
+
+    It does not choose by validation yet. A party has no labels to validate with, and by how well held-out rows can be
+    restored PCA wins by construction.
+    """
 
     dim: int = 0
 

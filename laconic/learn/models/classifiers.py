@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import torch
 
-from laconic.core.device import is_on_cpu
+from laconic.learn.device import is_on_cpu
 from laconic.learn.models.classifier import Classifier, Shard
 from laconic.learn.models.supervised import fit_linear, fit_supervised, predict_linear, predict_supervised
 from laconic.learn.nets.nets import Mlp, Net, default_net, load, make, weights_of

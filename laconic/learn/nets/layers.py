@@ -12,7 +12,7 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.nn import functional
 
-from laconic.core.device import device_now
+from laconic.learn.device import device_now
 from laconic.learn.draws import mask_like, normal, whole_numbers
 from laconic.values import Settings
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from laconic.core.device import device_now
+from laconic.learn.device import device_now
 from laconic.learn.draws import torch_generator
 from laconic.learn.nets.layers import Conv, Dropout, Final, PatchLayer, PatchNet, ResNet, dense
 from laconic.values import Array, Rng, Settings, Weights

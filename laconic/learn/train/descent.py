@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from laconic.core.device import device_now, is_on_cpu
+from laconic.learn.device import device_now, is_on_cpu
 from laconic.learn.kernels import ACTIVATE, CompiledLayers, DenseLayer, Layers, TorchLayers, compiled_products, widened
 from laconic.learn.nets.nets import Mlp, Net, give_chance, load, to_array, to_tensor, weights_of
 from laconic.learn.train.sgd import evaluate

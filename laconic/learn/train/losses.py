@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from laconic.core.device import device_now
+from laconic.learn.device import device_now
 from laconic.learn.nets.nets import to_array, to_tensor
 from laconic.tables.task import Task
 from laconic.values import Array, Weights

@@ -15,7 +15,7 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.nn import functional
 
-from laconic.core.device import device_now
+from laconic.learn.device import device_now
 from laconic.learn.draws import permutation, torch_generator
 from laconic.learn.nets.ensembles import AnyExtractor, members_of
 from laconic.learn.nets.layers import Linear

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from torch.optim.adam import adam
 from torch.optim.sgd import sgd
 
-from laconic.core.device import device_now
 from laconic.core.ledger import Noise
+from laconic.learn.device import device_now
 from laconic.learn.draws import permutation, torch_generator
 from laconic.learn.nets.nets import AnyModule, give_chance, to_array
 from laconic.learn.train.losses import Loss

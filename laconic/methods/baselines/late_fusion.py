@@ -1,4 +1,4 @@
-"""Late fusion: every party is told the labels, learns alone, and only predictions are put together.
+"""Late fusion: every party gets the labels, learns alone, and only predictions are put together.
 
 What a method that gives labels away anyway has to beat: nothing of any row is sent up while learning.
 """
@@ -33,13 +33,10 @@ class LateFusion(Method, frozen=True):
     net: Net | None = None
     trainer: Sgd = Sgd(epochs=30)
 
-    @property
-    def rounds(self) -> int:
-        """Labels go down once."""
-        return 1
+    rounds = 1  # Labels go down once.
 
     def fit(self, hub: Party, peers: Peers, /) -> Iterator[None]:
-        """Tell everybody the labels."""
+        """Send everybody the labels."""
         task, labels = task_of(hub), labelled(hub, "train")[1]
         if hub.data.columns:
             self.learn_alone(hub, task.kind, len(task.classes), labels)
@@ -63,20 +60,22 @@ class LateFusion(Method, frozen=True):
     @step(takes="the labels of all training rows", gives=None)
     def learn_alone(self, party: Party, kind: Kind, classes: int, labels: Array) -> None:
         """Learn a model from the party's own columns."""
-        task = Task(kind=kind, classes=tuple(str(code) for code in range(classes)))
         party.memory["task"] = [kind, classes]
-        x = party.data.part("train")[0]
+        x, task = party.data.part("train")[0], _task(kind, classes)
         party.memory["model"] = fit_supervised(self._net(party), task, [x], labels, self.trainer, party.rng)
 
     @step(takes=None, gives="its own model's predictions for the rows asked for")
     def give_predictions(self, party: Party, rows: str) -> Array:
         """Predict the rows of a cut from the party's own columns."""
-        kind, classes = party.memory["task"]
-        task = Task(kind=kind, classes=tuple(str(code) for code in range(classes)))
-        return predict_supervised(self._net(party), task, party.memory["model"], [party.data.part(rows)[0]])
+        task, x = _task(*party.memory["task"]), party.data.part(rows)[0]
+        return predict_supervised(self._net(party), task, party.memory["model"], [x])
 
     def _net(self, party: Party) -> Net:
         return self.net or default_net(party.data.shape)
+
+
+def _task(kind: Kind, classes: int) -> Task:
+    return Task(kind=kind, classes=tuple(map(str, range(classes))))
 
 
 def _fused(task: Task, predictions: list[Array]) -> Array:

@@ -28,10 +28,7 @@ class LocalDp(Method, frozen=True):
     noise: LocalGaussian = LocalGaussian(epsilon=8.0)
     learner: AnyLearner = NetModel()
 
-    @property
-    def rounds(self) -> int:
-        """All columns come in one exchange."""
-        return 1
+    rounds = 1  # All columns come in one exchange.
 
     def fit(self, hub: Party, peers: Peers, /) -> Iterator[None]:
         """Collect noised columns and train."""

@@ -24,10 +24,7 @@ class Solo(Method, frozen=True):
     net: Net | None = None
     trainer: Sgd = Sgd(epochs=100, patience=10)
 
-    @property
-    def rounds(self) -> int:
-        """Nobody is asked."""
-        return 0
+    rounds = 0  # Nobody is asked.
 
     def fit(self, hub: Party, peers: Peers, /) -> Iterator[None]:
         """Train on the hub's own columns."""

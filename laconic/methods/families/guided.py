@@ -1,54 +1,34 @@
 """Parties that learn by themselves, guided once by the label holder: what one-shot and few-shot VFL share."""
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
-from typing import Any, ClassVar, Protocol, TypeAlias, cast
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from torch import nn
 
-from laconic.core.method import task_of
+from laconic.core.method import Method, task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.step import Ask, Opening, Step, step
-from laconic.learn.models.clustering import cluster
 from laconic.learn.models.supervised import Trees, fit_top, predict_top
 from laconic.learn.nets.ensembles import LINEAR, AnyExtractor, PartLayer, SummedHeads, add_up, class_head
-from laconic.learn.nets.nets import Join, Mlp, initialise, load, look_at, to_array, to_tensor, weights_of
+from laconic.learn.nets.nets import Join, Mlp, load, to_array, to_tensor
 from laconic.learn.train import losses as heads
 from laconic.learn.train.fixmatch import AnyLocal, default_extractor, default_local
 from laconic.learn.train.semisupervised import begin, body_of
 from laconic.learn.train.sgd import Sgd, evaluate
-from laconic.methods.families.rows import labelled, own_rows, rows_without_labels
-from laconic.methods.families.split import Precision, Splitting, refuse_changed_nets
+from laconic.methods.families import split as split_learning
+from laconic.methods.families.rows import labelled, own_rows
+from laconic.methods.families.split import Precision, Split, first_weights
 from laconic.privacy.mechanisms.rows import RandomisedResponse
 from laconic.values import Array, Rng, Settings, Weights, flat
-
-
-class Student(Protocol):
-    """A method whose parties can be told what to learn."""
-
-    def begin_and_send(self, party: Party, count: int) -> Array:
-        """A few numbers for each shared row, from a net with random weights."""
-        ...
-
-    def learn_from_gradients(self, party: Party, gradients: Array, classes: int) -> Any:
-        """Learn classes that are read off gradients."""
-        ...
-
-    def learn_from_labels(self, party: Party, labels: Array, classes: int) -> Any:
-        """Learn classes that are told."""
-        ...
-
-    def cover(self, value: Array) -> Any:
-        """What was worked out from the told labels, under their noise if there is any."""
-        ...
 
 
 class Gradients(Settings, frozen=True):
     """Parties send numbers for the shared rows; back come gradients of the loss, which parties cluster.
 
-    What crosses serves to tell classes apart and nothing else, so that one byte a number will do, each way.
+    What crosses serves to distinguish classes and nothing else, so that one byte per number will do, each way.
 
     Attributes:
         numbers: how many of a row's numbers cross, each way. Fewer than a party's net puts out will do, and say less
@@ -58,17 +38,15 @@ class Gradients(Settings, frozen=True):
 
     numbers: int | None = None
 
+    rounds: ClassVar[int] = 2
+    """Two uploads, one download between them."""
+
     def __post_init__(self) -> None:
-        """Refuse to tell classes apart by nothing."""
+        """Refuse to distinguish classes by nothing."""
         if self.numbers is not None and self.numbers < 1:
             raise ValueError(f"numbers must be 1 or more, not {self.numbers}; None suits the classes")
 
-    @property
-    def rounds(self) -> int:
-        """Two uploads, one download between them."""
-        return 2
-
-    def teach(self, method: Student, hub: Party, peers: Peers, codes: Array, classes: int) -> dict[str, Any]:
+    def teach(self, method: "Guided", hub: Party, peers: Peers, codes: Array, classes: int) -> dict[str, Any]:
         """Have all parties learn; what each sends afterwards. Who is late or lost is left out."""
         numbers = peers.tolerant.ask(method.begin_and_send, count=self.numbers or max(4, -(-classes // 2)))
         gradients = first_gradients(numbers, codes, classes, hub.rng)
@@ -78,7 +56,7 @@ class Gradients(Settings, frozen=True):
         }
         return peers.tolerant.ask_each(method.learn_from_gradients, questions)
 
-    def asks(self, method: Student) -> tuple[Ask, ...]:
+    def asks(self, method: "Guided") -> tuple[Ask, ...]:
         """What parties are asked; how many numbers is known beforehand only if `numbers` says so."""
         begin = method.begin_and_send
         first = Ask.later(begin) if self.numbers is None else Ask.known(begin, count=self.numbers)
@@ -88,17 +66,15 @@ class Gradients(Settings, frozen=True):
 class SendLabels(Settings, frozen=True):
     """Parties are sent the labels of the shared rows, one byte each."""
 
-    @property
-    def rounds(self) -> int:
-        """One download and one upload."""
-        return 1
+    rounds: ClassVar[int] = 1
+    """One download and one upload."""
 
-    def teach(self, method: Student, hub: Party, peers: Peers, codes: Array, classes: int) -> dict[str, Any]:
+    def teach(self, method: "Guided", hub: Party, peers: Peers, codes: Array, classes: int) -> dict[str, Any]:
         """Have all parties learn; what each sends afterwards. Who is late or lost is left out."""
         labels = codes.astype(np.uint8 if classes <= 256 else np.uint16)
         return peers.tolerant.ask(method.learn_from_labels, labels=method.cover(labels), classes=classes)
 
-    def asks(self, method: Student) -> tuple[Ask, ...]:
+    def asks(self, method: "Guided") -> tuple[Ask, ...]:
         """What parties are asked."""
         return (Ask.later(method.learn_from_labels),)
 
@@ -138,7 +114,7 @@ def first_gradients(numbers: Mapping[str, Array], codes: Array, classes: int, rn
         numbers: each party's numbers for the same rows, as bytes.
         codes: the rows' classes.
         classes: how many there are.
-        rng: chance for the classifier's weights, drawn anew: those of a trained one tell classes less well apart.
+        rng: draws the classifier's weights anew: those of a trained one distinguish classes less well.
     """
     width = sum(block.shape[1] for block in numbers.values())
     weights = {name: rng.uniform(-1, 1, (block.shape[1], classes)) / width**0.5 for name, block in numbers.items()}
@@ -154,7 +130,7 @@ def numbered(codes: Array) -> tuple[Array, int]:
     present, numbered = np.unique(codes, return_inverse=True)
     if len(present) < 2:
         raise ValueError(
-            f"all {len(codes)} shared rows are told as one class, so that there is nothing to learn; share more rows"
+            f"all {len(codes)} shared rows are sent as one class, so that there is nothing to learn; share more rows"
         )
     return numbered, len(present)
 
@@ -168,18 +144,18 @@ NUMBERS_AND_HEAD = f"{NUMBERS}; if class heads are added up, also its own, learn
 _HEAD = "class head"
 
 
-class Guided(Splitting, frozen=True):
-    """Abstract: every party learns an extractor from few told and many untold rows; the label holder a head on top.
+class Guided(Method, frozen=True):
+    """Abstract: every party learns an extractor from few labelled and many unlabelled rows; the label holder a head.
 
     A label holder with columns of its own is one more party, without a wire between. A party keeps its extractor in
-    `net`, the same with its class head in `local`, and the classes it was told or found in `codes`.
+    `net`, the same with its class head in `local`, and the classes it was sent or found in `codes`.
 
     Attributes:
         net: each party's extractor, or several; None takes one that suits its data.
         width: how many numbers an extractor puts out for a row.
         local: how a party learns by itself; None takes what suits its data.
-        guide: how parties are told what to learn.
-        labels: lies put on the labels before anything made from them is sent; None tells the truth.
+        guide: what tells parties the classes to learn: gradients, or the labels themselves.
+        labels: randomised response applied to labels before anything derived from them is sent; None disables it.
         bins: for regression, how many classes labels are put into while parties learn, about equally many rows in each;
             fewer where labels are tied.
         head: the label holder's model of all parties' numbers: a net; trees, which see its own columns as they are; or
@@ -202,14 +178,18 @@ class Guided(Splitting, frozen=True):
     more: Sgd | None = None
     precision: Precision = "float16"
 
+    # For `more`: the steps of split learning.
+    exchange, learn = split_learning.exchange, split_learning.learn
+    give_outputs, keep, go_back = split_learning.give_outputs, split_learning.keep, split_learning.go_back
+
     def __post_init__(self) -> None:
-        """Refuse widths and bins that tell nothing apart, numbers that are not there, and lies undone by `more`."""
+        """Refuse widths and bins that separate nothing, numbers that are not there, and labels that `more` reveals."""
         if self.width < 1 or self.bins < 2:
             raise ValueError(f"width must be 1 or more and bins 2 or more, not {self.width} and {self.bins}")
         if isinstance(self.guide, Gradients) and (self.guide.numbers or 0) > self.width:
             raise ValueError(
-                f"guide=Gradients(numbers={self.guide.numbers}) asks for more numbers a row than the {self.width} that "
-                "an extractor puts out; ask for fewer, or raise width"
+                f"guide=Gradients(numbers={self.guide.numbers}) asks for more numbers per row than the {self.width} "
+                "that an extractor puts out; ask for fewer, or raise width"
             )
         if isinstance(self.head, Trees) and self.more is not None:
             raise ValueError("trees have no gradients: leave out more, or use a net as head, such as Mlp()")
@@ -219,25 +199,33 @@ class Guided(Splitting, frozen=True):
                 "from the true labels of every batch; leave out either labels or more"
             )
 
+    @abstractmethod
+    def learn_from_gradients(self, party: Party, gradients: Array, classes: int) -> dict[str, Array]:
+        """A step: learn classes that gradients of the shared rows reveal, and send numbers."""
+
+    @abstractmethod
+    def learn_from_labels(self, party: Party, labels: Array, classes: int) -> dict[str, Array]:
+        """A step: learn these classes of the shared rows, and send numbers."""
+
     @step(
         takes=None,
         gives="a few numbers for each shared row, made from its columns by a net whose first weights it alone knows",
     )
     def begin_and_send(self, party: Party, count: int) -> Array:
         """Draw the first weights, known to this party alone, and send the first few numbers of each shared row."""
-        self._begin(party)
+        party.memory["net"] = first_weights(self.bottom(party), party)
         return in_bytes(self.numbers(party, "train")[:, :count].astype(np.float32))
 
-    def told(self, hub: Party) -> tuple[Array, int]:
-        """The classes that parties are to learn, with lies if any, numbered from 0, and how many come among them.
+    def released_codes(self, hub: Party) -> tuple[Array, int]:
+        """The classes that parties are to learn, after randomised response if any, numbered from 0, and how many occur.
 
         Parties learn nothing of a class that no shared row has, and would have to split another one to find it.
         """
         codes, classes = self._classes_of(hub)
         return numbered(codes if self.labels is None else self.labels.randomise(codes, classes, hub))
 
-    def known(self, hub: Party) -> tuple[Array, int]:
-        """The same without lies: for what never leaves the label holder, nor anything worked out from it."""
+    def true_codes(self, hub: Party) -> tuple[Array, int]:
+        """The same without randomised response: for what never leaves the label holder in any form."""
         return numbered(self._classes_of(hub)[0])
 
     def _classes_of(self, hub: Party) -> tuple[Array, int]:
@@ -258,13 +246,13 @@ class Guided(Splitting, frozen=True):
         return in_bins(y, self.bins)
 
     def cover(self, value: Array) -> Any:
-        """What was worked out from told labels alone, under their noise if they bear any."""
+        """What was derived from released labels alone, under their noise if they bear any."""
         return value if self.labels is None else self.labels.cover(value)
 
     def learn_codes(self, party: Party, codes: Array, classes: int) -> None:
         """Learn from the shared rows with these classes, and from own rows without."""
         if "net" not in party.memory:
-            self._begin(party)
+            party.memory["net"] = first_weights(self.bottom(party), party)
         net, shape = self.extractor(party), party.data.shape
         body = {f"body.{name}": values for name, values in party.memory["net"].items()}
         start = begin(net, shape, self.width, classes, party.rng) | body
@@ -276,10 +264,6 @@ class Guided(Splitting, frozen=True):
         local = self.local or default_local(party.data.shape)
         found = local.fit(start, self.extractor(party), self.width, x, codes, unlabelled, party.rng)
         party.memory["local"], party.memory["net"] = found, body_of(found)
-
-    def read_off(self, party: Party, gradients: Array, classes: int) -> Array:
-        """The shared rows' classes, under names of this party's own: gradients of one class point the same way."""
-        return cluster(gradients, classes, party.rng)
 
     def numbers(self, party: Party, rows: str) -> Array:
         """The rows of a cut through the extractor, unchanged and in evaluation mode, as they are sent."""
@@ -331,7 +315,7 @@ class Guided(Splitting, frozen=True):
                 hub.memory["means"][name] += (values - latest[name][rows]).sum(axis=0) / len(latest[name])
                 latest[name][rows] = values
 
-        yield from self.train_together(hub, peers.only(tuple(received)), note)
+        yield from split_learning.train_together(self, hub, peers.only(tuple(received)), note)
 
     def _fit_head(self, hub: Party, blocks: Sequence[Mapping[str, Array]]) -> Weights:
         """A model of all parties' numbers: trained, or put together from their class heads."""
@@ -363,13 +347,13 @@ class Guided(Splitting, frozen=True):
     def predictions_from(self, hub: Party, outputs: Mapping[str, Array], rows: str) -> Array:
         """Predictions from what parties sent for the rows of a cut."""
         if not isinstance(self.head, Trees):
-            return super().predictions_from(hub, outputs, rows)
+            return split_learning.predict_from_outputs(self.split, hub, outputs, rows)
         x = self._columns_beside(hub, list(outputs.values()), rows)
         return predict_top(self.head, task_of(hub), hub.memory["model"], [x])
 
     def stored_parts(self, hub: Party, places: Array) -> dict[str, Array]:
         """Each party's numbers for these places in cut "train"; where trees see them, the hub's own columns."""
-        refuse_changed_nets(self.more)
+        split_learning.refuse_changed_nets(self.more)
         return {name: values[places] for name, values in self._all_parts(hub).items()}
 
     def predict_from(self, hub: Party, parts: Mapping[str, Array], places: Array) -> Array:
@@ -410,18 +394,15 @@ class Guided(Splitting, frozen=True):
         inputs = width + (self.width if hub.data.columns else 0)
         return Join(own, self.form.build((inputs,), task_of(hub).outputs))
 
-    def together(self) -> Sgd:
-        """How split learning goes on afterwards."""
-        return cast("Sgd", self.more)
+    @property
+    def split(self) -> Split:
+        """How learning goes on with `more`: all extractors, and the label holder's head."""
+        return Split(self.bottom, self.top, self.more or Sgd(), self.precision)
 
     def _columns_beside(self, hub: Party, received: list[Array], rows: str) -> Array:
         """The label holder's own columns as they are, and all numbers received."""
         x = hub.data.part(rows)[0]
         return _beside([flat(x), *received] if hub.data.columns else received)
-
-    def _begin(self, party: Party) -> None:
-        module = initialise(self.bottom(party), party.rng)
-        party.memory["net"] = weights_of(look_at(module, partial(rows_without_labels, party), party.rng))
 
     def extractor(self, party: Party) -> AnyExtractor:
         """The form of a party's extractor."""

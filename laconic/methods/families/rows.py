@@ -20,22 +20,26 @@ def labelled(party: Party, rows: str) -> tuple[Array, Array]:
     return x, y
 
 
+def labels_of(party: Party, rows: str) -> Array:
+    """The labels of a cut without copying its rows, which a method that asks per batch cannot afford."""
+    if party.data.y is None:
+        raise ValueError(f"{party.name} has no labels for its rows {rows!r}; the hub must hold the label column")
+    return party.data.y[party.data.cut(rows)]
+
+
 def own_rows(party: Party) -> Array:
     """The prepared rows outside the overlap of all parties, cut "own"; none if there is no such cut."""
     return party.data.part("own")[0] if "own" in party.data.cuts else party.data.x[:0]
 
 
 def rows_without_labels(party: Party) -> Array:
-    """All prepared rows a party may learn from before it is told anything: its own and the shared ones."""
+    """All prepared rows a party may learn from before anything is sent to it: its own and the shared ones."""
     return np.concatenate([own_rows(party), party.data.part("train")[0]])
 
 
 def some_rows(party: Party, places: Array) -> tuple[Array, Array]:
     """Some training rows and their labels, by their places in cut "train", without copying all the others."""
-    if party.data.y is None:
-        raise ValueError(f"{party.name} has no labels; the hub must hold the label column")
-    at = party.data.cut("train")[places]
-    return party.data.x[at], party.data.y[at]
+    return party.data.x[party.data.cut("train")[places]], labels_of(party, "train")[places]
 
 
 def side_by_side(blocks: list[Array]) -> Array:
@@ -58,10 +62,7 @@ def _order(rows: int, seed: int, epoch: int) -> Array:
 class Pooling(Method, frozen=True):
     """Abstract: a method whose hub has everybody's columns."""
 
-    @property
-    def rounds(self) -> int:
-        """All columns come in one exchange."""
-        return 1
+    rounds = 1  # All columns come in one exchange.
 
     def predict_opening(self, rows: str) -> Opening:
         """All columns of these rows, in one exchange."""
@@ -85,10 +86,7 @@ class RowPooling(Method, frozen=True):
     kind: ClassVar[Literal["vertical", "horizontal"]] = "horizontal"
     tasks: ClassVar[tuple[str, ...]] = ("binary", "multiclass")
 
-    @property
-    def rounds(self) -> int:
-        """All rows come in one exchange."""
-        return 1
+    rounds = 1  # All rows come in one exchange.
 
     @step(takes=None, gives="all its raw columns and all its labels")
     def give_rows(self, party: Party) -> dict[str, Array]:

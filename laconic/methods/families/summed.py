@@ -1,7 +1,7 @@
 """Methods whose prediction is a sum over parties: each party's net and linear head add their part to a row's logits.
 
-The hub sends one array a batch, the same to every party. It is the gradient of the loss by the summed logits, or stands
-for it, so each party can work out the step of its own head from it, and no head ever has to be sent.
+The hub sends one array per batch, the same to every party. It is the gradient of the loss by the summed logits, or
+stands for it, so each party can work out the step of its own head from it, and no head ever has to be sent.
 """
 
 from abc import abstractmethod
@@ -22,22 +22,27 @@ from laconic.errors import PartyAbsent
 from laconic.learn.kernels import widen, widened
 from laconic.learn.nets.nets import Cnn, Mlp, Net, initialise, to_array, to_tensor, weights_of
 from laconic.learn.train import losses as heads
-from laconic.learn.train.admm import DuplicateRows, each_alone, find_duplicates, nearest_logits, targets_of
+from laconic.learn.train.admm import each_alone, find_duplicates, nearest_logits, targets_of
 from laconic.learn.train.descent import Descent, Rule, no_velocity, outputs_of, start_descent
-from laconic.methods.families.rows import batch_rows
+from laconic.methods.families.rows import batch_rows, labels_of
 from laconic.methods.families.split import Precision
 from laconic.privacy.mechanisms.outputs import AnyProtection, PrivateSteps, RowsOnce
 from laconic.values import Array
 
+SIGNAL = "numbers for each row of the batch before, the same for all parties, from which its labels can be read"
+LOGITS = "its part of the logits, of net and head together, for "
 
-class PartyNets(Method, frozen=True):
-    """Abstract: a method with a net and a linear head for each party.
 
-    A party keeps `net`, `velocity` and `head` in its memory, and the batch it answered last.
+class Summing(Method, frozen=True):
+    """Abstract: a method with a net and a linear head for each party, whose prediction is the sum of their parts.
+
+    A party keeps `net`, `velocity` and `head` in its memory, and the batch it answered last. A hub that holds columns
+    takes part as one more party, without a wire between. The hub keeps `heads`, if they are its to keep, and in
+    `latest` what each party last sent for each training row.
 
     Attributes:
         epochs: how often every training row is seen.
-        batch: rows a round; batches are drawn anew each epoch from a seed that all parties know.
+        batch: rows per round; batches are drawn anew each epoch from a seed that all parties know.
         lr: learning rate of every net and head.
         momentum: of the nets, kept from one batch to the next; heads kept by the hub have none.
         weight_decay: weight of the L2 penalty on nets and heads.
@@ -70,6 +75,8 @@ class PartyNets(Method, frozen=True):
                 raise ValueError(f"{name} must be 0 or more, not {number}")
         if not 0 <= self.momentum < 1:
             raise ValueError(f"momentum must be at least 0 and below 1, not {self.momentum}")
+        if self.admm is not None:
+            self.admm.check()
         if self.sends_logits and isinstance(self.privacy, RowsOnce | PrivateSteps):
             raise ValueError(
                 f"{type(self).__name__} sends logits of heads that parties train without noise, which "
@@ -77,25 +84,121 @@ class PartyNets(Method, frozen=True):
                 "such as VimAdmm"
             )
 
+    @property
+    def admm(self) -> "Admm | None":
+        """ADMM's settings; None for a method that descends by gradients alone."""
+        return None
+
+    @abstractmethod
+    def improve(self, party: Party, signal: Array) -> None:
+        """Let a party's net and head learn from the hub's array for the last batch."""
+
+    @abstractmethod
+    def reply(self, hub: Party, rows: Array, messages: Mapping[str, Array]) -> Array:
+        """What the hub sends after a batch of training rows; its own heads and duals learn on the way."""
+
+    def fit(self, hub: Party, peers: Peers, /) -> Iterator[None]:
+        """One round per batch: parties learn from the batch before and send the next one."""
+        self.start(hub, peers)
+        if self.privacy is not None and self.privacy.freezes:
+            yield from self.fit_frozen(hub, peers)
+            return
+        signal: Array | None = None
+        for epoch, number in self.batches(hub):
+            messages, rows = self.own_turn(hub, epoch, number, signal), self.rows_of(hub, epoch, number)
+            self.remember(hub, rows, messages)
+            payload = {"epoch": epoch, "number": number, "signal": signal}
+            for name, message in peers.as_ready(self.exchange, dict.fromkeys(peers.names, payload)):
+                messages[name] = message
+                self.remember(hub, rows, {name: message})  # While the others are at work.
+            yield  # All have learnt the batches before; this one is under way.
+            signal = self.reply(hub, rows, messages).astype(self.precision)
+        if hub.data.columns and signal is not None:
+            self.improve(hub, signal)
+        peers.ask(self.learn, signal=signal)
+        yield
+
+    def predict(self, hub: Party, peers: Peers, rows: str, /) -> Array:
+        """Sum every party's part of the logits."""
+        messages = {hub.name: self.message(hub, hub.data.part(rows)[0])} if hub.data.columns else {}
+        messages |= peers.ask(self.give_outputs, rows=rows)
+        if not messages:
+            raise PartyAbsent(peers.names, self.give_outputs.__name__)
+        return self._predictions(hub, self.logits(hub, messages))
+
+    def fit_opening(self) -> Opening:
+        """First the number of classes, which must be waited for; then the first batch, or all rows of frozen nets."""
+        first = Ask.later(self.begin)
+        if self.privacy is not None and self.privacy.freezes:
+            return Opening((first, Ask.known(self.give_outputs, rows="train")), then="trains")
+        return Opening((first, Ask.known(self.exchange, epoch=0, number=0, signal=None)), then="yields")
+
+    def predict_opening(self, rows: str) -> Opening:
+        """Parties need the name of the cut alone."""
+        return Opening((Ask.known(self.give_outputs, rows=rows),), then="ends")
+
     @step(takes=None, gives=None)
     def begin(self, party: Party, seed: int, outputs: int, parties: int) -> None:
         """Draw the first weights: the net's known to this party alone, the head's from a seed that the hub knows."""
         guard = self.guard_of(party)
-        learnt = None if guard is None else guard.learn_encoder(party)
-        if learnt is None:
-            learnt = weights_of(initialise(self.net_of(party).build(party.data.shape, self.width), party.rng))
-        party.memory["net"] = learnt
-        party.memory["velocity"] = no_velocity(party.memory["net"])
-        party.memory["head"] = first_head(seed, party.name, self.width, outputs)
-        party.memory["parties"] = parties
-        party.memory["head velocity"] = np.zeros((self.width, outputs), np.float32)
-        party.memory["order"] = seed
-        party.memory["secret"] = int(party.rng.integers(2**62))
+        net = None if guard is None else guard.learn_encoder(party)
+        if net is None:
+            net = weights_of(initialise(self.net_of(party).build(party.data.shape, self.width), party.rng))
+        party.memory |= {
+            "net": net,
+            "velocity": no_velocity(net),
+            "head": first_head(seed, party.name, self.width, outputs),
+            "parties": parties,
+            "head velocity": np.zeros((self.width, outputs), np.float32),
+            "order": seed,
+            "secret": int(party.rng.integers(2**62)),
+        }
+
+    @step(takes=SIGNAL, gives="its net's outputs for one batch of training rows")
+    def exchange(self, party: Party, epoch: int, number: int, signal: Array | None) -> Any:
+        """Learn from the batch before, and send the next one."""
+        message = self._turn(party, epoch, number, signal)
+        sent = self._protected(party, message, "train", self.rows_of(party, epoch, number))
+        party.memory["sent"] = unwrap(sent)[0]
+        return sent
+
+    @step(takes=SIGNAL, gives=None)
+    def learn(self, party: Party, signal: Array) -> None:
+        """Learn from the last batch."""
+        self.improve(party, signal)
+
+    @step(takes=None, gives="its net's outputs for the rows asked for")
+    def give_outputs(self, party: Party, rows: str) -> Any:
+        """Put the rows of a cut through the net, and through the head if logits are sent."""
+        return self._protected(party, self.message(party, party.data.part(rows)[0]), rows)
 
     @step(takes=None, gives="one number: the length of its head")
     def tell_head_length(self, party: Party) -> float:
         """How long the party's head is, for comparing parties."""
         return float(np.linalg.norm(party.memory["head"]))
+
+    def start(self, hub: Party, peers: Peers) -> None:
+        """Draw all weights; who does not answer has no part in the run."""
+        seed, outputs = int(hub.rng.integers(2**31)), task_of(hub).outputs
+        hub.memory["order"] = seed
+        hub.memory["scale"] = heads.scale_of(task_of(hub), labels_of(hub, "train"))
+        hub.memory["latest"] = {}
+        begun = [hub.name] if hub.data.columns else []
+        parties = len(begun) + len(peers.names)
+        if hub.data.columns:
+            self.begin(hub, seed, outputs, parties)
+        begun += peers.ask(self.begin, seed=seed, outputs=outputs, parties=parties)
+        if not begun:
+            raise PartyAbsent(peers.names, self.begin.__name__)
+        hub.memory["heads"] = {name: first_head(seed, name, self.width, outputs) for name in begun}
+        if self.admm is not None:
+            hub.memory["duals"] = np.zeros((len(hub.data.cut("train")), outputs))
+
+    def batches(self, hub: Party) -> Iterator[tuple[int, int]]:
+        """Every batch of every epoch, by numbers."""
+        count = -(-len(hub.data.cut("train")) // self.batch)
+        for epoch in range(self.epochs):
+            yield from ((epoch, number) for number in range(count))
 
     def rows_of(self, party: Party, epoch: int, number: int) -> Array:
         """The places in cut "train" of a batch's rows."""
@@ -104,6 +207,14 @@ class PartyNets(Method, frozen=True):
     def last_batch(self, party: Party) -> Array:
         """The rows of the batch that a party answered last."""
         return party.data.x.take(party.data.cut("train")[self.rows_of(party, *party.memory["batch"])], axis=0)
+
+    def message(self, party: Party, x: Array) -> Array:
+        """What a party sends of these rows, before any noise."""
+        guard = self.guard_of(party)
+        found = None if guard is None else guard.encode(party, x, self.width)
+        if found is None:
+            found = outputs_of(self.net_of(party), self.width, party.memory["net"], x)
+        return (found @ party.memory["head"] if self.sends_logits else found).astype(self.precision, copy=False)
 
     def descent(self, party: Party, x: Array, steps: int = 1) -> Descent:
         """The party's net, to take so many steps on these rows."""
@@ -128,156 +239,22 @@ class PartyNets(Method, frozen=True):
         by_head = sent.T @ gradient + np.float32(self.weight_decay) * head
         return head - np.float32(self.lr) * by_head
 
-    def outputs(self, party: Party, rows: str) -> Array:
-        """What a party has to say of the rows of a cut, before any noise."""
-        return self.message(party, party.data.part(rows)[0])
-
-    def message(self, party: Party, x: Array) -> Array:
-        """What a party has to say of these rows, before any noise."""
-        guard = self.guard_of(party)
-        found = None if guard is None else guard.encode(party, x, self.width)
-        if found is None:
-            found = outputs_of(self.net_of(party), self.width, party.memory["net"], x)
-        return (found @ party.memory["head"] if self.sends_logits else found).astype(self.precision, copy=False)
-
-    def protect(self, party: Party, message: Array, rows: str, places: Array | None = None) -> Any:
-        """The message as it may leave: of the rows of a cut, or of those at some places in it."""
-        at = party.data.cut(rows) if places is None else party.data.cut(rows)[places]
-        return message if self.privacy is None else self.privacy.release(message, party, rows, at)
-
-    def guard_of(self, party: Party) -> AnyProtection | None:
-        """What guards a party's rows; nothing does the hub's own, which never leave it."""
-        return self.privacy if party.data.y is None else None
-
-    def net_of(self, party: Party) -> Net:
-        """The party's net."""
-        return self.net or (Cnn(final="relu") if len(party.data.shape) == 3 else Mlp(final="relu"))
-
-
-def first_head(seed: int, name: str, width: int, outputs: int) -> Array:
-    """A party's first head: the same wherever it is drawn, so that nobody has to send it."""
-    rng = np.random.default_rng([seed, *name.encode()])
-    bound = np.float32(width**-0.5)
-    return rng.random((width, outputs), dtype=np.float32) * (2 * bound) - bound
-
-
-_TAKES = "numbers for each row of the batch before, the same for all parties, from which its labels can be read"
-_GIVES = "its net's outputs for one batch of training rows"
-
-
-class Summing(PartyNets, frozen=True):
-    """Abstract: a method whose prediction is the sum of all parties' nets, each through its head.
-
-    A hub that holds columns takes part as one more party, without a wire between. The hub keeps `heads`, if they are
-    its to keep, and in `latest` what each party last sent for each training row.
-    """
-
-    @abstractmethod
-    def improve(self, party: Party, signal: Array) -> None:
-        """Let a party's net and head learn from the hub's array for the last batch."""
-
-    @abstractmethod
-    def reply(self, hub: Party, rows: Array, messages: Mapping[str, Array]) -> Array:
-        """What the hub sends after a batch of training rows; its own heads and duals learn on the way."""
-
-    def fit(self, hub: Party, peers: Peers, /) -> Iterator[None]:
-        """One round a batch: parties learn from the batch before and send the next one."""
-        self.start(hub, peers)
-        if self.privacy is not None and self.privacy.freezes:
-            yield from self.fit_frozen(hub, peers)
-            return
-        signal: Array | None = None
-        for epoch, number in self.batches(hub):
-            messages, rows = self.own_turn(hub, epoch, number, signal), self.rows_of(hub, epoch, number)
-            self.remember(hub, rows, messages)
-            payload = {"epoch": epoch, "number": number, "signal": signal}
-            for name, message in peers.as_ready(self.exchange, dict.fromkeys(peers.names, payload)):
-                messages[name] = message
-                self.remember(hub, rows, {name: message})  # While the others are at work.
-            yield  # All have learnt the batches before; this one is under way.
-            signal = self.reply(hub, rows, messages).astype(self.precision)
-        if hub.data.columns and signal is not None:
-            self.improve(hub, signal)
-        peers.ask(self.learn, signal=signal)
-        yield
-
-    def predict(self, hub: Party, peers: Peers, rows: str, /) -> Array:
-        """Sum every party's part of the logits."""
-        messages = {hub.name: self.outputs(hub, rows)} if hub.data.columns else {}
-        messages |= peers.ask(self.give_outputs, rows=rows)
-        if not messages:
-            raise PartyAbsent(peers.names, self.give_outputs.__name__)
-        return self._predictions(hub, self.logits(hub, messages))
-
-    def fit_opening(self) -> Opening:
-        """First the number of classes, which must be waited for; then the first batch, or all rows of frozen nets."""
-        first = Ask.later(self.begin)
-        if self.privacy is not None and self.privacy.freezes:
-            return Opening((first, Ask.known(self.give_outputs, rows="train")), then="trains")
-        return Opening((first, Ask.known(self.exchange, epoch=0, number=0, signal=None)), then="yields")
-
-    def predict_opening(self, rows: str) -> Opening:
-        """Parties need the name of the cut alone."""
-        return Opening((Ask.known(self.give_outputs, rows=rows),), then="ends")
-
-    @step(takes=_TAKES, gives=_GIVES)
-    def exchange(self, party: Party, epoch: int, number: int, signal: Array | None) -> Any:
-        """Learn from the batch before, and send the next one."""
-        message = self._turn(party, epoch, number, signal)
-        sent = self.protect(party, message, "train", self.rows_of(party, epoch, number))
-        party.memory["sent"] = unwrap(sent)[0]
-        return sent
-
-    @step(takes=_TAKES, gives=None)
-    def learn(self, party: Party, signal: Array) -> None:
-        """Learn from the last batch."""
-        self.improve(party, signal)
-
-    @step(takes=None, gives="its net's outputs for the rows asked for")
-    def give_outputs(self, party: Party, rows: str) -> Any:
-        """Put the rows of a cut through the net."""
-        return self.protect(party, self.outputs(party, rows), rows)
-
-    def start(self, hub: Party, peers: Peers) -> None:
-        """Draw all weights; who does not answer has no part in the run."""
-        seed, outputs = int(hub.rng.integers(2**31)), task_of(hub).outputs
-        hub.memory["order"] = seed
-        hub.memory["scale"] = heads.scale_of(task_of(hub), _labels(hub))
-        members = (hub.name, *peers.names) if hub.data.columns else peers.names
-        hub.memory["latest"] = {}
-        begun = [hub.name] if hub.data.columns else []
-        if hub.data.columns:
-            self.begin(hub, seed, outputs, len(members))
-        begun += peers.ask(self.begin, seed=seed, outputs=outputs, parties=len(members))
-        if not begun:
-            raise PartyAbsent(peers.names, self.begin.__name__)
-        hub.memory["heads"] = {name: first_head(seed, name, self.width, outputs) for name in begun}
-
-    def batches(self, hub: Party) -> Iterator[tuple[int, int]]:
-        """Every batch of every epoch, by numbers."""
-        count = -(-len(hub.data.cut("train")) // self.batch)
-        for epoch in range(self.epochs):
-            yield from ((epoch, number) for number in range(count))
-
     def targets(self, hub: Party, rows: Array) -> Array:
         """The labels of training rows as the loss compares them with predictions."""
         task = task_of(hub)
-        return targets_of(task, to_array(heads.to_targets(task, _labels(hub)[rows], hub.memory["scale"])))
+        return targets_of(task, to_array(heads.to_targets(task, labels_of(hub, "train")[rows], hub.memory["scale"])))
 
     def logits(self, hub: Party, messages: Mapping[str, Array]) -> Array:
-        """The sum of what parties sent, each through its head; in a fixed order, so that it rounds alike everywhere."""
+        """The sum of what parties sent, each through its head; in a fixed order, as the order changes the last bits."""
         parts = [self.part_of(hub, name, messages[name]) for name in sorted(messages)]
         sums = np.asarray(np.sum(np.stack(parts), axis=0, dtype=np.float64))
         if not np.isfinite(sums).all():
+            more = "" if self.admm is None else f", {self.admm.steadier(hub)}"
             raise ValueError(
-                f"{type(self).__name__} diverged: the sum of all parties' parts holds NaN or infinity; try "
-                f"{self.steadier(hub)}"
+                f"{type(self).__name__} diverged: the sum of all parties' parts holds NaN or infinity; try an lr below "
+                f"{self.lr:g}{more}"
             )
         return sums
-
-    def steadier(self, hub: Party) -> str:
-        """Settings to try when learning diverged, for the error that says so."""
-        return f"an lr below {self.lr:g}"
 
     def part_of(self, hub: Party, name: str, message: Array) -> Array:
         """One party's part of the logits."""
@@ -306,14 +283,14 @@ class Summing(PartyNets, frozen=True):
         return own | ask(self.tell_head_length)
 
     def own_turn(self, hub: Party, epoch: int, number: int, signal: Array | None) -> dict[str, Array]:
-        """What the hub itself has to say of a batch, by its name; nothing if it holds no columns."""
+        """The hub's own part in a batch, by its name; nothing if it holds no columns."""
         if not hub.data.columns:
             return {}
         hub.memory["sent"] = self._turn(hub, epoch, number, signal)
         return {hub.name: hub.memory["sent"]}
 
     def remember(self, hub: Party, rows: Array, messages: Mapping[str, Array]) -> None:
-        """Keep what was last sent for each training row, which tells later how much each party matters."""
+        """Keep what was last sent for each training row, which shows later how much each party matters."""
         latest = hub.memory["latest"]
         for name, message in messages.items():
             if name not in latest:
@@ -335,6 +312,19 @@ class Summing(PartyNets, frozen=True):
             self.improve(hub, signal)
             yield
 
+    def guard_of(self, party: Party) -> AnyProtection | None:
+        """What guards a party's rows; nothing does the hub's own, which never leave it."""
+        return self.privacy if party.data.y is None else None
+
+    def net_of(self, party: Party) -> Net:
+        """The party's net."""
+        return self.net or (Cnn(final="relu") if len(party.data.shape) == 3 else Mlp(final="relu"))
+
+    def _protected(self, party: Party, message: Array, rows: str, places: Array | None = None) -> Any:
+        """The message as it may leave: of the rows of a cut, or of those at some places in it."""
+        at = party.data.cut(rows) if places is None else party.data.cut(rows)[places]
+        return message if self.privacy is None else self.privacy.release(message, party, rows, at)
+
     def _predictions(self, hub: Party, logits: Array) -> Array:
         return heads.to_predictions(task_of(hub), torch.from_numpy(logits), hub.memory["scale"])
 
@@ -345,35 +335,20 @@ class Summing(PartyNets, frozen=True):
         return self.message(party, self.last_batch(party))
 
 
-class SummingLogits(Summing, frozen=True):
-    """Abstract: a method whose parties keep their heads, and send their part of the logits."""
-
-    sends_logits: ClassVar[bool] = True
-
-    @step(takes=_TAKES, gives="its part of the logits, of net and head together, for one batch of training rows")
-    def exchange(self, party: Party, epoch: int, number: int, signal: Array | None) -> Any:
-        """As every sum."""
-        return super().exchange(party, epoch, number, signal)
-
-    @step(takes=None, gives="its part of the logits, of net and head together, for the rows asked for")
-    def give_outputs(self, party: Party, rows: str) -> Any:
-        """Put the rows of a cut through net and head."""
-        return super().give_outputs(party, rows)
-
-
-def _labels(hub: Party) -> Array:
-    if hub.data.y is None:
-        raise ValueError(f"{hub.name} has no labels; the hub must be the party that holds the label column")
-    return hub.data.y[hub.data.cut("train")]
+def first_head(seed: int, name: str, width: int, outputs: int) -> Array:
+    """A party's first head: the same wherever it is drawn, so that nobody has to send it."""
+    rng = np.random.default_rng([seed, *name.encode()])
+    bound = np.float32(width**-0.5)
+    return rng.random((width, outputs), dtype=np.float32) * (2 * bound) - bound
 
 
 class Pull(NamedTuple):
     """A party's net at work on a batch, which should bring its part of the logits to a goal for each row.
 
     Attributes:
-        descent: the net; rows that are alike are in it once.
+        descent: the net; duplicate rows are in it once.
         goals: what it should come to, (rows, lanes).
-        weights: how much each row counts, (rows, 1): rho over the batch's rows, times how many rows are alike.
+        weights: how much each row counts, (rows, 1): rho over the batch's rows, times its number of duplicates.
         by_parts: where the gradient by the parts of the logits is written, (rows, lanes).
         by_outputs: where the gradient by the net's outputs is written, (rows, lanes).
     """
@@ -393,8 +368,8 @@ class Pull(NamedTuple):
         return torch.mm(self.beyond(values, head), head.T, out=self.by_outputs)
 
 
-class Admm(Summing, frozen=True):
-    """Abstract: a sum over parties whose hub keeps a dual for each training row, in `hub.memory["duals"]`.
+class Admm(NamedTuple):
+    """ADMM over a sum, whose hub keeps a dual for each training row, in `hub.memory["duals"]`.
 
     Attributes:
         rho: how much it weighs that the parties' sum agrees with the hub's logits.
@@ -405,15 +380,12 @@ class Admm(Summing, frozen=True):
             would shoot further past it every round.
     """
 
-    rho: float = 2.0
-    local_steps: int = 20
-    damping: float | None = None
+    rho: float
+    local_steps: int
+    damping: float | None
 
-    long_products: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
+    def check(self) -> None:
         """Refuse a rho, a number of steps or a damping that cannot be."""
-        super().__post_init__()
         if not 0 < self.rho < inf:
             raise ValueError(f"rho must be above 0, not {self.rho}")
         if self.local_steps < 1:
@@ -421,12 +393,7 @@ class Admm(Summing, frozen=True):
         if self.damping is not None and not 0 < self.damping <= 1:
             raise ValueError(f"damping must be above 0 and at most 1, or None, not {self.damping}")
 
-    def start(self, hub: Party, peers: Peers) -> None:
-        """Draw all weights; all duals are 0."""
-        super().start(hub, peers)
-        hub.memory["duals"] = np.zeros((len(hub.data.cut("train")), task_of(hub).outputs))
-
-    def signal_for(self, hub: Party, rows: Array, sums: Array) -> Array:
+    def signal(self, hub: Party, rows: Array, sums: Array, targets: Array) -> Array:
         """Eqs. (6) and (7): new logits and duals for these rows; returns (dual before - 2 dual after) / rho, damped.
 
         With it a party needs nothing else: its problem, eq. (10), is to bring its part of the logits to what it sent
@@ -434,17 +401,12 @@ class Admm(Summing, frozen=True):
         batches can be drawn anew.
         """
         before = hub.memory["duals"][rows]
-        logits = nearest_logits(task_of(hub), sums, before, self.targets(hub, rows), self.rho)
+        logits = nearest_logits(task_of(hub), sums, before, targets, self.rho)
         after = before + self.rho * (sums - logits)
         hub.memory["duals"][rows] = after
-        signal: Array = (self._share(hub) * (before - 2.0 * after) / self.rho).astype(self.precision)
-        return signal
+        return np.asarray(self.share(hub) * (before - 2.0 * after) / self.rho)
 
-    def steadier(self, hub: Party) -> str:
-        """Settings that make steps smaller, or add up to less over parties."""
-        return f"{super().steadier(hub)}, a damping below {self._share(hub):.2g} or a rho above {self.rho:g}"
-
-    def _share(self, hub: Party) -> float:
+    def share(self, hub: Party) -> float:
         """Which share of the gap each party closes."""
         if self.damping is not None:
             return self.damping
@@ -454,25 +416,23 @@ class Admm(Summing, frozen=True):
         # error over rho in the long run, and so more than the whole error if rho is below the loss's curvature, 1.
         return min(1.0, self.rho) / len(hub.memory["heads"])
 
-    def pull(self, party: Party, goals: Array) -> Pull:
+    def steadier(self, hub: Party) -> str:
+        """Settings that make steps smaller, or add up to less over parties."""
+        return f"a damping below {self.share(hub):.2g} or a rho above {self.rho:g}"
+
+    def pull(self, method: Summing, party: Party, goals: Array) -> Pull:
         """The party's net on its way to these goals for the batch it answered last."""
-        x = self.last_batch(party)
-        alike = self._alike(party, x)
-        descent = self.descent(party, x[alike.first], self.local_steps)
-        weights = alike.counts[:, None] * (self.rho / len(x))
-        wide = widen(alike.means(goals))
+        x, net = method.last_batch(party), method.net_of(party)
+        # Duplicates go as one: not under dropout, which treats each in its own way, nor where each is clipped.
+        drops = isinstance(net, Mlp | Cnn) and net.dropout > 0
+        apart = isinstance(method.guard_of(party), PrivateSteps) or drops
+        same = each_alone(len(x)) if apart else find_duplicates(x)
+        weights = same.counts[:, None] * (self.rho / len(x))
+        wide = widen(same.means(goals))
         return Pull(
-            descent=descent,
+            descent=method.descent(party, x[same.first], self.local_steps),
             goals=wide,
             weights=to_tensor(weights.astype(np.float32)),
             by_parts=torch.empty_like(wide),
-            by_outputs=torch.empty(len(wide), widened(self.width), device=wide.device),
+            by_outputs=torch.empty(len(wide), widened(method.width), device=wide.device),
         )
-
-    def _alike(self, party: Party, x: Array) -> DuplicateRows:
-        """Rows that can go as one: not under dropout, which treats each in its own way, nor where each is clipped."""
-        net = self.net_of(party)
-        drops = isinstance(net, Mlp | Cnn) and net.dropout > 0
-        if isinstance(self.guard_of(party), PrivateSteps) or drops:
-            return each_alone(len(x))
-        return find_duplicates(x)

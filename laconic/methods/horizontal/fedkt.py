@@ -7,20 +7,21 @@ counting only where its students agree, and trains the final model on the winner
 """
 
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from laconic.core.method import task_of
+from laconic.core.method import Method, task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.step import step
 from laconic.errors import WireError
 from laconic.learn.models.classifier import CONSTANT, Shard, check_model, classes_of, fit_models, predict_model
 from laconic.learn.models.classifiers import AnyClassifier, Network
+from laconic.learn.models.supervised import mean_of
 from laconic.learn.train.semisupervised import count_consistent, count_votes, fall_back, winners
 from laconic.learn.train.sgd import Sgd
-from laconic.methods.families.averaged import Averaging, Local, check_exchanges
+from laconic.methods.families.averaged import Local, check_exchanges, collect, first_model, improve
 from laconic.methods.families.rows import labelled
 from laconic.privacy.mechanisms.votes import L0, Level, VotePrice, note_model, under_noise
 from laconic.values import Array, Settings, Weights
@@ -46,7 +47,7 @@ class Prox(Settings, frozen=True):
             raise ValueError(f"mu must be 0 or more, not {self.mu}")
 
 
-class FedKt(Averaging, frozen=True):
+class FedKt(Method, frozen=True):
     """Teachers vote on public rows, students learn the winners and travel, and the server does the same with them.
 
     Attributes:
@@ -60,6 +61,8 @@ class FedKt(Averaging, frozen=True):
         more: go on from the final model with FedProx; None stops after the one exchange.
     """
 
+    kind: ClassVar[Literal["vertical", "horizontal"]] = "horizontal"
+    tasks: ClassVar[tuple[str, ...]] = ("binary", "multiclass")
     uses: ClassVar[tuple[str, ...]] = ("train", "public")
 
     model: AnyClassifier = Network()
@@ -69,6 +72,8 @@ class FedKt(Averaging, frozen=True):
     queries: float = 1.0
     level: Level = L0()
     more: Prox | None = None
+
+    improve = improve  # For `more`.
 
     def __post_init__(self) -> None:
         """Refuse counts and shares that leave nothing to vote on, and promises that going on would break."""
@@ -105,8 +110,10 @@ class FedKt(Averaging, frozen=True):
         yield
         if self.more is not None:
             if CONSTANT in hub.memory["model"]:
-                hub.memory["model"] = self.first(hub)
-            yield from self.average(hub, peers, self.more.exchanges)
+                hub.memory["model"] = first_model(self.local, hub)
+            for _ in range(self.more.exchanges):
+                hub.memory["model"] = mean_of(*collect(self, hub, peers))
+                yield
 
     def predict(self, hub: Party, peers: Peers, rows: str, /) -> Array:
         """Ask the final model."""
@@ -133,6 +140,7 @@ class FedKt(Averaging, frozen=True):
         answers = self.partitions * len(asked)
         return under_noise(students, guard.words(answers, 1, "one row of this party, replaced by another"))
 
+    @property
     def local(self) -> Local:
         """What FedProx goes on with."""
         more = self.more or Prox()

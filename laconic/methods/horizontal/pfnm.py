@@ -21,7 +21,7 @@ from laconic.values import Array, Weights
 
 
 class Pfnm(Method, frozen=True):
-    """Parties' nets, trained apart, with hidden units that are alike made one.
+    """Parties' nets, trained apart, with similar hidden units merged.
 
     A party whose rows are all of one class, or that has none, has no net to match and is left out.
 
@@ -43,10 +43,7 @@ class Pfnm(Method, frozen=True):
         if not self.net.hidden or self.net.dropout:
             raise ValueError("matching needs a net with hidden layers and without dropout; use net=Mlp(hidden=(64,))")
 
-    @property
-    def rounds(self) -> int:
-        """Nets come in one exchange."""
-        return 1
+    rounds = 1  # Nets come in one exchange.
 
     def fit(self, hub: Party, peers: Peers, /) -> Iterator[None]:
         """Take all nets and match them."""

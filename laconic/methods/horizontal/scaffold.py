@@ -17,9 +17,8 @@ from laconic.core.step import step
 from laconic.learn.models.classifier import check_model
 from laconic.learn.models.classifiers import Network
 from laconic.learn.models.supervised import fit_from, mean_of
-from laconic.learn.nets.nets import Net
 from laconic.learn.train.sgd import Sgd
-from laconic.methods.families.averaged import Averaging, Local, check_exchanges
+from laconic.methods.families.averaged import Averaging, first_model
 from laconic.methods.families.rows import labelled
 from laconic.values import Weights
 
@@ -27,33 +26,26 @@ from laconic.values import Weights
 class Scaffold(Averaging, frozen=True):
     """The average of nets whose every step is corrected towards everybody's direction.
 
+    Its other settings are those of `Averaging`.
+
     Attributes:
-        net: the form of all nets; None takes a small net that suits the rows.
         trainer: how a party trains in each exchange; plain gradient descent without momentum, for the controls are
             worked out from the length of its steps.
-        exchanges: how often models go out and come back.
     """
 
-    net: Net | None = None
     trainer: Sgd = Sgd(epochs=10, batch=32, lr=0.05, optimizer="sgd", weight_decay=0.0)
-    exchanges: int = 1
 
     def __post_init__(self) -> None:
         """Refuse to exchange nothing, and steps whose length says nothing about the gradient."""
-        check_exchanges(self.exchanges)
+        super().__post_init__()
         if self.trainer.optimizer != "sgd" or self.trainer.momentum or self.trainer.decay != "none":
             raise ValueError("Scaffold needs steps of plain gradient descent; use trainer=Sgd(optimizer='sgd', lr=...)")
 
-    @property
-    def rounds(self) -> int:
-        """Models go out with the question and come back with the answer."""
-        return self.exchanges
-
     def fit(self, hub: Party, peers: Peers, /) -> Iterator[None]:
         """Average models and controls again and again."""
-        hub.memory["model"] = self.first(hub)
+        hub.memory["model"] = first_model(self.local, hub)
         hub.memory["control"] = _zeros(hub.memory["model"])
-        form = Network(net=self.net_for(hub))
+        form = Network(net=self.local.net_for(hub))
         for _ in range(self.exchanges):
             answers = peers.ask(self.correct, model=hub.memory["model"], control=hub.memory["control"])
             for name, one in answers.items():
@@ -75,14 +67,10 @@ class Scaffold(Averaging, frozen=True):
         rows = labelled(party, "train")
         own = party.memory.get("control") or _zeros(model)
         push = {name: control[name] - own[name] for name in model}
-        trained = fit_from(self.net_for(party), task_of(party), model, rows, self.trainer, party.rng, push=push)
+        trained = fit_from(self.local.net_for(party), task_of(party), model, rows, self.trainer, party.rng, push=push)
         party.memory["control"] = self._control(len(rows[1]), model, trained, push)
         change = {name: party.memory["control"][name] - own[name] for name in model}
         return {"model": trained, "change": change, "rows": len(rows[1])}
-
-    def local(self) -> Local:
-        """The loss of a party's own rows; the correction is added in `correct`."""
-        return Local(self.net, self.trainer)
 
     def _control(self, rows: int, model: Weights, trained: Weights, push: Weights) -> Weights:
         """The mean gradient over the steps just taken: own - control + (model - trained) / (steps x lr)."""

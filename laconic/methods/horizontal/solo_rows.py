@@ -31,10 +31,7 @@ class SoloRows(Method, frozen=True):
 
     model: AnyClassifier = Network()
 
-    @property
-    def rounds(self) -> int:
-        """Parties are asked once, to learn."""
-        return 1
+    rounds = 1  # Parties are asked once, to learn.
 
     def fit(self, hub: Party, peers: Peers, /) -> Iterator[None]:
         """Let every party learn alone."""
@@ -51,7 +48,7 @@ class SoloRows(Method, frozen=True):
         if not models:
             raise ValueError("no party has any rows to learn from; deal the rows anew")
         predictions = np.zeros(task.shape(len(x)))
-        # Shuffled alike for every look: rows may lie sorted, and then a party would get rows of one kind.
+        # Shuffled the same for every look: rows may be sorted, and then a party would get rows of one kind.
         order = np.random.default_rng(0).permutation(len(x))
         for model, some in zip(models, np.array_split(order, len(models)), strict=True):
             predictions[some] = predict_model(self.model, task, model, x[some])

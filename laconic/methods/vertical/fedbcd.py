@@ -5,19 +5,14 @@ Distributed Features (2019), the parallel variant: parties go on with the gradie
 with the outputs it last received. Both grow stale, so fewer batches cross and each is worth a little less.
 """
 
-from laconic.methods.families.split import SplitNet
+from laconic.methods.families.split import Split, SplitNet
 
 
 class FedBCD(SplitNet, frozen=True):
-    """Split learning with several local steps a batch.
+    """Split learning with several local steps per batch; its other settings are those of `SplitNet`.
 
     Attributes:
         local_steps: steps that everybody takes on one batch (Q); 1 is SplitNN.
-        net: each party's net; None takes one that suits its data.
-        width: how many numbers each party's net puts out for a row.
-        head: the label holder's own net and head; None takes one that suits its data.
-        trainer: how all are trained; with patience, outputs for the validation rows are sent each epoch too.
-        precision: how exactly outputs and gradients are sent.
     """
 
     local_steps: int = 5
@@ -29,6 +24,6 @@ class FedBCD(SplitNet, frozen=True):
             raise ValueError(f"local_steps must be 1 or more, not {self.local_steps}; 1 is SplitNN")
 
     @property
-    def repeats(self) -> int:
-        """Q steps on each batch."""
-        return self.local_steps
+    def split(self) -> Split:
+        """As in SplitNN, with Q steps on each batch."""
+        return super().split._replace(repeats=self.local_steps)

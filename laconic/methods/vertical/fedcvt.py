@@ -15,14 +15,15 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from laconic.core.device import device_now
 from laconic.core.method import task_of
 from laconic.core.party import Party
 from laconic.core.step import step
+from laconic.learn.device import device_now
 from laconic.learn.nets.attention import Agreement, CrossView
 from laconic.learn.nets.nets import Join, to_tensor
+from laconic.methods.families import split as split_learning
 from laconic.methods.families.rows import labelled, own_rows
-from laconic.methods.families.split import LEAK, SplitNet
+from laconic.methods.families.split import LEAK, Split, SplitNet
 from laconic.values import Array
 
 _GIVES = (
@@ -31,18 +32,13 @@ _GIVES = (
 
 
 class FedCVT(SplitNet, frozen=True):
-    """Split learning with pseudo-labels across views.
+    """Split learning with pseudo-labels across views; its other settings are those of `SplitNet`.
 
     Attributes:
         ratio: own rows sent for each shared row.
         threshold: how sure both models must be of a class.
         weight: of the loss of pseudo-labelled rows.
         sharpness: of the attention that guesses missing numbers.
-        net: each party's net; None takes one that suits its data.
-        width: how many numbers each party's net puts out for a row.
-        head: the label holder's own net and head; None takes one that suits its data.
-        trainer: how all are trained; with patience, outputs for the validation rows are sent each epoch too.
-        precision: how exactly outputs and gradients are sent.
     """
 
     tasks: ClassVar[tuple[str, ...]] = ("binary", "multiclass")
@@ -62,6 +58,11 @@ class FedCVT(SplitNet, frozen=True):
         if not 0 <= self.threshold <= 1:
             raise ValueError(f"threshold is a probability from 0 to 1, not {self.threshold}")
 
+    @property
+    def split(self) -> Split:
+        """As in SplitNN, with own rows in every batch, and losses that count them."""
+        return super().split._replace(batch=self._batch, loss=self._loss)
+
     def top(self, hub: Party, width: int) -> nn.Module:
         """The joint head, and beside it one linear head for each party's numbers alone."""
         if task_of(hub).kind not in self.tasks:
@@ -73,14 +74,14 @@ class FedCVT(SplitNet, frozen=True):
     @step(takes=LEAK, gives=_GIVES)
     def exchange(self, party: Party, seed: int, epoch: int, number: int, gradient: Array | None) -> Array:
         """Learn from the batch before, and put the next one, shared and own rows, through the net."""
-        return super().exchange(party, seed, epoch, number, gradient)
+        return split_learning.exchange(self, party, seed, epoch, number, gradient)
 
-    def batch_of(self, party: Party) -> Tensor:
+    def _batch(self, party: Party, size: int) -> Tensor:
         """The shared rows of the batch, then own rows drawn for it."""
-        shared = super().batch_of(party)
+        shared = split_learning.shared_batch(party, size)
         return torch.cat((shared, self._own_batch(party, party.memory["batch"], len(shared))))
 
-    def loss_of(self, hub: Party, head: nn.Module, rows: Array, received: Mapping[str, Tensor]) -> Tensor:
+    def _loss(self, hub: Party, head: nn.Module, rows: Array, received: Mapping[str, Tensor]) -> Tensor:
         """The losses of shared rows, and those of own rows whose guessed labels count."""
         model = cast("CrossView", head)
         x, y = labelled(hub, "train")

@@ -12,7 +12,7 @@ import numpy as np
 from torch import nn
 
 from laconic.core.ledger import Noise
-from laconic.core.method import task_of
+from laconic.core.method import Method, task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.step import Ask, Opening, Step, step
@@ -22,8 +22,9 @@ from laconic.learn.models.supervised import Trees, fit_top, predict_top
 from laconic.learn.nets.nets import Cnn, Joint, Mlp
 from laconic.learn.train import losses as heads
 from laconic.learn.train.sgd import Sgd
+from laconic.methods.families import split as split_learning
 from laconic.methods.families.rows import labelled
-from laconic.methods.families.split import Splitting, refuse_changed_nets
+from laconic.methods.families.split import Precision, Split
 from laconic.privacy.budget import Budget
 from laconic.privacy.encoders import PrivateEncoder, PublicProjection
 from laconic.privacy.mechanisms.rows import COUPLED, ClippedGaussian, Perturb
@@ -39,7 +40,7 @@ _PRIVATE_HEAD = Joint(head=Mlp(hidden=(32,)))
 """How, and what, the label holder trains if nothing else is said and a budget must be kept."""
 
 
-class FedOnce(Splitting, frozen=True):
+class FedOnce(Method, frozen=True):
     """One exchange: guests send learnt representations, the label holder learns from them.
 
     A guest that is late or lost counts as zeros: while fitting it is left out of the model, while predicting its
@@ -56,11 +57,16 @@ class FedOnce(Splitting, frozen=True):
             after the one exchange.
     """
 
+    precision: Precision = "float32"
     encoder: AnyEncoder | PrivateEncoder = BestEncoder()
     head: Joint | Trees | None = None
     trainer: Sgd | DpSgd = Sgd(epochs=100, patience=10)
     noise: Perturb | ClippedGaussian | None = None
     more: Sgd | None = None
+
+    # For `more`: the steps of split learning.
+    exchange, learn = split_learning.exchange, split_learning.learn
+    give_outputs, keep, go_back = split_learning.give_outputs, split_learning.keep, split_learning.go_back
 
     def __post_init__(self) -> None:
         """Refuse noise together with further exchanges, and trees where gradients are needed."""
@@ -80,10 +86,13 @@ class FedOnce(Splitting, frozen=True):
         hub.memory["guests"] = {name: answer["train"].shape[1] for name, answer in received.items()}
         hub.memory["received"] = received
         y, valid_y = labelled(hub, "train")[1], labelled(hub, "valid")[1]
-        inputs = {cut: self._inputs(hub, {name: received[name][cut] for name in received}, cut) for cut in self._cuts}
+        inputs = {
+            cut: self._beside(hub, {name: received[name][cut] for name in received}, hub.data.part(cut)[0])
+            for cut in self._cuts
+        }
         valid = (inputs["valid"], valid_y) if "valid" in inputs else None
         hub.memory["model"] = fit_top(
-            self._top(hub), task_of(hub), inputs["train"], y, self.trainer, hub.rng, valid=valid
+            self._model(hub), task_of(hub), inputs["train"], y, self.trainer, hub.rng, valid=valid
         )
         write_model(
             hub, "fit", "the label holder's model, if it is published", hub.memory["model"], self._on_head(len(y))
@@ -95,8 +104,7 @@ class FedOnce(Splitting, frozen=True):
     def predict(self, hub: Party, peers: Peers, rows: str, /) -> Array:
         """Algorithm 2: guests send their numbers, the host predicts."""
         received = peers.only(tuple(hub.memory["guests"])).tolerant.ask(self.represent, rows=rows)
-        inputs = self._inputs(hub, received, rows)
-        return predict_top(self._top(hub), task_of(hub), hub.memory["model"] | hub.memory.get("scale", {}), inputs)
+        return self._predictions(hub, received, hub.data.part(rows)[0])
 
     def fit_opening(self) -> Opening:
         """The one exchange brings nothing; how training goes on depends on the host's rows."""
@@ -125,21 +133,10 @@ class FedOnce(Splitting, frozen=True):
             return sent
         return self.noise.put_on_rows(sent, party, rows, self.encoder.noise(party.memory["learnt from"]))
 
-    def bottom(self, party: Party) -> nn.Module:
-        """A guest's encoder, as a net that can be trained further."""
-        return self.encoder.build(party.data.shape)
-
-    def top(self, hub: Party, width: int) -> nn.Module:
-        """The host's model."""
-        shapes = [hub.data.shape, (width,)] if hub.data.columns else [(width,)]
-        top = self._top(hub)
-        if isinstance(top, Trees):
-            raise ValueError("trees cannot be trained by gradients; use a net as head, such as Joint()")
-        return top.model(shapes, task_of(hub).outputs)
-
-    def together(self) -> Sgd:
-        """How training goes on after the one exchange."""
-        return self.more or Sgd()
+    @property
+    def split(self) -> Split:
+        """How training goes on after the one exchange: guests' encoders as nets, and the host's model."""
+        return Split(lambda party: self.encoder.build(party.data.shape), self._top, self.more or Sgd(), self.precision)
 
     def within(self, budget: Budget, rows: int, hub: str, guests: tuple[str, ...]) -> "FedOnce":
         """FedOnce-L1: the same with as little noise as keeps a budget.
@@ -191,7 +188,7 @@ class FedOnce(Splitting, frozen=True):
 
     def stored_parts(self, hub: Party, places: Array) -> dict[str, Array]:
         """What each guest sent for these places in cut "train", and the host's own columns if it has any."""
-        refuse_changed_nets(self.more)
+        split_learning.refuse_changed_nets(self.more)
         own = {hub.name: hub.data.part("train")[0][places]} if hub.data.columns else {}
         return own | {name: answer["train"][places] for name, answer in hub.memory["received"].items()}
 
@@ -201,8 +198,7 @@ class FedOnce(Splitting, frozen=True):
         if x is None:
             mean = hub.data.part("train")[0].mean(axis=0, dtype=np.float64).astype(np.float32)
             x = np.repeat(mean[None], len(places), axis=0)
-        inputs = self._beside(hub, {name: parts[name] for name in hub.memory["guests"] if name in parts}, x)
-        return predict_top(self._top(hub), task_of(hub), hub.memory["model"] | hub.memory.get("scale", {}), inputs)
+        return self._predictions(hub, {name: parts[name] for name in hub.memory["guests"] if name in parts}, x)
 
     def head_norms(self, hub: Party, ask: Callable[[Step], dict[str, Any]]) -> dict[str, float]:
         """The length of the weights by which each party's numbers enter the host's model; none if it is of trees."""
@@ -212,7 +208,7 @@ class FedOnce(Splitting, frozen=True):
         own = {hub.name: first.shape[1] - sum(guests.values())} if hub.data.columns else {}
         return heads.lengths_by_block(first, own | guests)
 
-    def foresee(self, rows: int, hub: str, guests: tuple[str, ...]) -> dict[str, tuple[Noise, ...]]:
+    def expected_noise(self, rows: int, hub: str, guests: tuple[str, ...]) -> dict[str, tuple[Noise, ...]]:
         """The noise on each party's model, which is known before anything runs."""
         return {hub: self._on_head(rows) or ()} | {name: self.encoder.noise(rows) or () for name in guests}
 
@@ -228,22 +224,30 @@ class FedOnce(Splitting, frozen=True):
         scale = {name: values for name, values in hub.memory["model"].items() if name in (heads.MEAN, heads.SD)}
         hub.memory["scale"] = scale
         hub.memory["model"] = {name: values for name, values in hub.memory["model"].items() if name not in scale}
-        yield from self.train_together(hub, peers)
-
-    def _inputs(self, hub: Party, received: dict[str, Array], rows: str) -> list[Array]:
-        """The host's columns and all guests' numbers side by side; zeros for a guest that is not there."""
-        return self._beside(hub, received, hub.data.part(rows)[0])
+        yield from split_learning.train_together(self, hub, peers)
 
     def _beside(self, hub: Party, received: Mapping[str, Array], x: Array) -> list[Array]:
+        """The host's columns and all guests' numbers side by side; zeros for a guest that is not there."""
         zeros = {name: np.zeros((len(x), width), np.float32) for name, width in hub.memory["guests"].items()}
         blocks = [(zeros | dict(received))[name].astype(np.float32) for name in zeros]
         beside = np.concatenate([np.zeros((len(x), 0), np.float32), *blocks], axis=1)
         return [x, beside] if hub.data.columns else [beside]
 
+    def _predictions(self, hub: Party, received: Mapping[str, Array], x: Array) -> Array:
+        model = hub.memory["model"] | hub.memory.get("scale", {})
+        return predict_top(self._model(hub), task_of(hub), model, self._beside(hub, received, x))
+
     @property
     def _cuts(self) -> tuple[str, ...]:
         return ("train",) if isinstance(self.head, Trees) else ("train", "valid")
 
-    def _top(self, hub: Party) -> Joint | Trees:
+    def _model(self, hub: Party) -> Joint | Trees:
         own = Cnn(hidden=(), final="relu") if len(hub.data.shape) == 3 else None
         return self.head or Joint(own=own, width=128, head=Mlp(hidden=(64,)))
+
+    def _top(self, hub: Party, width: int) -> nn.Module:
+        """The host's model as a net, for its own columns and so many numbers of guests."""
+        shapes, model = [hub.data.shape, (width,)] if hub.data.columns else [(width,)], self._model(hub)
+        if isinstance(model, Trees):
+            raise ValueError("trees cannot be trained by gradients; use a net as head, such as Joint()")
+        return model.model(shapes, task_of(hub).outputs)

@@ -2,8 +2,8 @@
 
 Sun, Xu, Yang, Nath, Li, Zhao, Xu, Chen, Roth: Communication-Efficient Vertical Federated Learning with Limited
 Overlapping Samples (2023). Parties send their own rows too. The label holder guesses by attention what the other
-parties would know of them; where a model of one party's numbers and a model of all numbers agree, the row gets a chance
-of a label.
+parties would know of them; where a model of one party's numbers and a model of all numbers agree, the row may get a
+label.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,6 +14,7 @@ import numpy as np
 from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.step import Ask, Opening, step
+from laconic.learn.models.clustering import cluster
 from laconic.learn.models.supervised import fit_top, predict_top
 from laconic.learn.nets.attention import Attention
 from laconic.learn.nets.nets import load, to_array, to_tensor
@@ -31,21 +32,11 @@ _FULL = 255
 class FewShot(Guided, frozen=True):
     """Three uploads and two downloads; parties learn by themselves in between, twice.
 
+    Its other settings are those of `Guided`.
+
     Attributes:
         attention: how the numbers of parties that do not know a row are guessed.
         choice: how sure the label holder must be of a row.
-        net: each party's extractor, or several; None takes one that suits its data.
-        width: how many numbers an extractor puts out for a row.
-        local: how a party learns by itself; None takes what suits its data.
-        guide: how parties are told what to learn: by gradients, or by the labels themselves.
-        labels: lies put on the labels before anything made from them is sent; None tells the truth.
-        bins: for regression, how many classes labels are put into while parties learn, about equally many rows in each;
-            fewer where labels are tied.
-        head: the label holder's model of all parties' numbers: a net; trees, which see its own columns as they are; or
-            the parties' own class heads, added up.
-        trainer: how that model is trained; with patience, parties send numbers for validation rows too.
-        more: go on by split learning over many exchanges, trained like this; None stops here.
-        precision: how exactly numbers are sent that the label holder learns from.
     """
 
     attention: Attention = Attention()
@@ -59,15 +50,15 @@ class FewShot(Guided, frozen=True):
     def fit(self, hub: Party, peers: Peers, /) -> Iterator[None]:
         """Algorithm 1, few-shot, with Algorithm 2 in its middle."""
         self._refuse_evidence(hub)
-        codes, classes = self.told(hub)
+        codes, classes = self.released_codes(hub)
         received = self.guide.teach(self, hub, peers, codes, classes)
         self.refuse_nothing(hub, peers, received)
         blocks = dict(received)
         if hub.data.columns:
-            # From the labels as told, like everybody: what parties are sent next is worked out from this too.
+            # From the labels as released, like everybody: what parties are sent next is derived from this too.
             self.learn_codes(hub, codes, classes)
             blocks = {hub.name: {rows: self.numbers(hub, rows) for rows in ("train", "own")}} | blocks
-        sure = self._chances(hub, blocks, codes, classes)
+        sure = self._probabilities(hub, blocks, codes, classes)
         questions = {name: {"sure": self.cover(sure[name])} for name in received}
         received = peers.tolerant.ask_each(self.learn_again, questions)
         self.refuse_nothing(hub, peers, received)
@@ -85,13 +76,13 @@ class FewShot(Guided, frozen=True):
 
     @step(takes=GRADIENTS, gives=_GIVES_OWN)
     def learn_from_gradients(self, party: Party, gradients: Array, classes: int) -> dict[str, Array]:
-        """Read the classes off the gradients, learn, and send shared and own rows."""
-        self.learn_codes(party, self.read_off(party, gradients, classes), classes)
+        """Cluster the gradients, learn the clusters as classes, and send shared and own rows."""
+        self.learn_codes(party, cluster(gradients, classes, party.rng), classes)
         return {rows: self.numbers(party, rows) for rows in ("train", "own")}
 
     @step(takes="the labels of the shared rows, as whole numbers", gives=_GIVES_OWN)
     def learn_from_labels(self, party: Party, labels: Array, classes: int) -> dict[str, Array]:
-        """Learn the classes told, and send shared and own rows."""
+        """Learn the classes sent, and send shared and own rows."""
         self.learn_codes(party, labels, classes)
         return {rows: self.numbers(party, rows) for rows in ("train", "own")}
 
@@ -101,32 +92,32 @@ class FewShot(Guided, frozen=True):
         gives=NUMBERS_AND_HEAD,
     )
     def learn_again(self, party: Party, sure: Array) -> dict[str, Array]:
-        """Give own rows labels by these chances, learn again, and send the shared rows."""
+        """Give own rows labels with these probabilities, learn again, and send the shared rows."""
         self._expand(party, sure)
         return self.shared_numbers(party)
 
     def _refuse_evidence(self, hub: Party) -> None:
-        """Refuse lies beside columns made from true labels: chances, which are sent, are worked out from these too."""
+        """Refuse randomised response beside columns made from true labels: what parties are sent derives from both."""
         weighed = [column.name for column in hub.data.columns if column.prepare == "woe"]
         if self.labels is not None and weighed:
             raise ValueError(
-                "labels=RandomisedResponse(...) covers what is worked out from labels as told, but the weight of "
+                "labels=RandomisedResponse(...) covers what is derived from labels as released, but the weight of "
                 f"evidence of {hub.name}'s {', '.join(map(repr, weighed))} comes from true ones, and enters the "
-                "chances that FewShot sends; say prepare = 'bins' there, leave labels out, or use OneShot"
+                "probabilities that FewShot sends; say prepare = 'bins' there, leave labels out, or use OneShot"
             )
 
-    def _chances(
+    def _probabilities(
         self, hub: Party, blocks: Mapping[str, Mapping[str, Array]], codes: Array, classes: int
     ) -> dict[str, Array]:
-        """Algorithm 2, InferProb: for each party's own rows the chance of a label, in 255ths."""
+        """Algorithm 2, InferProb: for each party's own rows the probability of a label, in 255ths."""
         task = Task(kind="multiclass", classes=tuple(map(str, range(classes))))
         prior = (np.bincount(codes, minlength=classes) + 1) / (len(codes) + classes)
         known = {name: block["train"].astype(np.float32) for name, block in blocks.items()}
         trainer = msgspec.structs.replace(self.trainer, patience=None)
 
         def learn(x: Array) -> Weights:
-            # From told labels alone, so that chances give away no more than what was told. Trained even where heads
-            # are added up: a party's own head would always agree with its own guess.
+            # From released labels alone, so that probabilities give away no more. Trained even where heads are added
+            # up: a party's own head would always agree with its own guess.
             return fit_top(self.form, task, [x], codes, trainer, hub.rng)
 
         joint = learn(np.concatenate(list(known.values()), axis=1))

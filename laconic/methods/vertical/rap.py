@@ -48,16 +48,18 @@ def projected(party: Party, rows: str, matrix: AnyMatrix, secrets: Secrets) -> A
     """The rows of a cut, mixed; the secret is drawn once, as a second matrix on the same rows would give more away."""
     if "projection" not in party.memory:
         table = party.data
-        party.memory["projection"] = draw_secret(table.x, table.cut("train"), matrix, chance(party, secrets))
+        party.memory["projection"] = draw_secret(table.x, table.cut("train"), matrix, secret_rng(party, secrets))
     return project(party.memory["projection"], party.data.x, party.data.cut(rows))
 
 
-def chance(party: Party, secrets: Secrets) -> Rng:
-    """The chance that secrets are drawn from."""
+def secret_rng(party: Party, secrets: Secrets) -> Rng:
+    """What secrets are drawn from."""
     return party.rng if secrets == "seed" else np.random.default_rng()
 
 
-_LABELS = "; from the label holder also its labels, two codes a class or mixed with a pseudo label, which can be undone"
+_LABELS = (
+    "; from the label holder also its labels, two codes per class or mixed with a pseudo label, which can be undone"
+)
 
 
 class Rap(Method, frozen=True):
@@ -166,7 +168,7 @@ class Rap(Method, frozen=True):
         return mixed if self.noise is None else self.noise.put_on(mixed, party, rows)
 
     def _hidden_labels(self, party: Party) -> dict[str, Any]:
-        task, rng = task_of(party), chance(party, self.secrets)
+        task, rng = task_of(party), secret_rng(party, self.secrets)
         secret = draw_label_secret(task, labelled(party, "train")[1], self.matrix, rng)
         party.memory["label secret"] = secret
         hidden = {cut: hide_labels(task, secret, labelled(party, cut)[1], rng) for cut in self.learner.cuts}

@@ -8,12 +8,4 @@ from laconic.methods.families.split import SplitNet
 
 
 class SplitNN(SplitNet, frozen=True):
-    """One net split over all parties, trained batch by batch.
-
-    Attributes:
-        net: each party's net; None takes one that suits its data.
-        width: how many numbers each party's net puts out for a row.
-        head: the label holder's own net and head; None takes one that suits its data.
-        trainer: how all are trained; with patience, outputs for the validation rows are sent each epoch too.
-        precision: how exactly outputs and gradients are sent.
-    """
+    """One net split over all parties, trained batch by batch; its settings are those of `SplitNet`."""

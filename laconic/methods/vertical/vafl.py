@@ -78,7 +78,7 @@ class Vafl(Summing, frozen=True):
         return super().predict(hub, self._members(hub, peers).tolerant, rows)
 
     def start(self, hub: Party, peers: Peers) -> None:
-        """Draw all weights; every party counts alike at first."""
+        """Draw all weights; every party counts the same at first."""
         super().start(hub, peers.tolerant)
         parties, outputs = len(peers.names) + bool(hub.data.columns), task_of(hub).outputs
         hub.memory["model"] = first_head(hub.memory["order"], hub.name, self.width, outputs)

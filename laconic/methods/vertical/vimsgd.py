@@ -19,7 +19,7 @@ from laconic.values import Array
 
 
 class VimSgd(Summing, frozen=True):
-    """Multiple linear heads, one step of every net and head a batch."""
+    """Multiple linear heads, one step of every net and head per batch."""
 
     lr: float = 0.3
     epochs: int = 30

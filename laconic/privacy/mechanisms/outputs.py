@@ -16,9 +16,9 @@ import torch
 from msgspec.structs import replace
 from torch import Tensor
 
-from laconic.core.device import device_now
 from laconic.core.ledger import EVERY_ROW, Entry, Noise, Noised
 from laconic.core.party import Party
+from laconic.learn.device import device_now
 from laconic.learn.kernels import widen
 from laconic.learn.nets.nets import Net, give_chance, load, to_array, to_tensor, weights_of
 from laconic.learn.train.descent import Descent, Rule, start_descent

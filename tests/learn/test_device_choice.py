@@ -4,9 +4,9 @@ import sys
 import pytest
 import torch
 
-from laconic.core import device
-from laconic.core.device import device_asked, device_now, is_on_cpu, on_device
 from laconic.errors import PlanError
+from laconic.learn import device
+from laconic.learn.device import device_asked, device_now, is_on_cpu, on_device
 
 CPU = torch.device("cpu")
 
@@ -67,7 +67,7 @@ def test_an_unknown_device_is_refused_with_those_that_are_known():
 
 def test_naming_the_processor_imports_no_torch():
     program = (
-        "import sys; from laconic.core.device import on_device\nwith on_device('cpu'): print('torch' in sys.modules)"
+        "import sys; from laconic.learn.device import on_device\nwith on_device('cpu'): print('torch' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"

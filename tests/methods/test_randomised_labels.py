@@ -37,7 +37,7 @@ def table_of(truth, prepare):
     return Table(X[:, :2], columns, y=truth, task=task, cuts=CUTS, party="bank")
 
 
-def told_by(method, table, secret):
+def released_by(method, table, secret):
     return method.labels.randomise(table.part("train")[1], 2, Party("bank", table, 0, secret=secret))
 
 
@@ -60,22 +60,22 @@ def sent_down(method, table, secret):
     ],
     ids=["few-shot", "few-shot, heads added", "few-shot, labels sent", "one-shot"],
 )
-def test_other_true_labels_told_alike_send_the_same_bytes(method, prepare):
+def test_other_true_labels_released_the_same_send_the_same_bytes(method, prepare):
     truth = TRUTH.copy()
     truth[[0, 1, 2, 12, 20, 40, 50]] ^= 1  # Shared rows, rows to validate and to test on, and own ones.
     table, changed = table_of(TRUTH, prepare), table_of(truth, prepare)
-    told = told_by(method, table, b"secret")
+    released = released_by(method, table, b"secret")
     # Another secret tells ten labels in the same way once in a thousand times, about.
     others = (str(number).encode() for number in count())
-    secret = next(one for one in others if np.array_equal(told_by(method, changed, one), told))
+    secret = next(one for one in others if np.array_equal(released_by(method, changed, one), released))
     assert sent_down(method, table, b"secret") == sent_down(method, changed, secret)
 
 
-def test_few_shot_refuses_lies_beside_a_weight_of_evidence():
+def test_few_shot_refuses_randomised_labels_beside_a_weight_of_evidence():
     with pytest.raises(ValueError, match=r"evidence of bank's 'age' comes from true ones.*say prepare = 'bins'"):
         sent_down(FewShot(**SETTINGS), table_of(TRUTH, "woe"), b"secret")
 
 
-def test_few_shot_takes_a_weight_of_evidence_where_labels_are_told_as_they_are():
+def test_few_shot_takes_a_weight_of_evidence_where_labels_are_released_as_they_are():
     method = FewShot(local=SETTINGS["local"], trainer=SETTINGS["trainer"])
     assert sent_down(method, table_of(TRUTH, "woe"), b"secret")
