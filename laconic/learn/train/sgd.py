@@ -125,7 +125,7 @@ class Sgd(Settings, frozen=True):
         """The optimiser's state before its first step, as plain arrays."""
         params = list(module.parameters())
         size = sum(values.numel() for values in params)
-        return {"steps": np.zeros(len(params), np.float32), **{m: np.zeros(size, np.float32) for m in self._moments()}}
+        return {"steps": np.zeros(len(params), np.float32), **{m: np.zeros(size, np.float32) for m in self.moments}}
 
     def step(self, module: nn.Module, state: Weights, share: float = 0.0) -> Weights:
         """Change the module's weights by its accumulated gradients, and return the optimiser's next state.
@@ -144,7 +144,9 @@ class Sgd(Settings, frozen=True):
         """The learning rate after this share of all epochs."""
         return self.lr if self.decay == "none" else self.lr * 0.5 * (1 + cos(pi * share))
 
-    def _moments(self) -> tuple[str, ...]:
+    @property
+    def moments(self) -> tuple[str, ...]:
+        """What the optimiser keeps of each weight."""
         return ("mean", "square") if self.optimizer == "adam" else ("momentum",)
 
 

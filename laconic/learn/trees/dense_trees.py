@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from laconic.errors import MissingExtra
-from laconic.learn.models.classifier import Classifier, Shard
+from laconic.learn.models.learner import Learner, Shard
 from laconic.tables.task import Task
 from laconic.values import Array, Rng, Weights
 
@@ -114,14 +114,14 @@ _BINS = 64
 _MOST_BINS = 1024
 
 
-class _Trees(Classifier, frozen=True):
+class _Trees(Learner, frozen=True):
     """Abstract: trees, whichever way they are grown; also for regression."""
 
     @abstractmethod
     def plan(self, task: Task, columns: int) -> "_Growth":
         """What to ask XGBoost for."""
 
-    def fit(self, task: Task, x: Array, y: Array, rng: Rng) -> Weights:
+    def fit(self, task: Task, x: Array, y: Array, rng: Rng, valid: Shard | None = None) -> Weights:
         """Grow trees on labelled rows."""
         return self.fit_many(task, [(x, y)], rng)[0]
 
