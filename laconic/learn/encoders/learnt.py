@@ -1,6 +1,7 @@
 """All encoders, and which one suits which data."""
 
-from math import prod
+from itertools import pairwise
+from math import prod, sqrt
 from typing import Protocol, TypeAlias
 
 import lap
@@ -10,10 +11,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from laconic.core.device import device_now
+from laconic.core.device import device_now, is_on_cpu
 from laconic.learn.encoders.encoder import Encoder, Pca, RandomProjection, WhitenedPca
 from laconic.learn.nets.nets import Cnn, Mlp, Net, Shape, give_chance, initialise, make, to_array, to_tensor, weights_of
-from laconic.learn.train.many_nets import DenseNets
 from laconic.learn.train.sgd import Optimiser, Sgd, send_back
 from laconic.values import Array, Rng, Settings, Weights, track
 
@@ -77,6 +77,77 @@ def _swap(outputs: Array, targets: Array) -> Array:
     return targets
 
 
+class FlatMlp:
+    """Trains the weights of `Mlp(final="tanh")` by numpy: on so small batches, most of torch's time is the asking.
+
+    `benchmarks/dense_paths.py` measures it against automatic gradients and against `laconic.learn.kernels`.
+    """
+
+    def __init__(self, x: Array, weights: Weights, lr: float) -> None:
+        # Rows and hidden layers end in a one, so that biases are the last column of a layer's matrix.
+        self.x = np.concatenate([x.reshape(len(x), -1), np.ones((len(x), 1))], axis=1, dtype=np.float32)
+        self.lr = lr
+        self.names = [name.removesuffix(".weight") for name in weights if name.endswith(".weight")]
+        layers = [np.column_stack([weights[f"{name}.weight"], weights[f"{name}.bias"]]) for name in self.names]
+        self.params = np.concatenate([layer.ravel() for layer in layers])
+        self.grads, self.means, self.squares = (np.zeros_like(self.params) for _ in range(3))
+        self.layers, self.layer_grads = (_cut(flat, layers) for flat in (self.params, self.grads))
+        self.activations: list[Array] = []
+        self.steps = 0
+
+    def outputs(self, rows: Array) -> Array:
+        """The net's outputs for these rows, (rows, dim), kept in mind for `learn`."""
+        self.activations = [self.x.take(rows, axis=0).T]
+        for layer in self.layers[:-1]:
+            hidden = np.empty((len(layer) + 1, len(rows)), np.float32)
+            hidden[-1] = 1
+            np.maximum(np.dot(layer, self.activations[-1], out=hidden[:-1]), 0, out=hidden[:-1])
+            self.activations.append(hidden)
+        self.activations.append(np.tanh(self.layers[-1] @ self.activations[-1]))
+        return self.activations[-1].T
+
+    def learn(self, grads: Array) -> None:
+        """One step of Adam, given the loss's gradients by the last outputs, (rows, dim)."""
+        *inputs, out = self.activations
+        flow = grads.T * (1 - out * out)
+        for index in range(len(self.layers) - 1, 0, -1):
+            np.dot(flow, inputs[index].T, out=self.layer_grads[index])
+            flow = self.layers[index][:, :-1].T @ flow
+            flow *= inputs[index][:-1] > 0
+        np.dot(flow, inputs[0].T, out=self.layer_grads[0])
+        self._adam()
+
+    def weights(self) -> Weights:
+        """What was learnt, as `nets` names it."""
+        found: Weights = {}
+        for name, layer in zip(self.names, self.layers, strict=True):
+            found |= {f"{name}.weight": layer[:, :-1].copy(), f"{name}.bias": layer[:, -1].copy()}
+        return found
+
+    def _adam(self) -> None:
+        self.steps += 1
+        change = self.grads * np.float32(0.1)
+        self.means *= np.float32(0.9)
+        self.means += change
+        np.multiply(self.grads, self.grads, out=change)
+        change *= np.float32(0.001)
+        self.squares *= np.float32(0.999)
+        self.squares += change
+        np.sqrt(self.squares, out=change)
+        # Both bias corrections folded into numbers, to spare two passes over the vector.
+        shrink = sqrt(1 - 0.999**self.steps)
+        change += np.float32(1e-8 * shrink)
+        np.divide(self.means, change, out=change)
+        change *= np.float32(self.lr * shrink / (1 - 0.9**self.steps))
+        self.params -= change
+
+
+def _cut(flat: Array, layers: list[Array]) -> list[Array]:
+    """Views into a flat vector, one for each layer and of its shape."""
+    edges = np.cumsum([0, *(layer.size for layer in layers)])
+    return [flat[start:end].reshape(layer.shape) for (start, end), layer in zip(pairwise(edges), layers, strict=True)]
+
+
 class Nat(Encoder, frozen=True):
     """Noise as targets.
 
@@ -131,11 +202,11 @@ class Nat(Encoder, frozen=True):
                 learner.learn((outputs - owned) * np.float32(2 / len(rows)))
         return learner.weights(), targets
 
-    def _learner(self, x: Array, rng: Rng) -> "_Learner":
+    def _learner(self, x: Array, rng: Rng) -> "_NatLearner":
         shape, dim = x.shape[1:], self.dim_for(x.shape[1:])
         module = make(self.net(shape), shape, dim, rng)
-        if len(shape) == 1 and not self.rows_net.dropout:
-            return _DenseLearner(self.rows_net, x, weights_of(module), self.lr)
+        if len(shape) == 1 and self.rows_net.final == "tanh" and not self.rows_net.dropout and is_on_cpu():
+            return FlatMlp(x, weights_of(module), self.lr)
         return _ModuleLearner(x, give_chance(module, rng), self.lr)
 
 
@@ -146,32 +217,20 @@ def sphere(rows: int, dim: int, rng: Rng) -> Array:
     return points
 
 
-class _Learner(Protocol):
-    """A net that is shown some rows, then told how its outputs should change."""
-
-    def outputs(self, rows: Array) -> Array: ...
-
-    def learn(self, grads: Array) -> None: ...
-
-    def weights(self) -> Weights: ...
-
-
-class _DenseLearner:
-    """A fully connected net, by hand-written gradients."""
-
-    def __init__(self, net: Mlp, x: Array, weights: Weights, lr: float) -> None:
-        self.x, self.lr = to_tensor(x), lr
-        self.nets = DenseNets(net, [weights], Sgd(lr=lr, weight_decay=0.0))
+class _NatLearner(Protocol):
+    """A net at work on the rows that it was made with."""
 
     def outputs(self, rows: Array) -> Array:
-        batch = self.x.index_select(0, torch.from_numpy(rows).to(device_now()))
-        return to_array(self.nets.outputs(batch.unsqueeze(0))[0])
+        """The net's outputs for these rows, kept in mind for `learn`."""
+        ...
 
     def learn(self, grads: Array) -> None:
-        self.nets.learn(to_tensor(grads).unsqueeze(0), self.lr, (0,))
+        """One step, given the loss's gradients by the last outputs."""
+        ...
 
     def weights(self) -> Weights:
-        return self.nets.weights()[0]
+        """What was learnt, as `nets` names it."""
+        ...
 
 
 class _ModuleLearner:

@@ -29,7 +29,8 @@ def cluster(rows: Array, count: int, rng: Rng, *, normalise: bool = True, restar
     points = np.asarray(rows, dtype=np.float64)
     if normalise:
         points = points / np.maximum(np.linalg.norm(points, axis=1, keepdims=True), 1e-30)
-    means = KMeans(min(count, len(points)), n_init=restarts, max_iter=100, random_state=int(rng.integers(2**31)))
+    seed = int(rng.integers(2**31))
+    means = KMeans(min(count, len(points)), n_init=restarts, max_iter=100, tol=0.0, random_state=seed)
     with limit_threads(), catch_warnings():
         simplefilter("ignore")  # It warns of fewer different rows than clusters, which is no trouble here.
         return np.asarray(means.fit_predict(points))

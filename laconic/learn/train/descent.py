@@ -185,7 +185,7 @@ class _ModuleDescent:
         if turned:
             velocity = _turned(velocity, [shape[::-1] for shape in self._shapes])
         self._module, self._x = module.train(), to_tensor(x)
-        self._stages = [*(stages_of(module) or {}).values()]
+        self.stages = [*(stages_of(module) or {}).values()]
         self._params = list(module.parameters())
         self._sizes = [values.numel() for values in self._params]
         self._velocity = torch.tensor(velocity, device=device_now())
@@ -193,9 +193,9 @@ class _ModuleDescent:
         self._given: list[Tensor] = []
 
     def outputs(self) -> Tensor:
-        if self._stages:
+        if self.stages:
             with torch.no_grad():
-                self._given = forwards(self._stages, self._x.flatten(1))
+                self._given = forwards(self.stages, self._x.flatten(1))
         else:
             self._given = [self._module(self._x)]
         narrow = self._given[-1].detach()
@@ -211,12 +211,12 @@ class _ModuleDescent:
                 values.add_(change.view(values.shape), alpha=-rule.lr)
 
     def _gradients(self, slope: Tensor) -> list[Tensor]:
-        if not self._stages:
+        if not self.stages:
             self._module.zero_grad()
             send_back(self._given[0], slope)
             return [values.grad for values in self._params if values.grad is not None]
         with torch.no_grad():
-            found = zip(slopes(self._stages, self._given, slope), self._given, strict=False)
+            found = zip(slopes(self.stages, self._given, slope), self._given, strict=False)
             return [one for slope, given in found for one in (slope.T @ given, slope.sum(dim=0))]
 
     def weights(self) -> Weights:

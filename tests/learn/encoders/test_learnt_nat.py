@@ -8,9 +8,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from laconic.learn.encoders.learnt import AnyAssignment, Exact, Nat, Swaps, sphere
+from laconic.learn.encoders.learnt import AnyAssignment, Exact, FlatMlp, Nat, Swaps, sphere
 from laconic.learn.nets.nets import Cnn, Mlp, load, make, weights_of
-from laconic.learn.train.many_nets import DenseNets
 from laconic.learn.train.sgd import Optimiser, Sgd
 from laconic.values import Array, Rng
 
@@ -101,16 +100,16 @@ def test_convolutions_learn_too() -> None:
 def test_hand_written_steps_agree_with_torch(hidden: tuple[int, ...]) -> None:
     net, x, targets = Mlp(hidden=hidden, final="tanh"), rows(20), sphere(20, 3, rng())
     module = make(net, (4,), 3, rng())
+    flat = FlatMlp(x, {name: values.copy() for name, values in weights_of(module).items()}, lr=1e-2)
     sgd = Sgd(lr=1e-2, weight_decay=0.0)
-    flat = DenseNets(net, [weights_of(module)], sgd)
     adam = Optimiser(sgd, module, sgd.begin(module))
     for _ in range(5):
-        outputs = flat.outputs(torch.from_numpy(x)[None])
-        flat.learn((outputs - torch.from_numpy(targets)) * 2 / 20, sgd.lr, [0])
+        outputs = flat.outputs(np.arange(20))
+        flat.learn((outputs - targets) * np.float32(2 / 20))
         module.zero_grad()
         ((module(torch.from_numpy(x)) - torch.from_numpy(targets)) ** 2).sum(dim=1).mean().backward()
         adam.step(sgd.lr)
-    found = weights_of(load(net.build((4,), 3), flat.weights()[0]))
+    found = weights_of(load(net.build((4,), 3), flat.weights()))
     for name, values in weights_of(module).items():
         assert found[name] == pytest.approx(values, abs=1e-4)
 
