@@ -205,8 +205,8 @@ class Nat(Encoder, frozen=True):
     def _learner(self, x: Array, rng: Rng) -> "_NatLearner":
         shape, dim = x.shape[1:], self.dim_for(x.shape[1:])
         module = make(self.net(shape), shape, dim, rng)
-        if len(shape) == 1 and self.rows_net.final == "tanh" and not self.rows_net.dropout and is_on_cpu():
-            return FlatMlp(x, weights_of(module), self.lr)
+        if len(shape) == 1 and self.rows_net.final == "tanh" and not self.rows_net.dropout:
+            return FlatMlp(x, weights_of(module), self.lr) if is_on_cpu() else _ModuleLearner(x, module, self.lr)
         return _ModuleLearner(x, give_chance(module, rng), self.lr)
 
 
