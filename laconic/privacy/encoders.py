@@ -12,12 +12,13 @@ from laconic.core.device import device_now
 from laconic.core.ledger import Noise
 from laconic.learn.encoders.encoder import Encoder, LinearEncoder, as_layer, flat
 from laconic.learn.encoders.learnt import AnyAssignment, Exact, sphere
-from laconic.learn.nets.nets import Cnn, Mlp, Net, Shape, give_chance, initialise, make, to_array, to_tensor, weights_of
+from laconic.learn.nets.layers import Shape
+from laconic.learn.nets.nets import Cnn, Mlp, Net, give_chance, initialise, make, to_array, to_tensor, weights_of
 from laconic.privacy.budget import Demand
 from laconic.privacy.mechanisms.gaussian import clip_rows
 from laconic.privacy.private_sgd import UNCOVERED, UNIT, DpSgd, PrivateStep
 from laconic.privacy.randomness import poisson_sample, randomness_from
-from laconic.values import Array, Rng, Weights, track
+from laconic.values import Array, Rng, Weights, check_least, track
 
 
 class DpPca(LinearEncoder, frozen=True):
@@ -38,7 +39,6 @@ class DpPca(LinearEncoder, frozen=True):
     seeded: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse noise below 0 and a length that nothing has."""
         super().__post_init__()
         if self.sigma is not None and not 0 <= self.sigma < inf:
             raise ValueError(f"sigma must be 0 or more, not {self.sigma}; leave it out to have a budget decide")
@@ -202,12 +202,9 @@ class Codebook(Encoder, frozen=True):
     trainer: DpSgd = DpSgd(epochs=10)
 
     def __post_init__(self) -> None:
-        """Refuse a codebook without choice."""
         super().__post_init__()
-        if self.words < 2:
-            raise ValueError(f"words must be 2 or more, not {self.words}")
-        if not self.pressure >= 0:
-            raise ValueError(f"pressure must be 0 or more, not {self.pressure}")
+        check_least(2, words=self.words)
+        check_least(0, pressure=self.pressure)
 
     def net(self, shape: Shape) -> Net:
         """The net for columns or the net for images."""

@@ -19,7 +19,7 @@ from laconic.learn.train.sgd import Optimiser, Sgd
 from laconic.privacy.budget import Demand
 from laconic.privacy.per_example import RowGradients
 from laconic.privacy.randomness import Randomness, poisson_sample, randomness_from
-from laconic.values import Rng, Settings, track
+from laconic.values import Rng, Settings, check_least, track
 
 UNIT = "one row at this party: there, or blanked"
 NEVER_COVERED = (
@@ -66,14 +66,11 @@ class DpSgd(Settings, frozen=True):
     seeded: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse what cannot train, or cannot be private."""
         if self.sigma is not None and not 0 <= self.sigma < inf:
             raise ValueError(f"sigma must be 0 or more, not {self.sigma}; leave it out to have a budget decide")
         if not 0 < self.clip < inf:
             raise ValueError(f"clip must be above 0, not {self.clip}; use Sgd(...) for training without privacy")
-        for name, value in {"epochs": self.epochs, "batch": self.batch}.items():
-            if value < 1:
-                raise ValueError(f"{name} must be 1 or more, not {value}")
+        check_least(1, epochs=self.epochs, batch=self.batch)
         self._plain()
 
     def fit(

@@ -6,7 +6,8 @@ import numpy as np
 from torch import nn
 
 from laconic.core.ledger import Noise
-from laconic.learn.nets.nets import Mlp, Net, Shape, load, to_array, to_tensor
+from laconic.learn.nets.layers import Shape
+from laconic.learn.nets.nets import Mlp, Net, load, to_array, to_tensor
 from laconic.learn.train.sgd import evaluate
 from laconic.values import Array, Rng, Settings, Weights
 
@@ -28,7 +29,6 @@ class Encoder(Settings, frozen=True):
     dim: int = 16
 
     def __post_init__(self) -> None:
-        """Refuse a dimension below 0."""
         if self.dim < 0:
             raise ValueError(f"dim must be 1 or more, or 0 for what suits the data, not {self.dim}")
 

@@ -13,9 +13,10 @@ from torch.nn import functional
 
 from laconic.core.device import device_now, is_on_cpu
 from laconic.learn.encoders.encoder import Encoder, Pca, RandomProjection, WhitenedPca
-from laconic.learn.nets.nets import Cnn, Mlp, Net, Shape, give_chance, initialise, make, to_array, to_tensor, weights_of
+from laconic.learn.nets.layers import Shape
+from laconic.learn.nets.nets import Cnn, Mlp, Net, give_chance, initialise, make, to_array, to_tensor, weights_of
 from laconic.learn.train.sgd import Optimiser, Sgd, send_back
-from laconic.values import Array, Rng, Settings, Weights, track
+from laconic.values import Array, Rng, Settings, Weights, check_above_zero, check_least, track
 
 
 class Exact(Settings, frozen=True):
@@ -40,9 +41,7 @@ class Swaps(Settings, frozen=True):
     block: int = 25
 
     def __post_init__(self) -> None:
-        """Refuse a block below 1."""
-        if self.block < 1:
-            raise ValueError(f"block must be 1 or more, not {self.block}")
+        check_least(1, block=self.block)
 
     def assign(self, outputs: Array, targets: Array, epoch: int) -> Array:
         """The targets in a better order, or the same, each still there exactly once."""
@@ -170,13 +169,9 @@ class Nat(Encoder, frozen=True):
     assignment: AnyAssignment = msgspec.field(default_factory=Swaps)
 
     def __post_init__(self) -> None:
-        """Refuse counts below 1 and a learning rate that is not above 0."""
         super().__post_init__()
-        for name, count in {"epochs": self.epochs, "batch": self.batch, "every": self.every}.items():
-            if count < 1:
-                raise ValueError(f"{name} must be 1 or more, not {count}")
-        if not self.lr > 0:
-            raise ValueError(f"lr must be above 0, not {self.lr}")
+        check_least(1, epochs=self.epochs, batch=self.batch, every=self.every)
+        check_above_zero(lr=self.lr)
 
     def net(self, shape: Shape) -> Net:
         """The net for columns or the net for images."""

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from laconic.threads import limit_threads
-from laconic.values import Array, Rng, Settings, Weights
+from laconic.values import Array, Rng, Settings, Weights, check_above_zero, check_least
 
 
 def cluster(rows: Array, count: int, rng: Rng, *, normalise: bool = True, restarts: int = 10) -> Array:
@@ -62,9 +62,8 @@ class Matching(Settings, frozen=True):
     passes: int = 3
 
     def __post_init__(self) -> None:
-        """Refuse variances and rates that are not above 0."""
-        if min(self.spread, self.prior, self.gamma) <= 0 or self.passes < 0:
-            raise ValueError("spread, prior and gamma must be above 0, and passes 0 or more")
+        check_above_zero(spread=self.spread, prior=self.prior, gamma=self.gamma)
+        check_least(0, passes=self.passes)
 
     def assign(self, nets: list[Array], rng: Rng) -> list[Array]:
         """For each net, the common unit of each of its units, which are rows of numbers that say what they are."""

@@ -13,13 +13,14 @@ from torch.nn import functional
 
 from laconic.learn.models.learner import Learner, Shard, fit_each, predict_each
 from laconic.learn.models.supervised import fit_linear, fit_supervised, predict_linear, predict_supervised
-from laconic.learn.nets.nets import Mlp, Net, Shape, default_net, initialise, load, to_array, to_tensor, weights_of
+from laconic.learn.nets.layers import Shape
+from laconic.learn.nets.nets import Mlp, Net, default_net, initialise, load, to_array, to_tensor, weights_of
 from laconic.learn.train.losses import MEAN, SD
 from laconic.learn.train.many_nets import fit_dense_nets
 from laconic.learn.train.sgd import Sgd, evaluate
 from laconic.learn.trees.dense_trees import Boosted, Forest
 from laconic.tables.task import Task
-from laconic.values import Array, Rng, Weights
+from laconic.values import Array, Rng, Weights, check_above_zero
 
 
 class Network(Learner, frozen=True):
@@ -111,8 +112,7 @@ class _Linear(Learner, frozen=True):
     penalty: float = 1.0
 
     def __post_init__(self) -> None:
-        if self.penalty <= 0:
-            raise ValueError(f"penalty must be above 0, not {self.penalty}")
+        check_above_zero(penalty=self.penalty)
 
     def fit(self, task: Task, x: Array, y: Array, rng: Rng, valid: Shard | None = None) -> Weights:
         """Solve for the coefficients; takes no randomness."""

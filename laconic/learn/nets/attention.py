@@ -33,7 +33,6 @@ class Attention(Settings, frozen=True):
     sharpness: float | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a sharpness that turns likeness round."""
         if self.sharpness is not None and self.sharpness < 0:
             raise ValueError(f"sharpness must be 0 or more, not {self.sharpness}; None finds one")
 

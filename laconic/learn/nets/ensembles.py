@@ -11,9 +11,10 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 from torch import Tensor, nn
 
-from laconic.learn.nets.nets import Mlp, Net, Shape, weights_of
+from laconic.learn.nets.layers import Shape
+from laconic.learn.nets.nets import Mlp, Net, weights_of
 from laconic.tables.task import Task
-from laconic.values import Array, Settings, Weights
+from laconic.values import Array, Settings, Weights, check_least
 
 
 class Ensemble(Settings, frozen=True):
@@ -30,9 +31,7 @@ class Ensemble(Settings, frozen=True):
     count: int = 2
 
     def __post_init__(self) -> None:
-        """Refuse to average nothing."""
-        if self.count < 1:
-            raise ValueError(f"count must be 1 or more, not {self.count}")
+        check_least(1, count=self.count)
 
     def build(self, shape: Shape, outputs: int) -> "Members":
         """The nets for rows of this shape, their weights unset."""

@@ -9,10 +9,10 @@ from torch.nn import functional
 
 from laconic.learn.draws import mask_like, normal, uniform, whole_numbers
 from laconic.learn.nets.ensembles import AnyExtractor
-from laconic.learn.nets.layers import PatchNet
-from laconic.learn.nets.nets import Mlp, Net, Shape
+from laconic.learn.nets.layers import PatchNet, Shape
+from laconic.learn.nets.nets import Mlp, Net
 from laconic.learn.train.semisupervised import SemiSupervised
-from laconic.values import Array, Rng, Weights
+from laconic.values import Array, Rng, Weights, check_above_zero, check_least
 
 
 def shift(images: Tensor, most: int, chance: Generator) -> Tensor:
@@ -105,12 +105,8 @@ class FixMatch(SemiSupervised, frozen=True):
     hole: float = 0.4
 
     def __post_init__(self) -> None:
-        """Refuse amounts below zero and holes larger than the image."""
         super().__post_init__()
-        amounts = {"shift": self.shift, "turn": self.turn, "zoom": self.zoom, "shade": self.shade, "hole": self.hole}
-        for name, amount in amounts.items():
-            if amount < 0:
-                raise ValueError(f"{name} must be 0 or more, not {amount}")
+        check_least(0, shift=self.shift, turn=self.turn, zoom=self.zoom, shade=self.shade, hole=self.hole)
         if self.hole >= 1:
             raise ValueError(f"hole must be below 1, not {self.hole}: nothing of the image would be left")
 
@@ -154,13 +150,9 @@ class FixMatchTab(SemiSupervised, frozen=True):
     noise: float = 0.1
 
     def __post_init__(self) -> None:
-        """Refuse chances outside (0, 1] and noise below zero."""
         super().__post_init__()
-        for name, chance in {"keep": self.keep, "strong_keep": self.strong_keep}.items():
-            if not 0 < chance <= 1:
-                raise ValueError(f"{name} must be above 0 and at most 1, not {chance}")
-        if self.noise < 0:
-            raise ValueError(f"noise must be 0 or more, not {self.noise}")
+        check_above_zero(1, keep=self.keep, strong_keep=self.strong_keep)
+        check_least(0, noise=self.noise)
 
     def weak(self, rows: Tensor, chance: Generator) -> Tensor:
         """Some cells masked."""

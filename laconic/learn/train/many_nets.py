@@ -10,7 +10,8 @@ from torch import Tensor
 
 from laconic.core.device import device_now
 from laconic.learn.kernels import Stage, forwards, slopes
-from laconic.learn.nets.nets import Mlp, Shape, make, to_array, to_tensor, weights_of
+from laconic.learn.nets.layers import Shape
+from laconic.learn.nets.nets import Mlp, make, to_array, to_tensor, weights_of
 from laconic.learn.train.losses import slope_of
 from laconic.learn.train.sgd import Sgd, move
 from laconic.tables.task import Task

@@ -7,7 +7,6 @@ Sohn and others: FixMatch (2020); class-prior alignment after Berthelot and othe
 from abc import abstractmethod
 from collections.abc import Iterator
 from copy import deepcopy
-from math import inf
 from typing import TypeAlias
 
 import numpy as np
@@ -18,10 +17,10 @@ from torch.nn import functional
 from laconic.core.device import device_now
 from laconic.learn.draws import permutation, torch_generator
 from laconic.learn.nets.ensembles import AnyExtractor, members_of
-from laconic.learn.nets.layers import Linear
-from laconic.learn.nets.nets import Shape, give_chance, initialise, load, to_tensor, weights_of
+from laconic.learn.nets.layers import Linear, Shape
+from laconic.learn.nets.nets import give_chance, initialise, load, to_tensor, weights_of
 from laconic.learn.train.sgd import Optimiser, Sgd
-from laconic.values import Array, Rng, Settings, Weights, track
+from laconic.values import Array, Rng, Settings, Weights, check_above_zero, check_least, track
 
 
 class Fixed(Settings, frozen=True):
@@ -36,7 +35,6 @@ class Fixed(Settings, frozen=True):
     level: float = 0.95
 
     def __post_init__(self) -> None:
-        """Refuse what is no probability."""
         _check_share("level", self.level)
 
     def watch(self, classes: int) -> "_Watch":
@@ -56,7 +54,6 @@ class Adaptive(Settings, frozen=True):
     momentum: float = 0.99
 
     def __post_init__(self) -> None:
-        """Refuse a momentum that never or at once forgets."""
         _check_share("momentum", self.momentum)
 
     def watch(self, classes: int) -> "_Watch":
@@ -159,13 +156,8 @@ class SemiSupervised(Settings, frozen=True):
     weight_decay: float = 1e-4
 
     def __post_init__(self) -> None:
-        """Refuse values that cannot train anything."""
-        for name, value, least in (("steps", self.steps, 1), ("batch", self.batch, 1), ("ratio", self.ratio, 0)):
-            if value < least:
-                raise ValueError(f"{name} must be {least} or more, not {value}")
-        for name, number in {"weight": self.weight, "lr": self.lr, "weight_decay": self.weight_decay}.items():
-            if not 0 <= number < inf:
-                raise ValueError(f"{name} must be 0 or more, not {number}")
+        check_least(1, steps=self.steps, batch=self.batch)
+        check_least(0, ratio=self.ratio, weight=self.weight, lr=self.lr, weight_decay=self.weight_decay)
         for name, share in {"warm_up": self.warm_up, "average": self.average}.items():
             if not 0 <= share <= _SLOWEST:
                 raise ValueError(f"{name} must be from 0 to {_SLOWEST}, not {share}")
@@ -318,7 +310,6 @@ class Confident(Settings, frozen=True):
     level: float = 0.9
 
     def __post_init__(self) -> None:
-        """Refuse what is no probability."""
         if not 0 <= self.level < 1:
             raise ValueError(f"level must be at least 0 and below 1, not {self.level}")
 
@@ -337,9 +328,7 @@ class PerClass(Settings, frozen=True):
     share: float = 0.5
 
     def __post_init__(self) -> None:
-        """Refuse what is no share."""
-        if not 0 < self.share <= 1:
-            raise ValueError(f"share must be above 0 and at most 1, not {self.share}")
+        check_above_zero(1, share=self.share)
 
     def cutoffs(self, confidence: Array, decided: Array, classes: int) -> Array:
         """The least confidence for each class."""

@@ -15,7 +15,7 @@ from laconic.core.ledger import Noise
 from laconic.learn.draws import permutation, torch_generator
 from laconic.learn.nets.nets import AnyModule, give_chance, to_array
 from laconic.learn.train.losses import Loss
-from laconic.values import Rng, Settings, Weights, track
+from laconic.values import Rng, Settings, Weights, check_least, track
 
 _LOOK_ROWS, _LOOK_IMAGES = 1024, 128
 """So many rows go through a net at once: what layers make of more images does not stay in a processor's cache."""
@@ -68,14 +68,8 @@ class Sgd(Settings, frozen=True):
     patience: int | None = None
 
     def __post_init__(self) -> None:
-        """Refuse values that cannot train anything."""
-        counts = {"batch": self.batch, "patience": 1 if self.patience is None else self.patience}
-        for name, value in counts.items():
-            if value < 1:
-                raise ValueError(f"{name} must be 1 or more, not {value}")
-        for name, number in {"epochs": self.epochs, "weight_decay": self.weight_decay, "lr": self.lr}.items():
-            if not 0 <= number < inf:
-                raise ValueError(f"{name} must be 0 or more, not {number}")
+        check_least(1, batch=self.batch, patience=self.patience)
+        check_least(0, epochs=self.epochs, weight_decay=self.weight_decay, lr=self.lr)
         if not 0 <= self.momentum < 1:
             raise ValueError(f"momentum must be at least 0 and below 1, not {self.momentum}")
 
