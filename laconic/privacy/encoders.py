@@ -94,8 +94,8 @@ class DpPca(LinearEncoder, frozen=True):
     def _noise_matrix(self, squares: Array, scale: float, rng: Rng) -> Array:
         # A symmetric matrix has each number off the diagonal twice: seen as a vector of the same length, such a pair is
         # one number times the root of 2, so that noise of one scale on that vector is scale / root 2 on the pair.
-        chance = randomness_from(rng, self.seeded, squares)
-        drawn = chance.normal(squares.size).numpy().astype(np.float64).reshape(squares.shape)
+        randomness = randomness_from(rng, self.seeded, squares)
+        drawn = randomness.normal(squares.size).numpy().astype(np.float64).reshape(squares.shape)
         upper = np.triu(drawn, 1) * (scale / sqrt(2))
         return upper + upper.T + np.diag(np.diag(drawn)) * scale
 
@@ -157,10 +157,10 @@ class DpNat(Encoder, frozen=True):
         shape, dim = x.shape[1:], self.dim_for(x.shape[1:])
         module = give_chance(make(self.net(shape), shape, dim, rng), rng)
         targets = to_tensor(sphere(len(x), dim, rng))
-        chance, inputs = randomness_from(rng, self.trainer.seeded, x), to_tensor(x)
-        step = PrivateStep(self.trainer, module, _distance, len(x), chance)
+        randomness, inputs = randomness_from(rng, self.trainer.seeded, x), to_tensor(x)
+        step = PrivateStep(self.trainer, module, _distance, len(x), randomness)
         for _ in track(self.trainer.steps(len(x)), "noise as targets"):
-            rows = poisson_sample(len(x), self.trainer.rate(len(x)), chance)
+            rows = poisson_sample(len(x), self.trainer.rate(len(x)), randomness)
             if len(rows):
                 outputs = to_array(module(inputs[rows]))
                 targets[rows] = to_tensor(self.assignment.assign(outputs, to_array(targets[rows]), 0))
@@ -215,10 +215,10 @@ class Codebook(Encoder, frozen=True):
         words = to_tensor(sphere(self.words, self.dim_for(x.shape[1:]), rng))
         module = _Priced(initialise(self.build(x.shape[1:]), rng), self.words)
         give_chance(module, rng)
-        chance, rows = randomness_from(rng, self.trainer.seeded, x), to_tensor(x)
-        step = PrivateStep(self.trainer, module, self._loss, len(x), chance)
+        randomness, rows = randomness_from(rng, self.trainer.seeded, x), to_tensor(x)
+        step = PrivateStep(self.trainer, module, self._loss, len(x), randomness)
         for _ in track(self.trainer.steps(len(x)), "codebook"):
-            batch = rows[poisson_sample(len(x), self.trainer.rate(len(x)), chance)]
+            batch = rows[poisson_sample(len(x), self.trainer.rate(len(x)), randomness)]
             chosen = module.choose(batch, words)
             step.take([batch, torch.nn.functional.one_hot(chosen, self.words).float()], words[chosen], self.trainer.lr)
         return weights_of(module.net)

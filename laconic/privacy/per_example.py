@@ -203,7 +203,7 @@ class _Part(Protocol):
 
 
 class _Outer:
-    """A layer that multiplies once a row: its gradient is the outer product of what came in and the slope."""
+    """A layer that multiplies once per row: its gradient is the outer product of what came in and the slope."""
 
     def __init__(self, layer: nn.Module, taken: Tensor, slope: Tensor) -> None:
         self.taken, self.slope, self.biased = taken, slope, getattr(layer, "bias", None) is not None

@@ -44,7 +44,7 @@ class DpSgd(Settings, frozen=True):
         sigma: standard deviation of the noise in units of `clip`; None to have it worked out from a budget.
         clip: the greatest length of one row's gradient.
         epochs: how often a row is seen on average.
-        batch: rows a step on average.
+        batch: rows per step on average.
         lr: the learning rate.
         decay: how the learning rate goes on: `none` keeps it, `linear` lets it fall to zero.
         weight_decay: weight of the L2 penalty.
@@ -89,18 +89,18 @@ class DpSgd(Settings, frozen=True):
         `loss` must be a mean over rows, and no layer may let rows of a batch see each other. `valid` is not used.
         """
         give_chance(module, rng)
-        chance = randomness_from(rng, self.seeded, *map(to_array, (*inputs, targets)))
-        step = PrivateStep(self, module, loss, len(targets), chance)
+        randomness = randomness_from(rng, self.seeded, *map(to_array, (*inputs, targets)))
+        step = PrivateStep(self, module, loss, len(targets), randomness)
         count = self.steps(len(targets))
         for number in track(count, what):
-            rows = poisson_sample(len(targets), self.rate(len(targets)), chance)
+            rows = poisson_sample(len(targets), self.rate(len(targets)), randomness)
             step.take(
                 [x.index_select(0, rows) for x in inputs], targets.index_select(0, rows), self._lr_at(number / count)
             )
         return module.eval()
 
     def rate(self, rows: int) -> float:
-        """The chance with which each row takes part in a step."""
+        """The probability with which each row takes part in a step."""
         return min(1.0, self.batch / rows)
 
     def steps(self, rows: int) -> int:
@@ -147,9 +147,9 @@ class DpSgd(Settings, frozen=True):
 class PrivateStep:
     """One module at work: clipped sums, noise, and the optimiser's step."""
 
-    def __init__(self, settings: DpSgd, module: nn.Module, loss: Loss, rows: int, chance: Randomness) -> None:
+    def __init__(self, settings: DpSgd, module: nn.Module, loss: Loss, rows: int, randomness: Randomness) -> None:
         plain = settings._plain()
-        self.module, self.chance, self.clip = module.train(), chance, settings.clip
+        self.module, self.randomness, self.clip = module.train(), randomness, settings.clip
         self.scale = settings.needed_sigma() * settings.clip
         self.size = settings.rate(rows) * rows
         self.gradients = RowGradients(module, loss)
@@ -161,7 +161,7 @@ class PrivateStep:
         """Learn from the rows drawn; a draw of none still takes its noise, as the price assumes."""
         self.total.copy_(self._noise())
         if len(targets):
-            # Divided by the expected number of rows: the number drawn is not noised, and would tell.
+            # Divided by the expected number of rows: the number drawn is not noised, and would reveal it.
             self.gradients.add_clipped(inputs, targets, self.clip, self.grads, 1 / self.size)
         self.optimiser.step(lr)
 
@@ -170,7 +170,7 @@ class PrivateStep:
         if not self.pool:
             length = len(self.total)
             ahead = max(1, _POOL // length)
-            drawn = self.chance.normal(ahead * length).mul_(self.scale / self.size)
+            drawn = self.randomness.normal(ahead * length).mul_(self.scale / self.size)
             self.pool = list(drawn.view(ahead, length))
         return self.pool.pop()
 

@@ -86,7 +86,7 @@ class Pca(LinearEncoder, frozen=True):
     """The first `dim` principal components, in units of the columns."""
 
     def fit(self, x: Array, rng: Rng) -> Weights:
-        """Find mean and components; takes no chance."""
+        """Find mean and components; takes no randomness."""
         mean, components, _ = principal_components(x, self.dim_for(x.shape[1:]))
         return as_layer(mean, components)
 
@@ -95,7 +95,7 @@ class WhitenedPca(LinearEncoder, frozen=True):
     """The first `dim` principal components, each scaled to unit variance; those without variance become zeros."""
 
     def fit(self, x: Array, rng: Rng) -> Weights:
-        """Find mean and scaled components; takes no chance."""
+        """Find mean and scaled components; takes no randomness."""
         mean, components, variances = principal_components(x, self.dim_for(x.shape[1:]))
         carries = variances > 1e-9 * max(variances[0], np.finfo(np.float64).tiny)
         scales = np.where(carries, 1 / np.sqrt(np.where(carries, variances, 1.0)), 0.0)

@@ -154,7 +154,7 @@ class Nat(Encoder, frozen=True):
         rows_net: the net for columns; it should end in tanh, as targets have norm 1.
         image_net: the net for images.
         epochs: how often every row is seen.
-        batch: rows a step, and rows that trade targets with each other.
+        batch: rows per step, and rows that trade targets with each other.
         lr: Adam's learning rate.
         every: trade targets in every so many epochs.
         assignment: how targets are traded.
@@ -257,7 +257,7 @@ class Autoencoder(Encoder, frozen=True):
     Attributes:
         rows_net: squeezes columns.
         image_net: squeezes images.
-        restore: widens the numbers back into the row, columns and images alike.
+        restore: widens the numbers back into the row, columns or images.
         trainer: how both are trained, on the mean squared error.
     """
 

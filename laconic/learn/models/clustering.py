@@ -1,4 +1,4 @@
-"""Rows put into clusters, and units of nets matched with each other: what is alike is found without labels."""
+"""Rows put into clusters, and units of nets matched with each other: what belongs together, found without labels."""
 
 from itertools import pairwise
 from typing import TypeAlias

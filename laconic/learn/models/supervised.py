@@ -36,7 +36,7 @@ def fit_supervised(
         inputs: arrays with a row for each label.
         y: the labels, as the task codes them.
         trainer: how to train.
-        rng: chance for first weights, order of rows and dropout.
+        rng: randomness for first weights, order of rows and dropout.
         valid: inputs and labels to stop early by, if the trainer has patience; no rows are as good as None.
         what: a name for the work, shown with its progress.
 
@@ -125,7 +125,7 @@ def fit_from(
         start: the weights to start from.
         rows: prepared rows and their class codes.
         trainer: how to train.
-        rng: chance for the order of rows.
+        rng: randomness for the order of rows.
         pull: weight of half the squared distance from `start`, which is added to the loss.
         push: added to the gradient of every step, by name; None for nothing.
     """

@@ -101,12 +101,12 @@ def add_up(task: Task, parts: Sequence[PartLayer], y: Array) -> Weights:
 def _in_order(part: PartLayer, codes: Array, count: int) -> Array:
     """A party's head with a column for each of so many classes, by the labels that its own come with most often.
 
-    A class that it did not learn, as no row told it of it, is as rare as can be, whatever its numbers are.
+    A class that it did not learn, as no labelled row had it, counts as the rarest, whatever its numbers are.
     """
     numbers, head = part.numbers.astype(np.float32), part.head.astype(np.float32)
     together = np.zeros((count, head.shape[1]))
     np.add.at(together, (codes, (numbers @ head[:-1] + head[-1]).argmax(axis=1)), 1)
-    # Parties told lies may have learnt more classes than the rows have.
+    # Under randomised response, parties may have learnt more classes than the rows have.
     present = np.unique(codes)
     classes = present if len(present) >= head.shape[1] else np.arange(count)
     places, columns = linear_sum_assignment(together[classes], maximize=True)

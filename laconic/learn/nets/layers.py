@@ -85,7 +85,7 @@ class Conv(nn.Module):
 
 
 class Dropout(nn.Module):
-    """Dropout whose chance comes from a generator of its own, never from torch's global one.
+    """Dropout whose masks come from a generator of its own, never from torch's global one.
 
     Attributes:
         generator: where the masks come from; set it with `give_chance` before training.
@@ -101,7 +101,9 @@ class Dropout(nn.Module):
         if not self.training or self.keep == 1.0:
             return x
         if self.generator is None:
-            raise ValueError("a net with dropout is trained without chance of its own; call give_chance(module, rng)")
+            raise ValueError(
+                "dropout has no randomness to draw its masks from; call give_chance(module, rng) before training"
+            )
         return x * mask_like(x, self.keep, self.generator) / self.keep
 
 
@@ -269,17 +271,17 @@ class PatchLayer(nn.Module):
         return even.flatten(1)
 
     @torch.no_grad()
-    def learn(self, x: Tensor, chance: Generator) -> None:
+    def learn(self, x: Tensor, generator: Generator) -> None:
         """Find filters by k-means over whitened patches of these images; without images, filters stay as drawn."""
         if len(x) == 0:
             return
-        patches = _normalise(_draw(x, self.kernels.shape, chance))
+        patches = _normalise(_draw(x, self.kernels.shape, generator))
         mean = patches.mean(dim=0)
         # On the processor: not every device has eigenvectors.
         squares = ((patches - mean).T @ (patches - mean) / len(patches)).cpu()
         spread, directions = (one.to(x.device) for one in torch.linalg.eigh(squares))
         whiten = directions / (spread.clamp_min(0) + _WHITEN).sqrt() @ directions.T
-        filters = _cluster((patches - mean) @ whiten, len(self.offsets), chance) @ whiten
+        filters = _cluster((patches - mean) @ whiten, len(self.offsets), generator) @ whiten
         self.offsets.copy_(filters @ mean)
         self.kernels.copy_((filters - filters.mean(dim=1, keepdim=True)).view(self.kernels.shape))
 
@@ -287,11 +289,11 @@ class PatchLayer(nn.Module):
         return functional.adaptive_avg_pool2d(answers.sub_(_SURE).relu_(), self.cells)
 
 
-def _draw(x: Tensor, shape: torch.Size, chance: Generator) -> Tensor:
+def _draw(x: Tensor, shape: torch.Size, generator: Generator) -> Tensor:
     """Patches from anywhere in these images, (patches, numbers)."""
     windows = x.unfold(2, shape[2], 1).unfold(3, shape[3], 1)
     image, down, right = (
-        whole_numbers(windows.shape[axis], (_PATCHES,), chance).to(x.device) for axis in (0, 2, 3)
+        whole_numbers(windows.shape[axis], (_PATCHES,), generator).to(x.device) for axis in (0, 2, 3)
     )  # fmt: skip
     return windows[image, :, down, right].flatten(1)
 
@@ -301,9 +303,9 @@ def _normalise(patches: Tensor) -> Tensor:
     return (patches - mean) / (patches.var(dim=1, keepdim=True, correction=0) + _FLAT).sqrt()
 
 
-def _cluster(patches: Tensor, count: int, chance: Generator) -> Tensor:
-    """Directions of length 1 such that each patch lies along one of them, forwards or backwards."""
-    found = functional.normalize(normal((count, patches.shape[1]), chance).to(patches.device))
+def _cluster(patches: Tensor, count: int, generator: Generator) -> Tensor:
+    """Directions of length 1 such that each patch points along one of them, forwards or backwards."""
+    found = functional.normalize(normal((count, patches.shape[1]), generator).to(patches.device))
     for _ in range(_TURNS):
         sums = 1e-3 * found  # A direction that no patch takes stays where it is.
         for some in torch.split(patches, 8192):

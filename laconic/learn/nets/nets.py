@@ -195,7 +195,7 @@ def weights_of(module: nn.Module) -> Weights:
 def load(module: AnyModule, weights: Weights) -> AnyModule:
     """Copy weights into a module and return it.
 
-    Copied, not shared: torch's own memory is aligned alike in every process, and fast matrix products round
+    Copied, not shared: torch's own memory is aligned the same in every process, and fast matrix products round
     differently on differently aligned memory. It stays laid out as the layers want it, however the arrays are.
 
     Raises:
@@ -217,7 +217,7 @@ def _all_weights(module: nn.Module) -> dict[str, Tensor]:
 
 
 def to_tensor(x: Array) -> Tensor:
-    """A copy of `x` as float32 on the device of the block, in torch's own memory, aligned alike everywhere (`load`)."""
+    """A copy of `x` as float32 on the device of the block, in torch's own memory (see `load`)."""
     return torch.tensor(np.ascontiguousarray(x), dtype=torch.float32, device=device_now())
 
 

@@ -48,7 +48,7 @@ class Sgd(Settings, frozen=True):
 
     Attributes:
         epochs: how often every row is seen.
-        batch: rows a step; the last step of an epoch takes what is left.
+        batch: rows per step; the last step of an epoch takes what is left.
         lr: the learning rate, or where it starts.
         decay: how the learning rate goes on: `none` keeps it, `cosine` lets it fall smoothly to zero.
         weight_decay: weight of the L2 penalty.
@@ -91,7 +91,7 @@ class Sgd(Settings, frozen=True):
             inputs: tensors with a row for each target.
             targets: what `loss` takes as its second argument.
             loss: the mean loss of (outputs, targets).
-            rng: chance for the order of rows and for dropout.
+            rng: randomness for the order of rows and for dropout.
             valid: inputs and targets to stop early by; not looked at if `patience` is None.
             what: a name for the work, shown with its progress.
         """
@@ -128,7 +128,7 @@ class Sgd(Settings, frozen=True):
         with the same gradients. The given state is not changed.
 
         Args:
-            share: of all epochs, how much lies before this step; see `lr_at`.
+            share: of all epochs, how much comes before this step; see `lr_at`.
         """
         optimiser = Optimiser(self, module, state)
         optimiser.step(self.lr_at(share))
@@ -239,7 +239,7 @@ def _mean_loss(module: nn.Module, valid: tuple[Sequence[Tensor], Tensor], loss: 
 
 
 def _batches(rows: int, batch: int, order: torch.Generator) -> Iterator[tuple[Tensor, float]]:
-    """Shuffled row numbers, a batch at a time, each with the share of the epoch that lies before it."""
+    """Shuffled row numbers, a batch at a time, each with the share of the epoch that comes before it."""
     for start, numbers in enumerate(torch.split(permutation(rows, order).to(device_now()), batch)):
         yield numbers, start * batch / rows
 

@@ -83,7 +83,7 @@ def check_trees(task: Task, weights: Weights, shape: tuple[int, ...]) -> None:
     if column.shape != inner or threshold.shape != inner or output.shape != (len(leaf),):
         raise ValueError("its arrays do not fit each other")
     if weights["base"].shape != (task.outputs,) or weights["logit"].shape != (1,):
-        raise ValueError(f"it does not give {task.outputs} numbers a row")
+        raise ValueError(f"it does not give {task.outputs} numbers per row")
     _check_range("columns", column, prod(shape))
     _check_range("outputs", output, task.outputs)
 
