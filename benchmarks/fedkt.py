@@ -23,8 +23,8 @@ from laconic.data.partition.rows import Dirichlet, RandomHoldout, deal_rows
 from laconic.deploy import Forked, InProcess
 from laconic.deploy.simulation import simulate
 from laconic.deploy.transports import open_runtime
-from laconic.learn.models.classifier import fit_models
-from laconic.learn.models.classifiers import AnyClassifier, Network
+from laconic.learn.models.learner import fit_models
+from laconic.learn.models.learners import AnyClassifier, Network
 from laconic.learn.models.supervised import fit_supervised
 from laconic.learn.nets.nets import Mlp
 from laconic.learn.train.sgd import Sgd

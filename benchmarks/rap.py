@@ -20,7 +20,7 @@ from laconic.data.datasets.dataset import Dataset
 from laconic.data.partition.columns import Equal, deal
 from laconic.deploy.simulation import simulate
 from laconic.learn.encoders.rap import Orthogonal
-from laconic.learn.models.supervised import LinearModel, NetModel
+from laconic.learn.models.learners import LinearModel, NetModel
 from laconic.learn.nets.nets import Mlp
 from laconic.learn.train.sgd import Sgd
 from laconic.methods.baselines.centralised import Centralised

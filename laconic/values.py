@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from math import prod
+from math import inf, prod
 from typing import Any, TypeAlias
 
 import msgspec
@@ -29,6 +29,21 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, tag=True, forbid_unkno
 
     Check values in `__post_init__`: it runs for settings made in Python and for those read from a plan.
     """
+
+
+def check_least(least: float, **values: float | None) -> None:
+    """Refuse settings, by name, that are below `least` or not finite; None is not looked at."""
+    for name, value in values.items():
+        if value is not None and not least <= value < inf:
+            raise ValueError(f"{name} must be {least:g} or more, not {value}")
+
+
+def check_above_zero(most: float = inf, /, **values: float) -> None:
+    """Refuse settings, by name, that are not above 0, or above `most`."""
+    for name, value in values.items():
+        if not 0 < value <= most or value == inf:
+            upper = "" if most == inf else f" and at most {most:g}"
+            raise ValueError(f"{name} must be above 0{upper}, not {value}")
 
 
 _listener: ContextVar[Listener | None] = ContextVar("listener", default=None)

@@ -14,7 +14,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 from laconic.data.federation import Federation
-from laconic.learn.models.classifier import Shard, classes_of, fit_models
+from laconic.learn.models.learner import Shard, classes_of, fit_models
 from laconic.learn.train.semisupervised import count_consistent, count_votes, winners
 from laconic.learn.trees.dense_trees import Forest
 from laconic.privacy.mechanisms.votes import LaplaceVotes

@@ -13,7 +13,7 @@ from msgspec.structs import replace as replace_settings
 
 from laconic.core.method import Method
 from laconic.deploy.simulation import simulate
-from laconic.learn.models.classifiers import AnyClassifier, Network
+from laconic.learn.models.learners import AnyClassifier, Network
 from laconic.learn.nets.nets import Mlp
 from laconic.learn.train.sgd import Sgd
 from laconic.learn.trees.dense_trees import Boosted, Forest

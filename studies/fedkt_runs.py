@@ -19,8 +19,8 @@ from laconic.core.wire import Blob
 from laconic.deploy import Forked
 from laconic.deploy.simulation import simulate
 from laconic.deploy.transports.forked import open_workers
-from laconic.learn.models.classifier import classes_of, fit_models
-from laconic.learn.models.classifiers import Network
+from laconic.learn.models.learner import classes_of, fit_models
+from laconic.learn.models.learners import Network
 from laconic.methods.horizontal.fedkt import FedKt, Prox
 from laconic.privacy.mechanisms.votes import L1, L2, GaussianVotes, LaplaceVotes, Level
 from laconic.threads import limit_threads

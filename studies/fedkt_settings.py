@@ -16,7 +16,7 @@ from laconic.data.datasets import load
 from laconic.data.datasets.dataset import Dataset
 from laconic.data.federation import Federation
 from laconic.data.partition.rows import Dirichlet, HalfTest, RandomHoldout, Reserve, deal_rows
-from laconic.learn.models.classifiers import AnyClassifier, Network
+from laconic.learn.models.learners import AnyClassifier, Network
 from laconic.learn.nets.nets import Cnn, Mlp, Net
 from laconic.learn.train.sgd import Sgd
 from laconic.learn.trees.dense_trees import Boosted, Forest

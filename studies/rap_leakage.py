@@ -15,7 +15,7 @@ from laconic.core.ledger import unwrap
 from laconic.core.party import Party
 from laconic.data.federation import Federation
 from laconic.learn.encoders.rap import Gaussian
-from laconic.learn.models.supervised import LinearModel
+from laconic.learn.models.learners import LinearModel
 from laconic.methods.vertical.rap import Rap
 from laconic.privacy.mechanisms.gaussian import LocalGaussian
 from laconic.values import Array

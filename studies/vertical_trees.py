@@ -18,7 +18,7 @@ from laconic.data.federation import Federation
 from laconic.data.partition.columns import Equal, deal
 from laconic.deploy.simulation import simulate
 from laconic.errors import BudgetSpent
-from laconic.learn.models.supervised import NetModel, TreeModel
+from laconic.learn.models.learners import NetModel, TreeModel
 from laconic.learn.nets.nets import Joint, Mlp
 from laconic.learn.train.sgd import Sgd
 from laconic.learn.trees.dense_trees import Boosted

@@ -14,7 +14,8 @@ from laconic.core.ledger import Ledger
 from laconic.core.step import Script
 from laconic.core.wire import decode_question, encode
 from laconic.errors import DataError
-from laconic.learn.models.supervised import AnyLearner, NetModel, fit_supervised, fit_to_shares, predict_supervised
+from laconic.learn.models.learners import AnyLearner, NetModel
+from laconic.learn.models.supervised import fit_supervised, fit_to_shares, predict_supervised
 from laconic.learn.nets.nets import Mlp, make, weights_of
 from laconic.learn.train.sgd import Sgd
 from laconic.tables.table import Table

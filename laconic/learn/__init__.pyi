@@ -4,8 +4,8 @@ from .device import on_device as on_device
 from .encoders.encoder import Pca as Pca
 from .encoders.encoder import RandomProjection as RandomProjection
 from .encoders.encoder import WhitenedPca as WhitenedPca
-from .models.classifiers import Logistic as Logistic
-from .models.classifiers import Network as Network
+from .models.learners import Logistic as Logistic
+from .models.learners import Network as Network
 from .nets.ensembles import SummedHeads as SummedHeads
 from .nets.layers import PatchNet as PatchNet
 from .nets.layers import ResNet as ResNet

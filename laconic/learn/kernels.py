@@ -1,105 +1,102 @@
-"""The layers of a fully connected net at work on one batch: forwards, and backwards into their velocities."""
+"""Fully connected nets by hand-written gradients: one way by torch for all of them, and compiled code for one use.
+
+Automatic gradients spend more time on keeping notes than on such small products; see `benchmarks/dense_paths.py`.
+"""
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from importlib.util import find_spec
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from laconic.learn.device import device_now
-from laconic.learn.nets.layers import Final
+from laconic.learn.nets.layers import Final, Linear
+from laconic.learn.nets.nets import Join
 from laconic.values import Array
 
 
-class DenseLayer(NamedTuple):
-    """One layer, and all that it reads and writes, each in one piece of memory.
+class Stage(NamedTuple):
+    """One layer: a matrix with its biases, and what follows it.
 
     Attributes:
-        matrix: weights, (inputs, outputs); the number of outputs is a multiple of `LANES`.
-        bias: one weight an output.
-        speed: the matrix's velocity.
-        bias_speed: the bias's velocity.
-        inputs: (rows, inputs).
-        outputs: (rows, outputs).
-        by_inputs: where the gradient by the inputs is written; None for the first layer, whose inputs stay.
-        final: what follows it; `relu` for all but the last layer.
+        weight: (outputs, inputs), or (nets, outputs, inputs) for nets side by side.
+        bias: (outputs,), or (nets, 1, outputs).
+        final: what follows.
     """
 
-    matrix: Tensor
+    weight: Tensor
     bias: Tensor
-    speed: Tensor
-    bias_speed: Tensor
-    inputs: Tensor
-    outputs: Tensor
-    by_inputs: Tensor | None
     final: Final
 
 
-class Layers(Protocol):
-    """Layers at work."""
-
-    def forwards(self) -> None:
-        """Write every layer's outputs."""
-        ...
-
-    def backwards(self, flow: Tensor, momentum: float) -> None:
-        """Take velocity = momentum velocity + gradient, given the gradient by the last outputs, written over."""
-        ...
+def forwards(stages: Sequence[Stage], x: Tensor) -> list[Tensor]:
+    """What goes into the first layer, and what each puts out: (rows, numbers), or (nets, rows, numbers)."""
+    multiply = torch.addmm if x.ndim == 2 else torch.baddbmm
+    given = [x]
+    for weight, bias, final in stages:
+        given.append(_FOLLOW[final](multiply(bias, given[-1], weight.mT)))
+    return given
 
 
-class TorchLayers:
-    """Layers at work by torch's products; views the other way across are made once, as making them costs."""
+def slopes(stages: Sequence[Stage], given: Sequence[Tensor], slope: Tensor) -> list[Tensor]:
+    """How the loss changes with every layer's sums, first to last, given how it changes with the last outputs.
 
-    def __init__(self, layers: Sequence[DenseLayer]) -> None:
-        self._across = [(layer, layer.inputs.T, layer.matrix.T) for layer in layers]
-        self._ones = torch.ones(len(layers[0].inputs), device=layers[0].inputs.device)
-
-    def forwards(self) -> None:
-        """Write every layer's outputs."""
-        for layer, _, _ in self._across:
-            torch.addmm(layer.bias, layer.inputs, layer.matrix, out=layer.outputs)
-            ACTIVATE[layer.final](layer.outputs)
-
-    def backwards(self, flow: Tensor, momentum: float) -> None:
-        """Products add to velocities at once."""
-        for layer, inputs_across, matrix_across in reversed(self._across):
-            _TURN_BACK[layer.final](flow, layer.outputs)
-            layer.speed.addmm_(inputs_across, flow, beta=momentum)
-            layer.bias_speed.addmv_(flow.T, self._ones, beta=momentum)
-            if layer.by_inputs is not None:
-                flow = torch.mm(flow, matrix_across, out=layer.by_inputs)
+    A matrix's gradient is then `slope.mT @ given`, with what went into its layer; a bias's is the sum over rows.
+    """
+    found = []
+    for place in range(len(stages) - 1, -1, -1):
+        slope = _TURN_BACK[stages[place].final](slope, given[place + 1])
+        found.append(slope)
+        if place:
+            slope = slope @ stages[place].weight
+    return found[::-1]
 
 
-_RELU_BACK = torch.ops.aten.threshold_backward.grad_input
-_TANH_BACK = torch.ops.aten.tanh_backward.grad_input
-
-
-def _relu_back(flow: Tensor, values: Tensor) -> None:
-    _RELU_BACK(flow, values, 0, grad_input=flow)
-
-
-def _tanh_back(flow: Tensor, values: Tensor) -> None:
-    _TANH_BACK(flow, values, grad_input=flow)
-
-
-def _linear_back(flow: Tensor, values: Tensor) -> None:
-    """A linear layer lets every flow pass as it is."""
-
-
-ACTIVATE: dict[str, Callable[[Tensor], Tensor]] = {
+_FOLLOW: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": torch.relu_,
     "tanh": torch.tanh_,
-    "linear": lambda values: values,
+    "linear": lambda sums: sums,
 }
-_TURN_BACK: dict[str, Callable[[Tensor, Tensor], None]] = {
-    "relu": _relu_back,
-    "tanh": _tanh_back,
-    "linear": _linear_back,
+_TURN_BACK: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "relu": lambda slope, given: torch.ops.aten.threshold_backward(slope, given, 0),
+    "tanh": torch.ops.aten.tanh_backward,
+    "linear": lambda slope, _: slope,
 }
+
+
+def stages_of(module: nn.Module) -> dict[str, Stage] | None:
+    """A module's layers by path ("0.", "head.2."); None if it holds more than matrices with biases, ReLU and tanh."""
+    found: dict[str, Stage] = {}
+    for path, layer in _unfolded(module):
+        if isinstance(layer, (Linear, nn.Linear)) and layer.bias is not None:
+            last, found[path] = path, Stage(layer.weight, layer.bias, "linear")
+        elif type(layer) in _FINALS and found and found[last].final == "linear":
+            found[last] = found[last]._replace(final=_FINALS[type(layer)])
+        else:
+            return None
+    # Fewer weights than places for them: some are shared, and a row's gradient is then no outer product.
+    weights = {id(values) for stage in found.values() for values in (stage.weight, stage.bias)}
+    return found if found and len(weights) == 2 * len(found) else None
+
+
+_FINALS: dict[type[nn.Module], Final] = {nn.ReLU: "relu", nn.Tanh: "tanh"}
+
+
+def _unfolded(module: nn.Module, path: str = "") -> Iterator[tuple[str, nn.Module]]:
+    """The module's layers as rows pass them, each after its path; what only flattens is left out."""
+    if type(module) is nn.Flatten and module.start_dim == 1 and module.end_dim == -1:
+        return
+    if type(module) is nn.Sequential:
+        for name, layer in module._modules.items():  # `named_children` leaves out a layer that comes again.
+            yield from _unfolded(layer or nn.Identity(), f"{path}{name}.")
+    elif type(module) is Join and (module.own is None or type(module.own) is nn.Flatten):
+        yield from _unfolded(module.head, f"{path}head.")
+    else:
+        yield path, module
 
 
 LANES = 16
@@ -123,6 +120,30 @@ _FEW = 0.35
 """Where a smaller share of the first inputs differs from what their columns usually hold, only those are worked on."""
 _SAMPLE = 31
 """What a column usually holds is judged by so many rows."""
+
+
+class DenseLayer(NamedTuple):
+    """One layer, and all that it reads and writes, each in one piece of memory.
+
+    Attributes:
+        matrix: weights, (inputs, outputs); the number of outputs is a multiple of `LANES`.
+        bias: one weight per output.
+        speed: the matrix's velocity.
+        bias_speed: the bias's velocity.
+        inputs: (rows, inputs).
+        outputs: (rows, outputs).
+        by_inputs: where the gradient by the inputs is written; None for the first layer, whose inputs stay.
+        final: what follows it; `relu` for all but the last layer.
+    """
+
+    matrix: Tensor
+    bias: Tensor
+    speed: Tensor
+    bias_speed: Tensor
+    inputs: Tensor
+    outputs: Tensor
+    by_inputs: Tensor | None
+    final: Final
 
 
 class CompiledLayers:
@@ -193,9 +214,8 @@ def compiled_products() -> ctypes.CDLL | None:
 
 def _commonest(x: Array) -> Array:
     """The number that each column holds most often."""
-    alike = (x[:, None] == x).sum(axis=0)
-    found: Array = x[alike.argmax(axis=0), np.arange(x.shape[1])]
-    return found
+    equal = (x[:, None] == x).sum(axis=0)
+    return np.asarray(x[equal.argmax(axis=0), np.arange(x.shape[1])])
 
 
 class _Few(ctypes.Structure):

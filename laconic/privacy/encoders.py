@@ -12,12 +12,13 @@ from laconic.core.ledger import Noise
 from laconic.learn.device import device_now
 from laconic.learn.encoders.encoder import Encoder, LinearEncoder, as_layer, flat
 from laconic.learn.encoders.learnt import AnyAssignment, Exact, sphere
-from laconic.learn.nets.nets import Cnn, Mlp, Net, Shape, give_chance, initialise, make, to_array, to_tensor, weights_of
+from laconic.learn.nets.layers import Shape
+from laconic.learn.nets.nets import Cnn, Mlp, Net, give_chance, initialise, make, to_array, to_tensor, weights_of
 from laconic.privacy.budget import Demand
 from laconic.privacy.mechanisms.gaussian import clip_rows
 from laconic.privacy.private_sgd import UNCOVERED, UNIT, DpSgd, PrivateStep
 from laconic.privacy.randomness import poisson_sample, randomness_from
-from laconic.values import Array, Rng, Weights, track
+from laconic.values import Array, Rng, Weights, check_least, track
 
 
 class DpPca(LinearEncoder, frozen=True):
@@ -38,7 +39,6 @@ class DpPca(LinearEncoder, frozen=True):
     seeded: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse noise below 0 and a length that nothing has."""
         super().__post_init__()
         if self.sigma is not None and not 0 <= self.sigma < inf:
             raise ValueError(f"sigma must be 0 or more, not {self.sigma}; leave it out to have a budget decide")
@@ -94,8 +94,8 @@ class DpPca(LinearEncoder, frozen=True):
     def _noise_matrix(self, squares: Array, scale: float, rng: Rng) -> Array:
         # A symmetric matrix has each number off the diagonal twice: seen as a vector of the same length, such a pair is
         # one number times the root of 2, so that noise of one scale on that vector is scale / root 2 on the pair.
-        chance = randomness_from(rng, self.seeded, squares)
-        drawn = chance.normal(squares.size).numpy().astype(np.float64).reshape(squares.shape)
+        randomness = randomness_from(rng, self.seeded, squares)
+        drawn = randomness.normal(squares.size).numpy().astype(np.float64).reshape(squares.shape)
         upper = np.triu(drawn, 1) * (scale / sqrt(2))
         return upper + upper.T + np.diag(np.diag(drawn)) * scale
 
@@ -157,10 +157,10 @@ class DpNat(Encoder, frozen=True):
         shape, dim = x.shape[1:], self.dim_for(x.shape[1:])
         module = give_chance(make(self.net(shape), shape, dim, rng), rng)
         targets = to_tensor(sphere(len(x), dim, rng))
-        chance, inputs = randomness_from(rng, self.trainer.seeded, x), to_tensor(x)
-        step = PrivateStep(self.trainer, module, _distance, len(x), chance)
+        randomness, inputs = randomness_from(rng, self.trainer.seeded, x), to_tensor(x)
+        step = PrivateStep(self.trainer, module, _distance, len(x), randomness)
         for _ in track(self.trainer.steps(len(x)), "noise as targets"):
-            rows = poisson_sample(len(x), self.trainer.rate(len(x)), chance)
+            rows = poisson_sample(len(x), self.trainer.rate(len(x)), randomness)
             if len(rows):
                 outputs = to_array(module(inputs[rows]))
                 targets[rows] = to_tensor(self.assignment.assign(outputs, to_array(targets[rows]), 0))
@@ -202,12 +202,9 @@ class Codebook(Encoder, frozen=True):
     trainer: DpSgd = DpSgd(epochs=10)
 
     def __post_init__(self) -> None:
-        """Refuse a codebook without choice."""
         super().__post_init__()
-        if self.words < 2:
-            raise ValueError(f"words must be 2 or more, not {self.words}")
-        if not self.pressure >= 0:
-            raise ValueError(f"pressure must be 0 or more, not {self.pressure}")
+        check_least(2, words=self.words)
+        check_least(0, pressure=self.pressure)
 
     def net(self, shape: Shape) -> Net:
         """The net for columns or the net for images."""
@@ -218,10 +215,10 @@ class Codebook(Encoder, frozen=True):
         words = to_tensor(sphere(self.words, self.dim_for(x.shape[1:]), rng))
         module = _Priced(initialise(self.build(x.shape[1:]), rng), self.words)
         give_chance(module, rng)
-        chance, rows = randomness_from(rng, self.trainer.seeded, x), to_tensor(x)
-        step = PrivateStep(self.trainer, module, self._loss, len(x), chance)
+        randomness, rows = randomness_from(rng, self.trainer.seeded, x), to_tensor(x)
+        step = PrivateStep(self.trainer, module, self._loss, len(x), randomness)
         for _ in track(self.trainer.steps(len(x)), "codebook"):
-            batch = rows[poisson_sample(len(x), self.trainer.rate(len(x)), chance)]
+            batch = rows[poisson_sample(len(x), self.trainer.rate(len(x)), randomness)]
             chosen = module.choose(batch, words)
             step.take([batch, torch.nn.functional.one_hot(chosen, self.words).float()], words[chosen], self.trainer.lr)
         return weights_of(module.net)

@@ -19,7 +19,7 @@ from laconic.learn.train.sgd import Optimiser, Sgd
 from laconic.privacy.budget import Demand
 from laconic.privacy.per_example import RowGradients
 from laconic.privacy.randomness import Randomness, poisson_sample, randomness_from
-from laconic.values import Rng, Settings, track
+from laconic.values import Rng, Settings, check_least, track
 
 UNIT = "one row at this party: there, or blanked"
 NEVER_COVERED = (
@@ -44,7 +44,7 @@ class DpSgd(Settings, frozen=True):
         sigma: standard deviation of the noise in units of `clip`; None to have it worked out from a budget.
         clip: the greatest length of one row's gradient.
         epochs: how often a row is seen on average.
-        batch: rows a step on average.
+        batch: rows per step on average.
         lr: the learning rate.
         decay: how the learning rate goes on: `none` keeps it, `linear` lets it fall to zero.
         weight_decay: weight of the L2 penalty.
@@ -66,14 +66,11 @@ class DpSgd(Settings, frozen=True):
     seeded: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse what cannot train, or cannot be private."""
         if self.sigma is not None and not 0 <= self.sigma < inf:
             raise ValueError(f"sigma must be 0 or more, not {self.sigma}; leave it out to have a budget decide")
         if not 0 < self.clip < inf:
             raise ValueError(f"clip must be above 0, not {self.clip}; use Sgd(...) for training without privacy")
-        for name, value in {"epochs": self.epochs, "batch": self.batch}.items():
-            if value < 1:
-                raise ValueError(f"{name} must be 1 or more, not {value}")
+        check_least(1, epochs=self.epochs, batch=self.batch)
         self._plain()
 
     def fit(
@@ -92,18 +89,18 @@ class DpSgd(Settings, frozen=True):
         `loss` must be a mean over rows, and no layer may let rows of a batch see each other. `valid` is not used.
         """
         give_chance(module, rng)
-        chance = randomness_from(rng, self.seeded, *map(to_array, (*inputs, targets)))
-        step = PrivateStep(self, module, loss, len(targets), chance)
+        randomness = randomness_from(rng, self.seeded, *map(to_array, (*inputs, targets)))
+        step = PrivateStep(self, module, loss, len(targets), randomness)
         count = self.steps(len(targets))
         for number in track(count, what):
-            rows = poisson_sample(len(targets), self.rate(len(targets)), chance)
+            rows = poisson_sample(len(targets), self.rate(len(targets)), randomness)
             step.take(
                 [x.index_select(0, rows) for x in inputs], targets.index_select(0, rows), self._lr_at(number / count)
             )
         return module.eval()
 
     def rate(self, rows: int) -> float:
-        """The chance with which each row takes part in a step."""
+        """The probability with which each row takes part in a step."""
         return min(1.0, self.batch / rows)
 
     def steps(self, rows: int) -> int:
@@ -150,9 +147,9 @@ class DpSgd(Settings, frozen=True):
 class PrivateStep:
     """One module at work: clipped sums, noise, and the optimiser's step."""
 
-    def __init__(self, settings: DpSgd, module: nn.Module, loss: Loss, rows: int, chance: Randomness) -> None:
+    def __init__(self, settings: DpSgd, module: nn.Module, loss: Loss, rows: int, randomness: Randomness) -> None:
         plain = settings._plain()
-        self.module, self.chance, self.clip = module.train(), chance, settings.clip
+        self.module, self.randomness, self.clip = module.train(), randomness, settings.clip
         self.scale = settings.needed_sigma() * settings.clip
         self.size = settings.rate(rows) * rows
         self.gradients = RowGradients(module, loss)
@@ -164,7 +161,7 @@ class PrivateStep:
         """Learn from the rows drawn; a draw of none still takes its noise, as the price assumes."""
         self.total.copy_(self._noise())
         if len(targets):
-            # Divided by the expected number of rows: the number drawn is not noised, and would tell.
+            # Divided by the expected number of rows: the number drawn is not noised, and would reveal it.
             self.gradients.add_clipped(inputs, targets, self.clip, self.grads, 1 / self.size)
         self.optimiser.step(lr)
 
@@ -173,7 +170,7 @@ class PrivateStep:
         if not self.pool:
             length = len(self.total)
             ahead = max(1, _POOL // length)
-            drawn = self.chance.normal(ahead * length).mul_(self.scale / self.size)
+            drawn = self.randomness.normal(ahead * length).mul_(self.scale / self.size)
             self.pool = list(drawn.view(ahead, length))
         return self.pool.pop()
 

@@ -10,7 +10,7 @@ from laconic.deploy.simulation import simulate
 from laconic.deploy.transports.inprocess import open_calls
 from laconic.deploy.transports.processes import Processes
 from laconic.errors import DataError
-from laconic.learn.models.supervised import NetModel
+from laconic.learn.models.learners import NetModel
 from laconic.learn.train.fixmatch import FixMatchTab
 from laconic.learn.train.sgd import Sgd
 from laconic.methods.baselines.linear import Linear

@@ -2,7 +2,7 @@ import pytest
 
 from laconic.deploy.execute import execute, federation_of
 from laconic.errors import PlanError
-from laconic.learn.models.classifiers import Logistic
+from laconic.learn.models.learners import Logistic
 from laconic.learn.train.sgd import Sgd
 from laconic.methods.baselines.centralised import Centralised
 from laconic.methods.baselines.solo import Solo

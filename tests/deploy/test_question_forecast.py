@@ -14,7 +14,7 @@ from laconic.deploy.question_forecast import SERVER, QuestionForecast
 from laconic.deploy.simulation import simulate
 from laconic.deploy.transports.inprocess import open_calls
 from laconic.learn.encoders.encoder import Pca
-from laconic.learn.models.supervised import LinearModel
+from laconic.learn.models.learners import LinearModel
 from laconic.learn.train.sgd import Sgd
 from laconic.methods.baselines.late_fusion import LateFusion
 from laconic.methods.baselines.linear import Linear

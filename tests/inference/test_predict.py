@@ -19,7 +19,7 @@ from laconic.inference.forget import forget
 from laconic.inference.local_transport import parts_of, reach_parts, read_rows
 from laconic.inference.predict import load_model
 from laconic.inference.save import save_model
-from laconic.learn.models.supervised import LinearModel
+from laconic.learn.models.learners import LinearModel
 from laconic.learn.train.sgd import Sgd
 from laconic.methods.baselines.solo import Solo
 from laconic.methods.vertical.fedonce import FedOnce

@@ -14,8 +14,8 @@ from laconic.learn.device import on_device
 from laconic.learn.encoders.encoder import Pca, RandomProjection, WhitenedPca
 from laconic.learn.encoders.learnt import Autoencoder, Nat
 from laconic.learn.kernels import widen
-from laconic.learn.models.classifiers import fit_nets
-from laconic.learn.models.supervised import NetModel, fit_from, fit_supervised, fit_to_shares, predict_supervised
+from laconic.learn.models.learners import NetModel, Network
+from laconic.learn.models.supervised import fit_from, fit_supervised, fit_to_shares, predict_supervised
 from laconic.learn.nets.attention import Attention
 from laconic.learn.nets.ensembles import Ensemble
 from laconic.learn.nets.layers import PatchNet, ResNet
@@ -111,9 +111,8 @@ def continue_from(net, x):
 
 def many(net):
     shards = [(columns(), labels(CLASSES)), (columns()[:7], labels(CLASSES)[:7])]
-    return [
-        values for one in fit_nets(net, CLASSES, shards, QUICK, np.random.default_rng(0)) for values in one.values()
-    ]
+    models = Network(net=net, trainer=QUICK).fit_many(CLASSES, shards, np.random.default_rng(0))
+    return [values for one in models for values in one.values()]
 
 
 def two_numbers():
@@ -193,8 +192,6 @@ WAYS = {
     "audit: canary": play,
     "audit: reconstruction": attack,
 }
-BY_NUMPY = ("many nets",)
-"""What numpy does on the processor with other draws than torch elsewhere."""
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -215,8 +212,7 @@ def test_another_device_learns_nearly_the_same(way):
     assert [one.shape for one in found] == [one.shape for one in usual]
     assert all(np.isfinite(one).all() for one in found)
     # The same draws and the same steps, by other products: some thousand roundings of float32 apart.
-    if way not in BY_NUMPY:
-        assert all(np.allclose(one, other, rtol=1e-3, atol=1e-3) for one, other in zip(found, usual, strict=True))
+    assert all(np.allclose(one, other, rtol=1e-3, atol=1e-3) for one, other in zip(found, usual, strict=True))
 
 
 def test_rows_are_drawn_alike_on_every_device():

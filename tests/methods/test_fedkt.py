@@ -13,8 +13,8 @@ from laconic.data.partition.rows import Dirichlet, deal_rows
 from laconic.deploy.simulation import simulate
 from laconic.deploy.transports.inprocess import Faults, InProcess
 from laconic.errors import LaconicError, WireError
-from laconic.learn.models.classifier import Classifier, check_model
-from laconic.learn.models.classifiers import Logistic, Network
+from laconic.learn.models.learner import Learner, check_model
+from laconic.learn.models.learners import Logistic, Network
 from laconic.learn.nets.layers import Linear
 from laconic.learn.nets.nets import Cnn, Mlp
 from laconic.learn.train.sgd import Sgd
@@ -72,7 +72,7 @@ def test_convolutional_nets_can_be_students():
     assert simulate(FedKt(model=model, teachers=2), federation).score.value > 0.5
 
 
-class Bayes(Classifier, frozen=True):
+class Bayes(Learner, frozen=True):
     """A scikit-learn model of one's own, as plain arrays."""
 
     def fit(self, task, x: Array, y: Array, rng: Rng) -> Weights:
@@ -193,7 +193,7 @@ def test_a_hostile_model_is_an_error_or_a_model(blob):
             model = check_model(classifier, task, blob, x.shape[1:], "party1")
         except LaconicError:
             continue
-        from laconic.learn.models.classifier import predict_model
+        from laconic.learn.models.learner import predict_model
 
         assert predict_model(classifier, task, model, x).shape == (len(x),)
 

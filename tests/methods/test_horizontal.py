@@ -6,7 +6,7 @@ import pytest
 from laconic.data.datasets import load
 from laconic.data.partition.rows import Dirichlet, Iid, deal_rows
 from laconic.deploy.simulation import simulate
-from laconic.learn.models.classifiers import Logistic
+from laconic.learn.models.learners import Logistic
 from laconic.learn.nets.nets import Mlp
 from laconic.learn.train.sgd import Sgd
 from laconic.learn.trees.dense_trees import Boosted

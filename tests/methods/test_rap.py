@@ -6,7 +6,7 @@ from laconic.core.step import steps_of
 from laconic.data.federation import Federation
 from laconic.deploy.simulation import simulate
 from laconic.learn.encoders.rap import Gaussian
-from laconic.learn.models.supervised import LinearModel, NetModel, TreeModel
+from laconic.learn.models.learners import LinearModel, NetModel, TreeModel
 from laconic.learn.nets.nets import Mlp
 from laconic.learn.train.sgd import Sgd
 from laconic.learn.trees.dense_trees import Boosted

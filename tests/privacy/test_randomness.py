@@ -7,7 +7,7 @@ from laconic.core.party import Party
 from laconic.deploy.journal import Journalled
 from laconic.deploy.simulation import simulate, train
 from laconic.deploy.transports.inprocess import InProcess
-from laconic.learn.models.classifiers import Logistic
+from laconic.learn.models.learners import Logistic
 from laconic.methods.horizontal.fedkt import FedKt
 from laconic.methods.vertical.fedonce import FedOnce
 from laconic.privacy.encoders import Codebook, DpPca, PublicProjection

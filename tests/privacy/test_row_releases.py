@@ -17,7 +17,7 @@ from laconic.inference.local_transport import parts_of, reach_parts
 from laconic.inference.predict import load_model
 from laconic.inference.save import save_model
 from laconic.inference.server.party import Answerer
-from laconic.learn.models.supervised import LinearModel
+from laconic.learn.models.learners import LinearModel
 from laconic.methods.baselines.local_dp import LocalDp
 from laconic.methods.vertical.vimsgd import VimSgd
 from laconic.privacy.accounting import price

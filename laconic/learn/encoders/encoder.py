@@ -6,7 +6,8 @@ import numpy as np
 from torch import nn
 
 from laconic.core.ledger import Noise
-from laconic.learn.nets.nets import Mlp, Net, Shape, load, to_array, to_tensor
+from laconic.learn.nets.layers import Shape
+from laconic.learn.nets.nets import Mlp, Net, load, to_array, to_tensor
 from laconic.learn.train.sgd import evaluate
 from laconic.values import Array, Rng, Settings, Weights
 
@@ -28,7 +29,6 @@ class Encoder(Settings, frozen=True):
     dim: int = 16
 
     def __post_init__(self) -> None:
-        """Refuse a dimension below 0."""
         if self.dim < 0:
             raise ValueError(f"dim must be 1 or more, or 0 for what suits the data, not {self.dim}")
 
@@ -86,7 +86,7 @@ class Pca(LinearEncoder, frozen=True):
     """The first `dim` principal components, in units of the columns."""
 
     def fit(self, x: Array, rng: Rng) -> Weights:
-        """Find mean and components; takes no chance."""
+        """Find mean and components; takes no randomness."""
         mean, components, _ = principal_components(x, self.dim_for(x.shape[1:]))
         return as_layer(mean, components)
 
@@ -95,7 +95,7 @@ class WhitenedPca(LinearEncoder, frozen=True):
     """The first `dim` principal components, each scaled to unit variance; those without variance become zeros."""
 
     def fit(self, x: Array, rng: Rng) -> Weights:
-        """Find mean and scaled components; takes no chance."""
+        """Find mean and scaled components; takes no randomness."""
         mean, components, variances = principal_components(x, self.dim_for(x.shape[1:]))
         carries = variances > 1e-9 * max(variances[0], np.finfo(np.float64).tiny)
         scales = np.where(carries, 1 / np.sqrt(np.where(carries, variances, 1.0)), 0.0)

@@ -13,9 +13,10 @@ from torch.nn import functional
 
 from laconic.learn.device import device_now, is_on_cpu
 from laconic.learn.encoders.encoder import Encoder, Pca, RandomProjection, WhitenedPca
-from laconic.learn.nets.nets import Cnn, Mlp, Net, Shape, give_chance, initialise, make, to_array, to_tensor, weights_of
+from laconic.learn.nets.layers import Shape
+from laconic.learn.nets.nets import Cnn, Mlp, Net, give_chance, initialise, make, to_array, to_tensor, weights_of
 from laconic.learn.train.sgd import Optimiser, Sgd, send_back
-from laconic.values import Array, Rng, Settings, Weights, track
+from laconic.values import Array, Rng, Settings, Weights, check_above_zero, check_least, track
 
 
 class Exact(Settings, frozen=True):
@@ -40,9 +41,7 @@ class Swaps(Settings, frozen=True):
     block: int = 25
 
     def __post_init__(self) -> None:
-        """Refuse a block below 1."""
-        if self.block < 1:
-            raise ValueError(f"block must be 1 or more, not {self.block}")
+        check_least(1, block=self.block)
 
     def assign(self, outputs: Array, targets: Array, epoch: int) -> Array:
         """The targets in a better order, or the same, each still there exactly once."""
@@ -78,14 +77,13 @@ def _swap(outputs: Array, targets: Array) -> Array:
 
 
 class FlatMlp:
-    """Trains the weights of `Mlp(final="tanh")`, given and handed back as `nets` names them.
+    """Trains the weights of `Mlp(final="tanh")` by numpy: on so small batches, most of torch's time is the asking.
 
-    Attributes:
-        x: all rows, with a last column of ones.
-        lr: Adam's learning rate.
+    `benchmarks/dense_paths.py` measures it against automatic gradients and against `laconic.learn.kernels`.
     """
 
     def __init__(self, x: Array, weights: Weights, lr: float) -> None:
+        # Rows and hidden layers end in a one, so that biases are the last column of a layer's matrix.
         self.x = np.concatenate([x.reshape(len(x), -1), np.ones((len(x), 1))], axis=1, dtype=np.float32)
         self.lr = lr
         self.names = [name.removesuffix(".weight") for name in weights if name.endswith(".weight")]
@@ -127,19 +125,19 @@ class FlatMlp:
 
     def _adam(self) -> None:
         self.steps += 1
-        change = self.grads * _f32(0.1)
-        self.means *= _f32(0.9)
+        change = self.grads * np.float32(0.1)
+        self.means *= np.float32(0.9)
         self.means += change
         np.multiply(self.grads, self.grads, out=change)
-        change *= _f32(0.001)
-        self.squares *= _f32(0.999)
+        change *= np.float32(0.001)
+        self.squares *= np.float32(0.999)
         self.squares += change
         np.sqrt(self.squares, out=change)
         # Both bias corrections folded into numbers, to spare two passes over the vector.
         shrink = sqrt(1 - 0.999**self.steps)
-        change += _f32(1e-8 * shrink)
+        change += np.float32(1e-8 * shrink)
         np.divide(self.means, change, out=change)
-        change *= _f32(self.lr * shrink / (1 - 0.9**self.steps))
+        change *= np.float32(self.lr * shrink / (1 - 0.9**self.steps))
         self.params -= change
 
 
@@ -149,10 +147,6 @@ def _cut(flat: Array, layers: list[Array]) -> list[Array]:
     return [flat[start:end].reshape(layer.shape) for (start, end), layer in zip(pairwise(edges), layers, strict=True)]
 
 
-def _f32(number: float) -> np.float32:
-    return np.float32(number)
-
-
 class Nat(Encoder, frozen=True):
     """Noise as targets.
 
@@ -160,7 +154,7 @@ class Nat(Encoder, frozen=True):
         rows_net: the net for columns; it should end in tanh, as targets have norm 1.
         image_net: the net for images.
         epochs: how often every row is seen.
-        batch: rows a step, and rows that trade targets with each other.
+        batch: rows per step, and rows that trade targets with each other.
         lr: Adam's learning rate.
         every: trade targets in every so many epochs.
         assignment: how targets are traded.
@@ -175,13 +169,9 @@ class Nat(Encoder, frozen=True):
     assignment: AnyAssignment = msgspec.field(default_factory=Swaps)
 
     def __post_init__(self) -> None:
-        """Refuse counts below 1 and a learning rate that is not above 0."""
         super().__post_init__()
-        for name, count in {"epochs": self.epochs, "batch": self.batch, "every": self.every}.items():
-            if count < 1:
-                raise ValueError(f"{name} must be 1 or more, not {count}")
-        if not self.lr > 0:
-            raise ValueError(f"lr must be above 0, not {self.lr}")
+        check_least(1, epochs=self.epochs, batch=self.batch, every=self.every)
+        check_above_zero(lr=self.lr)
 
     def net(self, shape: Shape) -> Net:
         """The net for columns or the net for images."""
@@ -207,12 +197,12 @@ class Nat(Encoder, frozen=True):
                 learner.learn((outputs - owned) * np.float32(2 / len(rows)))
         return learner.weights(), targets
 
-    def _learner(self, x: Array, rng: Rng) -> "_Learner":
+    def _learner(self, x: Array, rng: Rng) -> "_NatLearner":
         shape, dim = x.shape[1:], self.dim_for(x.shape[1:])
         module = make(self.net(shape), shape, dim, rng)
         if len(shape) == 1 and self.rows_net.final == "tanh" and not self.rows_net.dropout:
-            return FlatMlp(x, weights_of(module), self.lr) if is_on_cpu() else _TorchNet(x, module, self.lr)
-        return _TorchNet(x, give_chance(module, rng), self.lr)
+            return FlatMlp(x, weights_of(module), self.lr) if is_on_cpu() else _ModuleLearner(x, module, self.lr)
+        return _ModuleLearner(x, give_chance(module, rng), self.lr)
 
 
 def sphere(rows: int, dim: int, rng: Rng) -> Array:
@@ -222,18 +212,24 @@ def sphere(rows: int, dim: int, rng: Rng) -> Array:
     return points
 
 
-class _Learner(Protocol):
-    """A net that is shown some rows, then told how its outputs should change."""
+class _NatLearner(Protocol):
+    """A net at work on the rows that it was made with."""
 
-    def outputs(self, rows: Array) -> Array: ...
+    def outputs(self, rows: Array) -> Array:
+        """The net's outputs for these rows, kept in mind for `learn`."""
+        ...
 
-    def learn(self, grads: Array) -> None: ...
+    def learn(self, grads: Array) -> None:
+        """One step, given the loss's gradients by the last outputs."""
+        ...
 
-    def weights(self) -> Weights: ...
+    def weights(self) -> Weights:
+        """What was learnt, as `nets` names it."""
+        ...
 
 
-class _TorchNet:
-    """Any net, trained by torch."""
+class _ModuleLearner:
+    """Any net, by automatic gradients."""
 
     def __init__(self, x: Array, module: nn.Module, lr: float) -> None:
         self.x = to_tensor(x)
@@ -261,7 +257,7 @@ class Autoencoder(Encoder, frozen=True):
     Attributes:
         rows_net: squeezes columns.
         image_net: squeezes images.
-        restore: widens the numbers back into the row, columns and images alike.
+        restore: widens the numbers back into the row, columns or images.
         trainer: how both are trained, on the mean squared error.
     """
 

@@ -87,8 +87,8 @@ def project_single(secret: Weights, x: Array, at: Array) -> Array:
 
     A row's pseudo value is the same whenever it is sent: two would differ by a multiple of one row of the matrix.
     """
-    chance = np.random.default_rng(secret["seed"].tolist())
-    pseudo = chance.normal(secret["mean"][0], secret["sd"][0], len(x)).astype(np.float32)
+    generator = np.random.default_rng(secret["seed"].tolist())
+    pseudo = generator.normal(secret["mean"][0], secret["sd"][0], len(x)).astype(np.float32)
 
     def mix(rows: Array) -> Array:
         return np.asarray(np.column_stack([x[rows, 0], pseudo[rows]]) @ secret["matrix"])

@@ -1,75 +1,45 @@
-"""K-means: rows in, a cluster number a row out. Started by k-means++ several times; the tightest result is kept."""
+"""Rows put into clusters, and units of nets matched with each other: what belongs together, found without labels."""
 
 from itertools import pairwise
 from typing import TypeAlias
+from warnings import catch_warnings, simplefilter
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from laconic.values import Array, Rng, Settings, Weights
+from laconic.threads import limit_threads
+from laconic.values import Array, Rng, Settings, Weights, check_above_zero, check_least
 
 
-def cluster(
-    rows: Array, count: int, rng: Rng, *, normalise: bool = True, restarts: int = 10, iterations: int = 100
-) -> Array:
-    """Put each row into one of `count` clusters, numbered from 0 in no special order.
+def cluster(rows: Array, count: int, rng: Rng, *, normalise: bool = True, restarts: int = 10) -> Array:
+    """Put each row into one of `count` clusters by k-means, numbered from 0 in no special order.
 
     Args:
         rows: shape (rows, numbers).
         count: how many clusters; fewer come out if there are fewer different rows.
-        rng: chance for the starting points.
+        rng: randomness for the starting points.
         normalise: give every row length 1 first, so that direction alone counts. Gradients need this: those of rows
             that a model already gets right point where they should, but are short.
-        restarts: how many starts to try.
-        iterations: how long one start goes on at most.
+        restarts: how many starts to try; the tightest result is kept.
     """
     if count < 1:
         raise ValueError(f"count must be 1 cluster or more, not {count}")
+    from sklearn.cluster import KMeans
+
     points = np.asarray(rows, dtype=np.float64)
     if normalise:
         points = points / np.maximum(np.linalg.norm(points, axis=1, keepdims=True), 1e-30)
-    tries = [_settle(points, _plus_plus(points, count, rng), iterations) for _ in range(restarts)]
-    return min(tries, key=lambda one: one[0])[1]
+    seed = int(rng.integers(2**31))
+    means = KMeans(min(count, len(points)), n_init=restarts, max_iter=100, tol=0.0, random_state=seed)
+    with limit_threads(), catch_warnings():
+        simplefilter("ignore")  # It warns of fewer different rows than clusters, which is no trouble here.
+        return np.asarray(means.fit_predict(points))
 
 
 def purity(clusters: Array, labels: Array) -> float:
     """The share of rows whose label is the commonest one of their cluster."""
     right = [np.bincount(labels[clusters == one].astype(int)).max() for one in np.unique(clusters)]
     return float(sum(right) / len(labels))
-
-
-def _plus_plus(points: Array, count: int, rng: Rng) -> Array:
-    """Starting centres, each drawn the likelier the farther it is from those before (Arthur, Vassilvitskii 2007)."""
-    chosen = [int(rng.integers(len(points)))]
-    away = _squared(points, points[chosen]).min(axis=1)
-    while len(chosen) < count:
-        total = away.sum()
-        # All rows are on a centre already: any row will do.
-        chances = away / total if total > 0 else None
-        chosen.append(int(rng.choice(len(points), p=chances)))
-        away = np.minimum(away, _squared(points, points[chosen[-1:]])[:, 0])
-    return points[chosen]
-
-
-def _settle(points: Array, centres: Array, iterations: int) -> tuple[float, Array]:
-    """Lloyd's iterations until no row changes its cluster: the squared distances' sum, and the clusters."""
-    owner = np.full(len(points), -1)
-    for _ in range(iterations):
-        nearest = _squared(points, centres).argmin(axis=1)
-        if (nearest == owner).all():
-            break
-        owner = nearest
-        members = owner[:, None] == np.arange(len(centres))
-        counts = members.sum(axis=0)[:, None]
-        # A centre that lost all its rows stays where it is.
-        centres = np.where(counts > 0, members.T.astype(np.float64) @ points / np.maximum(counts, 1), centres)
-    return float(_squared(points, centres).min(axis=1).sum()), owner
-
-
-def _squared(points: Array, centres: Array) -> Array:
-    crossed = points @ centres.T
-    found = (points**2).sum(axis=1)[:, None] - 2 * crossed + (centres**2).sum(axis=1)
-    return np.asarray(np.maximum(found, 0.0))
 
 
 Layer: TypeAlias = tuple[Array, Array]
@@ -92,9 +62,8 @@ class Matching(Settings, frozen=True):
     passes: int = 3
 
     def __post_init__(self) -> None:
-        """Refuse variances and rates that are not above 0."""
-        if min(self.spread, self.prior, self.gamma) <= 0 or self.passes < 0:
-            raise ValueError("spread, prior and gamma must be above 0, and passes 0 or more")
+        check_above_zero(spread=self.spread, prior=self.prior, gamma=self.gamma)
+        check_least(0, passes=self.passes)
 
     def assign(self, nets: list[Array], rng: Rng) -> list[Array]:
         """For each net, the common unit of each of its units, which are rows of numbers that say what they are."""

@@ -1,21 +1,20 @@
 """Learning labels: a net, a task and rows in, plain arrays out; and predictions from them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import prod
 from typing import TypeAlias
 
 import numpy as np
-import torch
 from torch import Tensor
 from torch.nn import functional
 
-from laconic.learn.nets.nets import AnyNet, Mlp, Net, initialise, load, to_array, to_tensor, weights_of
+from laconic.learn.nets.nets import AnyNet, Net, initialise, load, to_tensor, weights_of
 from laconic.learn.train import losses as heads
 from laconic.learn.train.sgd import Sgd, Trainer, evaluate
 from laconic.learn.trees.dense_trees import Boosted, Forest
 from laconic.tables.task import Task
 from laconic.threads import limit_threads
-from laconic.values import Array, Rng, Settings, Weights
+from laconic.values import Array, Rng, Weights
 
 
 def fit_supervised(
@@ -37,7 +36,7 @@ def fit_supervised(
         inputs: arrays with a row for each label.
         y: the labels, as the task codes them.
         trainer: how to train.
-        rng: chance for first weights, order of rows and dropout.
+        rng: randomness for first weights, order of rows and dropout.
         valid: inputs and labels to stop early by, if the trainer has patience; no rows are as good as None.
         what: a name for the work, shown with its progress.
 
@@ -126,7 +125,7 @@ def fit_from(
         start: the weights to start from.
         rows: prepared rows and their class codes.
         trainer: how to train.
-        rng: chance for the order of rows.
+        rng: randomness for the order of rows.
         pull: weight of half the squared distance from `start`, which is added to the loss.
         push: added to the gradient of every step, by name; None for nothing.
     """
@@ -158,8 +157,8 @@ def fit_to_shares(net: Net, task: Task, start: Weights, rows: tuple[Array, Array
 
     def loss(outputs: Tensor, targets: Tensor) -> Tensor:
         if task.kind == "binary":
-            return torch.nn.functional.binary_cross_entropy_with_logits(outputs.squeeze(1), targets)
-        return torch.nn.functional.cross_entropy(outputs, targets)
+            return functional.binary_cross_entropy_with_logits(outputs.squeeze(1), targets)
+        return functional.cross_entropy(outputs, targets)
 
     trainer.fit(module, [to_tensor(x)], to_tensor(shares), loss, rng, what="distilling")
     return {name: values.copy() for name, values in weights_of(module).items()}
@@ -177,133 +176,6 @@ def mean_of(models: list[Weights], shares: list[float]) -> Weights:
         )
         for name in models[0]
     }
-
-
-Valid: TypeAlias = tuple[Array, Array] | None
-
-
-class NetModel(Settings, frozen=True):
-    """A fully connected net.
-
-    Attributes:
-        net: its layers; no hidden layer makes it linear.
-        trainer: how it is trained; with patience, it also looks at validation rows.
-    """
-
-    net: Mlp = Mlp(hidden=(128,))
-    trainer: Sgd = Sgd(epochs=100, patience=10)
-
-    @property
-    def cuts(self) -> tuple[str, ...]:
-        """The rows it looks at."""
-        return ("train",) if self.trainer.patience is None else ("train", "valid")
-
-    def fit(self, task: Task, x: Array, y: Array, rng: Rng, valid: Valid = None) -> Weights:
-        """Train the net; several numbers a row share its hidden layers."""
-        if y.ndim == 2:
-            return _fit_numbers(self, x, y, rng, valid)
-        kept = valid and ([valid[0]], valid[1])
-        return fit_supervised(self.net, task, [x], y, self.trainer, rng, valid=kept, what="server")
-
-    def predict(self, task: Task, weights: Weights, x: Array) -> Array:
-        """Predictions as `Task` shapes them."""
-        several = weights[heads.MEAN].size if task.kind == "regression" else 1
-        if several == 1:
-            return predict_supervised(self.net, task, weights, [x])
-        scale = {name: weights[name] for name in (heads.MEAN, heads.SD)}
-        layers = {name: values for name, values in weights.items() if name not in scale}
-        found = evaluate(load(self.net.build(x.shape[1:], several), layers), [to_tensor(x)])
-        return np.asarray(to_array(found).astype(np.float64) * scale[heads.SD] + scale[heads.MEAN])
-
-
-class LinearModel(Settings, frozen=True):
-    """Logistic regression for classes, ridge regression for numbers, by exact solvers.
-
-    Attributes:
-        penalty: weight of the squared size of the coefficients.
-    """
-
-    penalty: float = 1.0
-
-    def __post_init__(self) -> None:
-        """Refuse a penalty that the solvers cannot take."""
-        if self.penalty <= 0:
-            raise ValueError(f"penalty must be above 0, not {self.penalty}")
-
-    @property
-    def cuts(self) -> tuple[str, ...]:
-        """Training rows are all it looks at."""
-        return ("train",)
-
-    def fit(self, task: Task, x: Array, y: Array, rng: Rng, valid: Valid = None) -> Weights:
-        """Solve for the coefficients; takes no chance."""
-        return _fit_each(lambda numbers: fit_linear(task, x, numbers, self.penalty), y)
-
-    def predict(self, task: Task, weights: Weights, x: Array) -> Array:
-        """Predictions as `Task` shapes them."""
-        return _predict_each(lambda model: predict_linear(task, model, x), weights)
-
-
-class TreeModel(Settings, frozen=True):
-    """Boosted trees or a forest.
-
-    They split on one column at a time, so they lose accuracy where columns were mixed with each other.
-
-    Attributes:
-        trees: which, and how many.
-    """
-
-    trees: Boosted | Forest = Boosted(trees=200, lr=0.2)
-
-    @property
-    def cuts(self) -> tuple[str, ...]:
-        """Training rows are all it looks at."""
-        return ("train",)
-
-    def fit(self, task: Task, x: Array, y: Array, rng: Rng, valid: Valid = None) -> Weights:
-        """Grow the trees."""
-        return _fit_each(lambda numbers: self.trees.fit(task, x, numbers, rng), y)
-
-    def predict(self, task: Task, weights: Weights, x: Array) -> Array:
-        """Predictions as `Task` shapes them."""
-        return _predict_each(lambda model: self.trees.predict(task, model, x), weights)
-
-
-AnyLearner: TypeAlias = NetModel | LinearModel | TreeModel
-
-
-def _fit_numbers(model: NetModel, x: Array, y: Array, rng: Rng, valid: Valid) -> Weights:
-    """One net with an output for each number, trained on the sum of their squared errors."""
-    mean, sd = y.mean(axis=0, dtype=np.float64), y.std(axis=0, dtype=np.float64)
-    module = initialise(model.net.build(x.shape[1:], y.shape[1]), rng)
-    model.trainer.fit(
-        module,
-        [to_tensor(x)],
-        to_tensor((y - mean) / sd),
-        functional.mse_loss,
-        rng,
-        valid=valid and ([to_tensor(valid[0])], to_tensor((valid[1] - mean) / sd)),
-        what="server",
-    )
-    return {**weights_of(module), heads.MEAN: mean, heads.SD: sd}
-
-
-def _fit_each(fit: Callable[[Array], Weights], y: Array) -> Weights:
-    """A model of the labels, or one of each of several numbers a row, its arrays named `0/...`, `1/...`."""
-    if y.ndim == 1:
-        return fit(y)
-    models = [fit(np.ascontiguousarray(numbers)) for numbers in y.T]
-    return {f"{place}/{name}": values for place, model in enumerate(models) for name, values in model.items()}
-
-
-def _predict_each(predict: Callable[[Weights], Array], weights: Weights) -> Array:
-    """What the model, or each of several, predicts."""
-    models: dict[str, Weights] = {}
-    for key, values in weights.items():
-        place, _, name = key.rpartition("/")
-        models.setdefault(place, {})[name] = values
-    found = [predict(model) for model in models.values()]
-    return found[0] if "" in models else np.column_stack(found)
 
 
 Trees: TypeAlias = Boosted | Forest

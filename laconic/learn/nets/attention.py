@@ -1,7 +1,7 @@
 """Attention: guess the numbers that a row would have at another party, from rows that both parties know.
 
-A row's guess is the mean of the known rows' numbers, weighted by how alike the rows are where both can be seen: scaled
-dot-product attention, as few-shot VFL and FedCVT use it.
+A row's guess is the mean of the known rows' numbers, weighted by how similar the rows are where both can be seen:
+scaled dot-product attention, as few-shot VFL and FedCVT use it.
 """
 
 from collections.abc import Sequence
@@ -20,20 +20,19 @@ _GRID = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
 
 
 class Attention(Settings, frozen=True):
-    """How alike two rows have to be to learn from each other.
+    """How similar two rows have to be to learn from each other.
 
     Rows are centred and brought to length 1 before they are compared: raw ones, as in the paper, are dominated by
     whichever rows have large numbers, and the weights then collapse onto single rows.
 
     Attributes:
-        sharpness: what similarities, from -1 to 1, are multiplied by; large looks at the most alike rows alone. None
+        sharpness: what similarities, from -1 to 1, are multiplied by; large looks at the most similar rows alone. None
             takes the one that guesses each known row best from all the other known rows.
     """
 
     sharpness: float | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a sharpness that turns likeness round."""
         if self.sharpness is not None and self.sharpness < 0:
             raise ValueError(f"sharpness must be 0 or more, not {self.sharpness}; None finds one")
 

@@ -11,9 +11,10 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 from torch import Tensor, nn
 
-from laconic.learn.nets.nets import Mlp, Net, Shape, weights_of
+from laconic.learn.nets.layers import Shape
+from laconic.learn.nets.nets import Mlp, Net, weights_of
 from laconic.tables.task import Task
-from laconic.values import Array, Settings, Weights
+from laconic.values import Array, Settings, Weights, check_least
 
 
 class Ensemble(Settings, frozen=True):
@@ -30,9 +31,7 @@ class Ensemble(Settings, frozen=True):
     count: int = 2
 
     def __post_init__(self) -> None:
-        """Refuse to average nothing."""
-        if self.count < 1:
-            raise ValueError(f"count must be 1 or more, not {self.count}")
+        check_least(1, count=self.count)
 
     def build(self, shape: Shape, outputs: int) -> "Members":
         """The nets for rows of this shape, their weights unset."""
@@ -102,12 +101,12 @@ def add_up(task: Task, parts: Sequence[PartLayer], y: Array) -> Weights:
 def _in_order(part: PartLayer, codes: Array, count: int) -> Array:
     """A party's head with a column for each of so many classes, by the labels that its own come with most often.
 
-    A class that it did not learn, as no row told it of it, is as rare as can be, whatever its numbers are.
+    A class that it did not learn, as no labelled row had it, counts as the rarest, whatever its numbers are.
     """
     numbers, head = part.numbers.astype(np.float32), part.head.astype(np.float32)
     together = np.zeros((count, head.shape[1]))
     np.add.at(together, (codes, (numbers @ head[:-1] + head[-1]).argmax(axis=1)), 1)
-    # Parties told lies may have learnt more classes than the rows have.
+    # Under randomised response, parties may have learnt more classes than the rows have.
     present = np.unique(codes)
     classes = present if len(present) >= head.shape[1] else np.arange(count)
     places, columns = linear_sum_assignment(together[classes], maximize=True)

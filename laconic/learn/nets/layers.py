@@ -4,6 +4,7 @@ Split learning builds its model anew at every question, and torch's own layers s
 weights which are then thrown away.
 """
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Literal, TypeAlias
@@ -16,8 +17,40 @@ from laconic.learn.device import device_now
 from laconic.learn.draws import mask_like, normal, whole_numbers
 from laconic.values import Settings
 
+Shape: TypeAlias = tuple[int, ...]
+"""The shape of one row, without the batch axis: (columns,) or (channels, height, width)."""
+
 Final: TypeAlias = Literal["linear", "tanh", "relu"]
 """What follows the last layer of a net."""
+
+
+class OneInputNet(Settings, frozen=True):
+    """Abstract: the form of a net that takes one input."""
+
+    @abstractmethod
+    def build(self, shape: Shape, outputs: int) -> nn.Module:
+        """The net for rows of this shape, its weights unset."""
+
+    def model(self, shapes: Sequence[Shape], outputs: int) -> nn.Module:
+        """As `build`, for the shapes of a list of inputs, of which there must be one."""
+        if len(shapes) != 1:
+            inputs = f"{len(shapes)} of shapes {list(shapes)}"
+            raise ValueError(f"this net takes one input, not {inputs}; use Joint to join two")
+        return self.build(shapes[0], outputs)
+
+
+def check_widths(**widths: tuple[int, ...]) -> None:
+    """Refuse settings, by name, that hold a count below 1."""
+    for name, counts in widths.items():
+        if any(count < 1 for count in counts):
+            raise ValueError(f"{name} must be whole numbers from 1 up, not {counts}")
+
+
+def check_image(net: OneInputNet, shape: Shape) -> None:
+    """Refuse rows that are no images."""
+    if len(shape) != 3:
+        name = type(net).__name__
+        raise ValueError(f"a {name} needs rows of shape (channels, height, width), not {shape}; use Mlp for columns")
 
 
 class Linear(nn.Module):
@@ -52,7 +85,7 @@ class Conv(nn.Module):
 
 
 class Dropout(nn.Module):
-    """Dropout whose chance comes from a generator of its own, never from torch's global one.
+    """Dropout whose masks come from a generator of its own, never from torch's global one.
 
     Attributes:
         generator: where the masks come from; set it with `give_chance` before training.
@@ -68,7 +101,9 @@ class Dropout(nn.Module):
         if not self.training or self.keep == 1.0:
             return x
         if self.generator is None:
-            raise ValueError("a net with dropout is trained without chance of its own; call give_chance(module, rng)")
+            raise ValueError(
+                "dropout has no randomness to draw its masks from; call give_chance(module, rng) before training"
+            )
         return x * mask_like(x, self.keep, self.generator) / self.keep
 
 
@@ -81,7 +116,7 @@ def dense(widths: Sequence[int], dropout: float, final: Final) -> list[nn.Module
     return [*layers, Linear(widths[-2], widths[-1]), *finals[final]]
 
 
-class ResNet(Settings, frozen=True):
+class ResNet(OneInputNet, frozen=True):
     """Pre-activation residual blocks in stages that halve the image.
 
     Channels are normalised in groups within each image and have no scale of their own: the convolution that follows has
@@ -101,15 +136,11 @@ class ResNet(Settings, frozen=True):
     final: Literal["linear", "tanh", "relu"] = "linear"
 
     def __post_init__(self) -> None:
-        """Refuse counts below 1."""
-        for name, counts in {"blocks": (self.blocks,), "channels": self.channels, "widen": (self.widen,)}.items():
-            if not counts or min(counts) < 1:
-                raise ValueError(f"{name} must be whole numbers from 1 up, not {counts}")
+        check_widths(blocks=(self.blocks,), channels=self.channels or (0,), widen=(self.widen,))
 
     def build(self, shape: tuple[int, ...], outputs: int) -> nn.Module:
         """The net for images of this shape (channels, height, width), its weights unset."""
-        if len(shape) != 3:
-            raise ValueError(f"a ResNet needs rows of shape (channels, height, width), not {shape}; columns need Mlp")
+        check_image(self, shape)
         depths = [depth * self.widen for depth in self.channels]
         stages: list[nn.Module] = [Conv(shape[0], depths[0])]
         for number, (before, depth) in enumerate(pairwise([depths[0], *depths])):
@@ -117,11 +148,6 @@ class ResNet(Settings, frozen=True):
             stages += [_Block(before if first == 0 else depth, depth) for first in range(self.blocks)]
         last = {"linear": nn.Identity(), "tanh": nn.Tanh(), "relu": nn.ReLU()}[self.final]
         return nn.Sequential(*stages, _Normalise(), nn.ReLU(), _Mean(), Linear(depths[-1], outputs), last)
-
-    def model(self, shapes: Sequence[tuple[int, ...]], outputs: int) -> nn.Module:
-        """As `build`, for the shapes of a list of inputs, of which there must be one."""
-        (shape,) = shapes
-        return self.build(shape, outputs)
 
 
 class _Block(nn.Module):
@@ -169,7 +195,7 @@ _LOUD = 3.0
 """The length of all answers in one cell."""
 
 
-class PatchNet(Settings, frozen=True):
+class PatchNet(OneInputNet, frozen=True):
     """Filters for patches of an image, and a fully connected net on which of them answer where.
 
     Filters are random until `look_at` lets them be found among rows without labels, and are never trained: right for
@@ -192,25 +218,14 @@ class PatchNet(Settings, frozen=True):
     final: Final = "linear"
 
     def __post_init__(self) -> None:
-        """Refuse counts and widths below 1."""
-        counts = {"filters": self.filters, "size": self.size, "stride": self.stride, "cell": self.cell}
-        for name, widths in {**{name: (count,) for name, count in counts.items()}, "hidden": self.hidden}.items():
-            if any(width < 1 for width in widths):
-                raise ValueError(f"{name} must be whole numbers from 1 up, not {widths}")
+        check_widths(filters=(self.filters,), size=(self.size,), stride=(self.stride,), cell=(self.cell,))
+        check_widths(hidden=self.hidden)
 
     def build(self, shape: tuple[int, ...], outputs: int) -> nn.Module:
         """The net for images of this shape (channels, height, width), its weights unset."""
-        if len(shape) != 3:
-            raise ValueError(
-                f"a PatchNet needs rows of shape (channels, height, width), not {shape}; use Mlp for columns"
-            )
+        check_image(self, shape)
         layer = PatchLayer(self.filters, shape, self.size, self.stride, self.cell)
         return nn.Sequential(layer, *dense((layer.outputs, *self.hidden, outputs), 0.0, self.final))
-
-    def model(self, shapes: Sequence[tuple[int, ...]], outputs: int) -> nn.Module:
-        """As `build`, for the shapes of a list of inputs, of which there must be one."""
-        (shape,) = shapes
-        return self.build(shape, outputs)
 
 
 class PatchLayer(nn.Module):
@@ -256,17 +271,17 @@ class PatchLayer(nn.Module):
         return even.flatten(1)
 
     @torch.no_grad()
-    def learn(self, x: Tensor, chance: Generator) -> None:
+    def learn(self, x: Tensor, generator: Generator) -> None:
         """Find filters by k-means over whitened patches of these images; without images, filters stay as drawn."""
         if len(x) == 0:
             return
-        patches = _normalise(_draw(x, self.kernels.shape, chance))
+        patches = _normalise(_draw(x, self.kernels.shape, generator))
         mean = patches.mean(dim=0)
         # On the processor: not every device has eigenvectors.
         squares = ((patches - mean).T @ (patches - mean) / len(patches)).cpu()
         spread, directions = (one.to(x.device) for one in torch.linalg.eigh(squares))
         whiten = directions / (spread.clamp_min(0) + _WHITEN).sqrt() @ directions.T
-        filters = _cluster((patches - mean) @ whiten, len(self.offsets), chance) @ whiten
+        filters = _cluster((patches - mean) @ whiten, len(self.offsets), generator) @ whiten
         self.offsets.copy_(filters @ mean)
         self.kernels.copy_((filters - filters.mean(dim=1, keepdim=True)).view(self.kernels.shape))
 
@@ -274,11 +289,11 @@ class PatchLayer(nn.Module):
         return functional.adaptive_avg_pool2d(answers.sub_(_SURE).relu_(), self.cells)
 
 
-def _draw(x: Tensor, shape: torch.Size, chance: Generator) -> Tensor:
+def _draw(x: Tensor, shape: torch.Size, generator: Generator) -> Tensor:
     """Patches from anywhere in these images, (patches, numbers)."""
     windows = x.unfold(2, shape[2], 1).unfold(3, shape[3], 1)
     image, down, right = (
-        whole_numbers(windows.shape[axis], (_PATCHES,), chance).to(x.device) for axis in (0, 2, 3)
+        whole_numbers(windows.shape[axis], (_PATCHES,), generator).to(x.device) for axis in (0, 2, 3)
     )  # fmt: skip
     return windows[image, :, down, right].flatten(1)
 
@@ -288,9 +303,9 @@ def _normalise(patches: Tensor) -> Tensor:
     return (patches - mean) / (patches.var(dim=1, keepdim=True, correction=0) + _FLAT).sqrt()
 
 
-def _cluster(patches: Tensor, count: int, chance: Generator) -> Tensor:
-    """Directions of length 1 such that each patch lies along one of them, forwards or backwards."""
-    found = functional.normalize(normal((count, patches.shape[1]), chance).to(patches.device))
+def _cluster(patches: Tensor, count: int, generator: Generator) -> Tensor:
+    """Directions of length 1 such that each patch points along one of them, forwards or backwards."""
+    found = functional.normalize(normal((count, patches.shape[1]), generator).to(patches.device))
     for _ in range(_TURNS):
         sums = 1e-3 * found  # A direction that no patch takes stays where it is.
         for some in torch.split(patches, 8192):

@@ -11,16 +11,25 @@ from torch import Tensor, nn
 
 from laconic.learn.device import device_now
 from laconic.learn.draws import torch_generator
-from laconic.learn.nets.layers import Conv, Dropout, Final, PatchLayer, PatchNet, ResNet, dense
+from laconic.learn.nets.layers import (
+    Conv,
+    Dropout,
+    Final,
+    OneInputNet,
+    PatchLayer,
+    PatchNet,
+    ResNet,
+    Shape,
+    check_image,
+    check_widths,
+    dense,
+)
 from laconic.values import Array, Rng, Settings, Weights
-
-Shape: TypeAlias = tuple[int, ...]
-"""The shape of one row, without the batch axis: (columns,) or (channels, height, width)."""
 
 AnyModule = TypeVar("AnyModule", bound=nn.Module)
 
 
-class Mlp(Settings, frozen=True):
+class Mlp(OneInputNet, frozen=True):
     """A fully connected net with ReLU between its layers; images are flattened.
 
     Attributes:
@@ -34,20 +43,15 @@ class Mlp(Settings, frozen=True):
     final: Final = "linear"
 
     def __post_init__(self) -> None:
-        """Refuse widths below 1 and a dropout outside [0, 1)."""
-        _check_widths("hidden", self.hidden)
+        check_widths(hidden=self.hidden)
         _check_dropout(self.dropout)
 
     def build(self, shape: Shape, outputs: int) -> nn.Module:
         """The net for rows of this shape, its weights unset."""
         return nn.Sequential(nn.Flatten(), *dense((prod(shape), *self.hidden, outputs), self.dropout, self.final))
 
-    def model(self, shapes: Sequence[Shape], outputs: int) -> nn.Module:
-        """As `build`, for the shapes of a list of inputs, of which there must be one."""
-        return self.build(_only(shapes), outputs)
 
-
-class Cnn(Settings, frozen=True):
+class Cnn(OneInputNet, frozen=True):
     """Convolutions with ReLU and pooling, then a fully connected net.
 
     Each pooling halves the sides that are still 4 or longer, so that narrow strips of an image work too.
@@ -69,17 +73,14 @@ class Cnn(Settings, frozen=True):
     final: Final = "linear"
 
     def __post_init__(self) -> None:
-        """Refuse widths below 1 and a dropout outside [0, 1)."""
-        _check_widths("channels", self.channels)
-        _check_widths("hidden", self.hidden)
+        check_widths(channels=self.channels, hidden=self.hidden)
         _check_dropout(self.dropout)
         if self.kernel < 1 or self.kernel % 2 == 0:
             raise ValueError(f"kernel must be an odd number from 1 up, not {self.kernel}")
 
     def build(self, shape: Shape, outputs: int) -> nn.Module:
         """The net for images of this shape (channels, height, width), its weights unset."""
-        if len(shape) != 3:
-            raise ValueError(f"a Cnn needs rows of shape (channels, height, width), not {shape}; use Mlp for columns")
+        check_image(self, shape)
         depth, height, width = shape
         layers: list[nn.Module] = []
         for channels in self.channels:
@@ -93,10 +94,6 @@ class Cnn(Settings, frozen=True):
             depth, height, width = channels, height // pool[0], width // pool[1]
         widths = (depth * height * width, *self.hidden, outputs)
         return nn.Sequential(*layers, nn.Flatten(), *dense(widths, self.dropout, self.final))
-
-    def model(self, shapes: Sequence[Shape], outputs: int) -> nn.Module:
-        """As `build`, for the shapes of a list of inputs, of which there must be one."""
-        return self.build(_only(shapes), outputs)
 
 
 Net: TypeAlias = Mlp | Cnn | ResNet | PatchNet
@@ -116,15 +113,14 @@ class Joint(Settings, frozen=True):
     head: Mlp = msgspec.field(default_factory=Mlp)
 
     def __post_init__(self) -> None:
-        """Refuse a width below 1."""
-        _check_widths("width", (self.width,))
+        check_widths(width=(self.width,))
 
     def model(self, shapes: Sequence[Shape], outputs: int) -> nn.Module:
         """The joint net for inputs of these shapes: own and received, or received alone if there are no own columns."""
         *own_shapes, received = shapes
         if not own_shapes:
             return Join(None, self.head.build(received, outputs))
-        shape = _only(own_shapes)
+        (shape,) = own_shapes
         own = nn.Flatten() if self.own is None else self.own.build(shape, self.width)
         width = prod(shape) if self.own is None else self.width
         return Join(own, self.head.build((width + prod(received),), outputs))
@@ -199,7 +195,7 @@ def weights_of(module: nn.Module) -> Weights:
 def load(module: AnyModule, weights: Weights) -> AnyModule:
     """Copy weights into a module and return it.
 
-    Copied, not shared: torch's own memory is aligned alike in every process, and fast matrix products round
+    Copied, not shared: torch's own memory is aligned the same in every process, and fast matrix products round
     differently on differently aligned memory. It stays laid out as the layers want it, however the arrays are.
 
     Raises:
@@ -221,7 +217,7 @@ def _all_weights(module: nn.Module) -> dict[str, Tensor]:
 
 
 def to_tensor(x: Array) -> Tensor:
-    """A copy of `x` as float32 on the device of the block, in torch's own memory, aligned alike everywhere (`load`)."""
+    """A copy of `x` as float32 on the device of the block, in torch's own memory (see `load`)."""
     return torch.tensor(np.ascontiguousarray(x), dtype=torch.float32, device=device_now())
 
 
@@ -233,17 +229,6 @@ def to_array(values: Tensor) -> Array:
 
 def _pooling(side: int) -> int:
     return 2 if side >= 4 else 1
-
-
-def _only(shapes: Sequence[Shape]) -> Shape:
-    if len(shapes) != 1:
-        raise ValueError(f"this net takes one input, not {len(shapes)} of shapes {list(shapes)}; use Joint to join two")
-    return shapes[0]
-
-
-def _check_widths(name: str, widths: tuple[int, ...]) -> None:
-    if any(width < 1 for width in widths):
-        raise ValueError(f"{name} must be whole numbers from 1 up, not {widths}")
 
 
 def _check_dropout(dropout: float) -> None:

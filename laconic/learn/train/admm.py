@@ -148,7 +148,7 @@ def _look_sigmoid(z: Array) -> tuple[Array, Array]:
 
 
 class DuplicateRows(NamedTuple):
-    """Which rows of a batch are alike.
+    """Which rows of a batch are equal.
 
     Attributes:
         first: the place of one row of each kind.
@@ -171,8 +171,8 @@ class DuplicateRows(NamedTuple):
 def find_duplicates(x: Array) -> DuplicateRows:
     """Sort rows into kinds, in the order in which they come, by their bytes.
 
-    Each row's bytes are summed with random weights, the same for all rows, so that rows alike have the same sum; where
-    rows that are not alike have it too, as good as never, every row is left alone.
+    Each row's bytes are summed with random weights, the same for all rows, so that equal rows have the same sum; where
+    other rows have it too, as good as never, every row is left alone.
     """
     rows = np.ascontiguousarray(x, dtype=np.float32).reshape(len(x), -1)
     words = rows.view(np.uint32 if rows.shape[1] % 2 else np.uint64)

@@ -1,13 +1,13 @@
 """A net on one batch, trained a few steps at a time: what a party does between two questions.
 
-Weights and velocity come in and go out as plain arrays, so that a party can be stopped after any question. Fully
-connected nets on the processor take a hand-written way that is twice as fast as automatic gradients; all others take
-torch's.
+Weights and velocity come in and go out as plain arrays, so that a party can be stopped after any question. On the
+processor, fully connected nets take compiled steps; without a compiler, and on other devices, torch takes them.
 """
 
+import ctypes
 from collections.abc import Callable
 from math import prod
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import msgspec
 import numpy as np
@@ -16,28 +16,34 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from laconic.learn.device import device_now, is_on_cpu
-from laconic.learn.kernels import ACTIVATE, CompiledLayers, DenseLayer, Layers, TorchLayers, compiled_products, widened
+from laconic.learn.kernels import (
+    CompiledLayers,
+    DenseLayer,
+    compiled_products,
+    forwards,
+    slopes,
+    stages_of,
+    widened,
+)
+from laconic.learn.nets.layers import Final
 from laconic.learn.nets.nets import Mlp, Net, give_chance, load, to_array, to_tensor, weights_of
-from laconic.learn.train.sgd import evaluate
+from laconic.learn.train.sgd import evaluate, send_back
 from laconic.values import Array, Rng, Weights
 
-if TYPE_CHECKING:
-    from laconic.learn.nets.layers import Final
 
-
-class FlatDescent:
-    """`Mlp` at work on one batch; every array is made once and then written over.
+class CompiledDescent:
+    """`Mlp` at work on one batch by compiled products; every array is made once and then written over.
 
     Layers are kept as (inputs, outputs), the other way round from `nets`, because products of tall matrices are
     fastest so. Each has columns of zeros up to the next full number of lanes: weights that begin at zero and whose
     inputs or flows are zero stay there.
     """
 
-    def __init__(self, final: "Final", weights: Weights, velocity: Array, x: Array) -> None:
+    def __init__(self, library: ctypes.CDLL, final: Final, weights: Weights, velocity: Array, x: Array) -> None:
         self._names = [name.removesuffix(".weight") for name in weights if name.endswith(".weight")]
         shapes = [weights[f"{name}.weight"].shape[::-1] for name in self._names]
         wide = _widened(shapes)
-        # Both in torch's memory, which is aligned alike everywhere, and cut by numpy, which cuts faster.
+        # Both in torch's memory, which is aligned the same everywhere, and cut by numpy, which cuts faster.
         both = torch.zeros(2, sum((one + 1) * other for one, other in wide), device="cpu")
         self._flat, self._velocity = both
         matrices, speeds = (_cut(values, wide) for values in both.numpy())
@@ -62,7 +68,7 @@ class FlatDescent:
             )
             layers.append(layer)
             inputs = layer.outputs
-        self._outputs, self._layers = inputs, _at_work(layers)
+        self._outputs, self._layers = inputs, CompiledLayers(layers, library)
 
     def outputs(self) -> Tensor:
         """The net's outputs for the batch, kept in mind for `descend`."""
@@ -85,26 +91,6 @@ class FlatDescent:
     def velocity(self) -> Array:
         """The velocity now, in the order of the flat vector."""
         return np.concatenate([part.ravel() for part in _each(self._velocities)])
-
-
-@torch.inference_mode()
-def flat_outputs(final: "Final", weights: Weights, x: Array) -> Array:
-    """What `Mlp` with these weights makes of rows, in evaluation mode."""
-    values = torch.tensor(x, dtype=torch.float32, device="cpu").reshape(len(x), -1)
-    names = [name.removesuffix(".weight") for name in weights if name.endswith(".weight")]
-    for name in names:
-        matrix, bias = (torch.tensor(weights[f"{name}.{part}"], device="cpu") for part in ("weight", "bias"))
-        values = ACTIVATE["relu" if name != names[-1] else final](torch.addmm(bias, values, matrix.T))
-    found: Array = values.numpy()
-    return found
-
-
-def _at_work(layers: list[DenseLayer]) -> Layers:
-    """By compiled products where there are any for such layers, else by torch's."""
-    library = compiled_products()
-    if library is None or layers[-1].final == "tanh" or not len(layers[0].inputs):
-        return TorchLayers(layers)
-    return CompiledLayers(layers, library)
 
 
 def _widened(shapes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
@@ -135,10 +121,6 @@ def _each(layers: list[tuple[Array, Array]]) -> list[Array]:
     return [part for layer in layers for part in layer]
 
 
-_LOOK_ROWS = 8192
-"""So many rows at most go through a net at a time where nothing is learnt."""
-
-
 class Rule(msgspec.Struct, frozen=True):
     """Gradient descent with momentum: velocity = momentum velocity + gradient; weights -= lr velocity."""
 
@@ -163,34 +145,30 @@ class Descent(Protocol):
         ...
 
     def velocity(self) -> Array:
-        """The velocity now, one number a weight."""
+        """The velocity now, one number per weight."""
         ...
 
 
 def start_descent(net: Net, outputs: int, weights: Weights, velocity: Array, x: Array, rng: Rng) -> Descent:
-    """Go on from these weights and this velocity on the rows `x`; chance is for dropout alone."""
-    is_flat = isinstance(net, Mlp) and net.dropout == 0
-    if isinstance(net, Mlp) and is_flat and is_on_cpu():
-        return FlatDescent(net.final, weights, velocity, x)
+    """Go on from these weights and this velocity on the rows `x`; randomness is for dropout alone."""
+    is_dense = isinstance(net, Mlp) and net.dropout == 0
+    library = compiled_products() if is_dense and is_on_cpu() and net.final != "tanh" and len(x) else None
+    if library is not None:
+        return CompiledDescent(library, net.final, weights, velocity, x)
     module = give_chance(load(net.build(x.shape[1:], outputs), weights), rng)
-    return _AutogradDescent(module, velocity, x, turned=is_flat)
+    return _ModuleDescent(module, velocity, x, turned=is_dense)
 
 
 def take_steps(descent: Descent, steps: int, slope: Callable[[Tensor], Tensor], rule: Rule) -> None:
     """Take so many steps, given how the loss's gradient follows from the net's outputs."""
-    # Hand-written gradients need nothing of what torch writes down for automatic ones at every call.
-    with torch.inference_mode(isinstance(descent, FlatDescent)):
+    # Compiled gradients need nothing of what torch writes down for automatic ones at every call.
+    with torch.inference_mode(isinstance(descent, CompiledDescent)):
         for _ in range(steps):
             descent.descend(slope(descent.outputs()), rule)
 
 
 def outputs_of(net: Net, outputs: int, weights: Weights, x: Array) -> Array:
     """What a net with these weights makes of the rows `x`, in evaluation mode."""
-    if isinstance(net, Mlp) and is_on_cpu():
-        if len(x) <= _LOOK_ROWS:
-            return flat_outputs(net.final, weights, x)
-        parts = np.array_split(x, -(-len(x) // _LOOK_ROWS))
-        return np.concatenate([flat_outputs(net.final, weights, part) for part in parts])
     return to_array(evaluate(load(net.build(x.shape[1:], outputs), weights), [to_tensor(x)]))
 
 
@@ -199,39 +177,47 @@ def no_velocity(weights: Weights) -> Array:
     return np.zeros(sum(values.size for values in weights.values()), np.float32)
 
 
-class _AutogradDescent:
-    """Any net by automatic gradients.
-
-    Where `FlatDescent` would do on the processor, the velocity comes and goes in its order, each matrix turned round,
-    so that a run can be taken up again on another device.
-    """
+class _ModuleDescent:
+    """Any net by torch; `turned` where `CompiledDescent` may go on, whose velocity has each matrix turned round."""
 
     def __init__(self, module: nn.Module, velocity: Array, x: Array, *, turned: bool) -> None:
         self._shapes = [tuple(values.shape) for values in module.parameters()] if turned else []
         if turned:
             velocity = _turned(velocity, [shape[::-1] for shape in self._shapes])
-        self._module = module.train()
+        self._module, self._x = module.train(), to_tensor(x)
+        self.stages = [*(stages_of(module) or {}).values()]
         self._params = list(module.parameters())
         self._sizes = [values.numel() for values in self._params]
         self._velocity = torch.tensor(velocity, device=device_now())
         self._moving = self._velocity[: sum(self._sizes)]  # Weights that no gradient changes come last and stay.
-        self._x = to_tensor(x)
-        self._outputs = torch.empty(0, device=device_now())
+        self._given: list[Tensor] = []
 
     def outputs(self) -> Tensor:
-        narrow = self._module(self._x)
-        self._outputs = pad(narrow, (0, widened(narrow.shape[1]) - narrow.shape[1]))
-        return self._outputs.detach()
+        if self.stages:
+            with torch.no_grad():
+                self._given = forwards(self.stages, self._x.flatten(1))
+        else:
+            self._given = [self._module(self._x)]
+        narrow = self._given[-1].detach()
+        return pad(narrow, (0, widened(narrow.shape[1]) - narrow.shape[1]))
 
     def descend(self, gradient: Tensor, rule: Rule) -> None:
-        self._module.zero_grad()
-        torch.autograd.backward((self._outputs * gradient).sum())
+        grads = self._gradients(gradient[:, : self._given[-1].shape[1]])
         with torch.no_grad():
-            flat = torch.cat([values.grad.flatten() for values in self._params if values.grad is not None])
+            flat = torch.cat([values.flatten() for values in grads])
             flat.add_(torch.cat([values.flatten() for values in self._params]), alpha=rule.weight_decay)
             self._moving.mul_(rule.momentum).add_(flat)
             for values, change in zip(self._params, torch.split(self._moving, self._sizes), strict=True):
                 values.add_(change.view(values.shape), alpha=-rule.lr)
+
+    def _gradients(self, slope: Tensor) -> list[Tensor]:
+        if not self.stages:
+            self._module.zero_grad()
+            send_back(self._given[0], slope)
+            return [values.grad for values in self._params if values.grad is not None]
+        with torch.no_grad():
+            found = zip(slopes(self.stages, self._given, slope), self._given, strict=False)
+            return [one for slope, given in found for one in (slope.T @ given, slope.sum(dim=0))]
 
     def weights(self) -> Weights:
         return weights_of(self._module)

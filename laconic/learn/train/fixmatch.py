@@ -9,30 +9,30 @@ from torch.nn import functional
 
 from laconic.learn.draws import mask_like, normal, uniform, whole_numbers
 from laconic.learn.nets.ensembles import AnyExtractor
-from laconic.learn.nets.layers import PatchNet
-from laconic.learn.nets.nets import Mlp, Net, Shape
+from laconic.learn.nets.layers import PatchNet, Shape
+from laconic.learn.nets.nets import Mlp, Net
 from laconic.learn.train.semisupervised import SemiSupervised
-from laconic.values import Array, Rng, Weights
+from laconic.values import Array, Rng, Weights, check_above_zero, check_least
 
 
-def shift(images: Tensor, most: int, chance: Generator) -> Tensor:
+def shift(images: Tensor, most: int, generator: Generator) -> Tensor:
     """Move each image by up to `most` pixels in both directions; its border is drawn on."""
     if most == 0:
         return images
     rows, _, height, width = images.shape
     padded = functional.pad(images, (most, most, most, most), mode="replicate")
-    down, right = whole_numbers(2 * most + 1, (2, rows), chance).to(images.device)
+    down, right = whole_numbers(2 * most + 1, (2, rows), generator).to(images.device)
     windows = padded.unfold(2, height, 1).unfold(3, width, 1)
     return windows[torch.arange(rows, device=images.device), :, down, right]
 
 
-def flip(images: Tensor, chance: Generator) -> Tensor:
+def flip(images: Tensor, generator: Generator) -> Tensor:
     """Mirror every other image, on average, left to right."""
-    mirrored = uniform((len(images),), chance).to(images.device) < 0.5
+    mirrored = uniform((len(images),), generator).to(images.device) < 0.5
     return torch.where(mirrored[:, None, None, None], images.flip(3), images)
 
 
-def warp(images: Tensor, turn: float, zoom: float, slide: float, chance: Generator) -> Tensor:
+def warp(images: Tensor, turn: float, zoom: float, slide: float, generator: Generator) -> Tensor:
     """Turn, stretch, shear and slide each image a little, in one resampling.
 
     Args:
@@ -40,9 +40,9 @@ def warp(images: Tensor, turn: float, zoom: float, slide: float, chance: Generat
         turn: greatest angle in degrees, of turning and of shearing.
         zoom: greatest relative change of width and of height.
         slide: greatest movement as a share of the side.
-        chance: where the amounts come from.
+        generator: where the amounts come from.
     """
-    drawn = uniform((6, len(images)), chance).to(images.device) * 2 - 1
+    drawn = uniform((6, len(images)), generator).to(images.device) * 2 - 1
     angle, lean = drawn[0] * (turn * pi / 180), drawn[1] * (turn * pi / 180)
     wide, high = 1 + drawn[2] * zoom, 1 + drawn[3] * zoom
     height, width = images.shape[2:]
@@ -55,30 +55,30 @@ def warp(images: Tensor, turn: float, zoom: float, slide: float, chance: Generat
     return functional.grid_sample(images, grid, padding_mode="border", align_corners=False)
 
 
-def shade(images: Tensor, most: float, chance: Generator) -> Tensor:
+def shade(images: Tensor, most: float, generator: Generator) -> Tensor:
     """Change each image's contrast by a factor of up to 1 ± `most`, and its brightness by up to `most`."""
-    drawn = (uniform((2, len(images), 1, 1, 1), chance).to(images.device) * 2 - 1) * most
+    drawn = (uniform((2, len(images), 1, 1, 1), generator).to(images.device) * 2 - 1) * most
     return images * (1 + drawn[0]) + drawn[1]
 
 
-def punch(images: Tensor, share: float, chance: Generator) -> Tensor:
+def punch(images: Tensor, share: float, generator: Generator) -> Tensor:
     """Put one grey rectangle, `share` of each side, on each image; it may hang over the border."""
     rows, _, height, width = images.shape
-    across, down = uniform((2, rows, 1), chance).to(images.device)
+    across, down = uniform((2, rows, 1), generator).to(images.device)
     hidden_rows = (torch.arange(height, device=images.device) / height - down).abs() < share / 2
     hidden_columns = (torch.arange(width, device=images.device) / width - across).abs() < share / 2
     holes = hidden_rows[:, None, :, None] & hidden_columns[:, None, None, :]
     return images.masked_fill(holes, 0.0)
 
 
-def mask(columns: Tensor, keep: float, chance: Generator) -> Tensor:
-    """Keep each cell with chance `keep`, and put the others at their column's mean, which is zero in prepared rows."""
-    return columns * mask_like(columns, keep, chance)
+def mask(columns: Tensor, keep: float, generator: Generator) -> Tensor:
+    """Keep each cell with probability `keep`; the others get their column's mean, which is zero in prepared rows."""
+    return columns * mask_like(columns, keep, generator)
 
 
-def jitter(values: Tensor, scale: float, chance: Generator) -> Tensor:
+def jitter(values: Tensor, scale: float, generator: Generator) -> Tensor:
     """Add Gaussian noise of standard deviation `scale` to every number."""
-    return values + scale * normal(values.shape, chance).to(values.device)
+    return values + scale * normal(values.shape, generator).to(values.device)
 
 
 class FixMatch(SemiSupervised, frozen=True):
@@ -86,7 +86,7 @@ class FixMatch(SemiSupervised, frozen=True):
 
     Attributes:
         steps: gradient steps in all; fewer and smaller ones than for tables, as images cost more.
-        batch: labelled images a step.
+        batch: labelled images per step.
         shift: pixels that a weak view is moved by at most.
         flips: whether views may be mirrored; right for photographs, wrong for digits.
         turn: greatest angle of a strong view, in degrees, in turning and in shearing.
@@ -105,12 +105,8 @@ class FixMatch(SemiSupervised, frozen=True):
     hole: float = 0.4
 
     def __post_init__(self) -> None:
-        """Refuse amounts below zero and holes larger than the image."""
         super().__post_init__()
-        amounts = {"shift": self.shift, "turn": self.turn, "zoom": self.zoom, "shade": self.shade, "hole": self.hole}
-        for name, amount in amounts.items():
-            if amount < 0:
-                raise ValueError(f"{name} must be 0 or more, not {amount}")
+        check_least(0, shift=self.shift, turn=self.turn, zoom=self.zoom, shade=self.shade, hole=self.hole)
         if self.hole >= 1:
             raise ValueError(f"hole must be below 1, not {self.hole}: nothing of the image would be left")
 
@@ -126,16 +122,16 @@ class FixMatch(SemiSupervised, frozen=True):
             )
         return super().fit(start, net, width, x, codes, unlabelled, rng)
 
-    def weak(self, rows: Tensor, chance: Generator) -> Tensor:
+    def weak(self, rows: Tensor, generator: Generator) -> Tensor:
         """Shifted, and mirrored where that is allowed."""
-        return shift(flip(rows, chance) if self.flips else rows, self.shift, chance)
+        return shift(flip(rows, generator) if self.flips else rows, self.shift, generator)
 
-    def strong(self, rows: Tensor, chance: Generator) -> Tensor:
+    def strong(self, rows: Tensor, generator: Generator) -> Tensor:
         """Warped, shaded, and with a hole."""
         height, width = rows.shape[2:]
         slide = 2 * self.shift / max(height, width)
-        rows = warp(flip(rows, chance) if self.flips else rows, self.turn, self.zoom, slide, chance)
-        return punch(shade(rows, self.shade, chance), self.hole, chance)
+        rows = warp(flip(rows, generator) if self.flips else rows, self.turn, self.zoom, slide, generator)
+        return punch(shade(rows, self.shade, generator), self.hole, generator)
 
 
 class FixMatchTab(SemiSupervised, frozen=True):
@@ -144,8 +140,8 @@ class FixMatchTab(SemiSupervised, frozen=True):
     The paper's formula keeps the share that its text says is masked; what works is keeping most.
 
     Attributes:
-        keep: the chance that a weak view keeps a cell.
-        strong_keep: the chance that a strong view keeps a cell; the paper uses the weak view's mask for both.
+        keep: the probability that a weak view keeps a cell.
+        strong_keep: the probability that a strong view keeps a cell; the paper uses the weak view's mask for both.
         noise: standard deviation of the noise on a strong view, in units of a column's spread.
     """
 
@@ -154,21 +150,17 @@ class FixMatchTab(SemiSupervised, frozen=True):
     noise: float = 0.1
 
     def __post_init__(self) -> None:
-        """Refuse chances outside (0, 1] and noise below zero."""
         super().__post_init__()
-        for name, chance in {"keep": self.keep, "strong_keep": self.strong_keep}.items():
-            if not 0 < chance <= 1:
-                raise ValueError(f"{name} must be above 0 and at most 1, not {chance}")
-        if self.noise < 0:
-            raise ValueError(f"noise must be 0 or more, not {self.noise}")
+        check_above_zero(1, keep=self.keep, strong_keep=self.strong_keep)
+        check_least(0, noise=self.noise)
 
-    def weak(self, rows: Tensor, chance: Generator) -> Tensor:
+    def weak(self, rows: Tensor, generator: Generator) -> Tensor:
         """Some cells masked."""
-        return mask(rows, self.keep, chance)
+        return mask(rows, self.keep, generator)
 
-    def strong(self, rows: Tensor, chance: Generator) -> Tensor:
+    def strong(self, rows: Tensor, generator: Generator) -> Tensor:
         """More cells masked, and noise."""
-        return jitter(mask(rows, self.strong_keep, chance), self.noise, chance)
+        return jitter(mask(rows, self.strong_keep, generator), self.noise, generator)
 
 
 AnyLocal: TypeAlias = FixMatch | FixMatchTab

@@ -30,8 +30,13 @@ def loss_of(task: Task) -> Loss:
     return _LOSSES[task.kind]
 
 
+def slope_of(task: Task) -> Loss:
+    """How each row's loss, not the mean, changes with its outputs, as a function of outputs and targets."""
+    return _SLOPES[loss_of(task)]
+
+
 def slope(of: Loss, outputs: Tensor, targets: Tensor) -> Tensor | None:
-    """How each row's loss, not the mean, changes with its outputs; None if the loss is none of ours."""
+    """As `slope_of`, for a loss; None if it is none of ours."""
     known = _SLOPES.get(of)
     return None if known is None else known(outputs, targets)
 
@@ -57,7 +62,7 @@ def _slope_of_squared(outputs: Tensor, targets: Tensor) -> Tensor:
 
 
 _LOSSES: dict[str, Loss] = {"multiclass": functional.cross_entropy, "binary": _binary, "regression": _squared}
-_SLOPES: dict[Loss, Callable[[Tensor, Tensor], Tensor]] = {
+_SLOPES: dict[Loss, Loss] = {
     functional.cross_entropy: _slope_of_classes,
     _binary: _slope_of_binary,
     _squared: _slope_of_squared,
@@ -67,7 +72,7 @@ _SLOPES: dict[Loss, Callable[[Tensor, Tensor], Tensor]] = {
 def scale_of(task: Task, y: Array) -> Weights:
     """Mean and standard deviation of training labels for regression, nothing for classes.
 
-    Labels that are all alike get standard deviation 1, so that they still can be scaled.
+    Labels that are all equal get standard deviation 1, so that they still can be scaled.
     """
     if task.kind != "regression":
         return {}

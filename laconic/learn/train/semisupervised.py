@@ -7,7 +7,6 @@ Sohn and others: FixMatch (2020); class-prior alignment after Berthelot and othe
 from abc import abstractmethod
 from collections.abc import Iterator
 from copy import deepcopy
-from math import inf
 from typing import TypeAlias
 
 import numpy as np
@@ -18,10 +17,10 @@ from torch.nn import functional
 from laconic.learn.device import device_now
 from laconic.learn.draws import permutation, torch_generator
 from laconic.learn.nets.ensembles import AnyExtractor, members_of
-from laconic.learn.nets.layers import Linear
-from laconic.learn.nets.nets import Shape, give_chance, initialise, load, to_tensor, weights_of
+from laconic.learn.nets.layers import Linear, Shape
+from laconic.learn.nets.nets import give_chance, initialise, load, to_tensor, weights_of
 from laconic.learn.train.sgd import Optimiser, Sgd
-from laconic.values import Array, Rng, Settings, Weights, track
+from laconic.values import Array, Rng, Settings, Weights, check_above_zero, check_least, track
 
 
 class Fixed(Settings, frozen=True):
@@ -36,7 +35,6 @@ class Fixed(Settings, frozen=True):
     level: float = 0.95
 
     def __post_init__(self) -> None:
-        """Refuse what is no probability."""
         _check_share("level", self.level)
 
     def watch(self, classes: int) -> "_Watch":
@@ -45,7 +43,7 @@ class Fixed(Settings, frozen=True):
 
 
 class Adaptive(Settings, frozen=True):
-    """Follows the model's mean confidence, and lies lower for classes that it guesses seldom.
+    """Follows the model's mean confidence, and is lower for classes that it guesses seldom.
 
     Wang and others: FreeMatch, Self-adaptive Thresholding for Semi-supervised Learning (2023).
 
@@ -56,18 +54,17 @@ class Adaptive(Settings, frozen=True):
     momentum: float = 0.99
 
     def __post_init__(self) -> None:
-        """Refuse a momentum that never or at once forgets."""
         _check_share("momentum", self.momentum)
 
     def watch(self, classes: int) -> "_Watch":
-        """Cut-offs that start at even chances."""
+        """Cut-offs that start at equal probabilities."""
         return _Running(self.momentum, classes)
 
 
 class Soft(Settings, frozen=True):
     """None: every guess counts, as the probability that it gives each class, and comes from the averaged weights.
 
-    Tarvainen, Valpola: Mean teachers are better role models (2017). Right where a row does not tell its class, such as
+    Tarvainen, Valpola: Mean teachers are better role models (2017). Right where a row does not show its class, such as
     half a digit that may be of a 4 or a 9: it stays both, and what parties say of it can be added up.
     """
 
@@ -80,7 +77,7 @@ AnyThreshold: TypeAlias = Fixed | Adaptive | Soft
 
 
 class _Watch:
-    """Cut-offs, one a class, that may follow what a model guesses.
+    """Cut-offs, one per class, that may follow what a model guesses.
 
     Attributes:
         averaged: whether the averaged weights make the guesses, or the weights of the moment.
@@ -136,8 +133,8 @@ class SemiSupervised(Settings, frozen=True):
 
     Attributes:
         steps: gradient steps in all.
-        batch: labelled rows a step.
-        ratio: unlabelled rows a step for each labelled one (mu); 0 learns from labelled rows alone.
+        batch: labelled rows per step.
+        ratio: unlabelled rows per step for each labelled one (mu); 0 learns from labelled rows alone.
         weight: of the unlabelled rows' loss (lambda).
         warm_up: the share of all steps over which that weight rises from zero.
         threshold: from which confidence on a guess counts; `Soft()` takes all, as probabilities.
@@ -159,24 +156,19 @@ class SemiSupervised(Settings, frozen=True):
     weight_decay: float = 1e-4
 
     def __post_init__(self) -> None:
-        """Refuse values that cannot train anything."""
-        for name, value, least in (("steps", self.steps, 1), ("batch", self.batch, 1), ("ratio", self.ratio, 0)):
-            if value < least:
-                raise ValueError(f"{name} must be {least} or more, not {value}")
-        for name, number in {"weight": self.weight, "lr": self.lr, "weight_decay": self.weight_decay}.items():
-            if not 0 <= number < inf:
-                raise ValueError(f"{name} must be 0 or more, not {number}")
+        check_least(1, steps=self.steps, batch=self.batch)
+        check_least(0, ratio=self.ratio, weight=self.weight, lr=self.lr, weight_decay=self.weight_decay)
         for name, share in {"warm_up": self.warm_up, "average": self.average}.items():
             if not 0 <= share <= _SLOWEST:
                 raise ValueError(f"{name} must be from 0 to {_SLOWEST}, not {share}")
 
     @abstractmethod
-    def weak(self, rows: Tensor, chance: Generator) -> Tensor:
+    def weak(self, rows: Tensor, generator: Generator) -> Tensor:
         """Rows changed a little: a good model guesses the same."""
 
     @abstractmethod
-    def strong(self, rows: Tensor, chance: Generator) -> Tensor:
-        """Rows changed a lot: what they are can still be told."""
+    def strong(self, rows: Tensor, generator: Generator) -> Tensor:
+        """Rows changed a lot: what they are can still be seen."""
 
     def fit(
         self, start: Weights, net: AnyExtractor, width: int, x: Array, codes: Array, unlabelled: Array, rng: Rng
@@ -190,7 +182,7 @@ class SemiSupervised(Settings, frozen=True):
             x: labelled rows.
             codes: their classes, from 0.
             unlabelled: further rows; may be none.
-            rng: chance for order, views and dropout.
+            rng: randomness for order, views and dropout.
         """
         classes = start["head.bias"].size
         module = load(Extractor(net, x.shape[1:], width, classes), start)
@@ -239,20 +231,20 @@ class _Run:
         self.averaged = deepcopy(module).eval().requires_grad_(False)
         self.mean: list[Tensor] = list(self.averaged.parameters())
         self.module = give_chance(module, rng).train()
-        self.chance = torch_generator(rng)
+        self.generator = torch_generator(rng)
         self.pace = Sgd(lr=settings.lr, decay="cosine", weight_decay=settings.weight_decay)
         self.optimiser = Optimiser(self.pace, module, self.pace.begin(module))
         classes = module.head.bias.numel()
         self.prior = (torch.bincount(y, minlength=classes) + 1.0) / (len(y) + classes)
         self.guessed = torch.full((classes,), 1 / classes, device=device_now())
         self.watch = settings.threshold.watch(classes)
-        self.labelled_rows = _endless(len(x), settings.batch, self.chance)
-        self.other_rows = _endless(len(unlabelled), settings.batch * settings.ratio, self.chance)
+        self.labelled_rows = _endless(len(x), settings.batch, self.generator)
+        self.other_rows = _endless(len(unlabelled), settings.batch * settings.ratio, self.generator)
 
     def step(self, number: int) -> None:
         """One gradient step on a labelled batch and, if there are any, on unlabelled rows."""
         rows = next(self.labelled_rows)
-        batch, y = self.settings.weak(self.x[rows], self.chance), self.y[rows]
+        batch, y = self.settings.weak(self.x[rows], self.generator), self.y[rows]
         self.module.zero_grad()
         if len(self.unlabelled) and self.settings.ratio:
             loss = self._both(batch, y, self.unlabelled[next(self.other_rows)], number)
@@ -272,7 +264,7 @@ class _Run:
 
     def _both(self, batch: Tensor, y: Tensor, others: Tensor, number: int) -> Tensor:
         labels, keep = self._guess(others)
-        views = torch.cat((batch, self.settings.strong(others, self.chance)))
+        views = torch.cat((batch, self.settings.strong(others, self.generator)))
         warmth = min(1.0, number / max(1.0, self.settings.warm_up * self.settings.steps))
         total = []
         for logits in self.module.each(views):
@@ -285,7 +277,7 @@ class _Run:
     def _guess(self, others: Tensor) -> tuple[Tensor, Tensor]:
         """What each row is taken for, a class or shares of several, and how much the guess counts."""
         module = self.averaged if self.watch.averaged else self.module
-        guesses = module(self.settings.weak(others, self.chance)).softmax(dim=1)
+        guesses = module(self.settings.weak(others, self.generator)).softmax(dim=1)
         if self.settings.align:
             self.guessed = torch.lerp(guesses.mean(dim=0), self.guessed, 0.99)
             guesses = guesses * self.prior / self.guessed
@@ -298,12 +290,12 @@ def _total(losses: list[Tensor]) -> Tensor:
     return torch.stack(losses).sum()
 
 
-def _endless(rows: int, count: int, chance: Generator) -> Iterator[Tensor]:
+def _endless(rows: int, count: int, generator: Generator) -> Iterator[Tensor]:
     """Row numbers, `count` at a time, for ever; every row comes once before any comes again."""
     left = torch.empty(0, dtype=torch.int64, device="cpu")
     while rows and count:
         while len(left) < count:
-            left = torch.cat((left, permutation(rows, chance)))
+            left = torch.cat((left, permutation(rows, generator)))
         yield left[:count].to(device_now())
         left = left[count:]
 
@@ -318,7 +310,6 @@ class Confident(Settings, frozen=True):
     level: float = 0.9
 
     def __post_init__(self) -> None:
-        """Refuse what is no probability."""
         if not 0 <= self.level < 1:
             raise ValueError(f"level must be at least 0 and below 1, not {self.level}")
 
@@ -337,9 +328,7 @@ class PerClass(Settings, frozen=True):
     share: float = 0.5
 
     def __post_init__(self) -> None:
-        """Refuse what is no share."""
-        if not 0 < self.share <= 1:
-            raise ValueError(f"share must be above 0 and at most 1, not {self.share}")
+        check_above_zero(1, share=self.share)
 
     def cutoffs(self, confidence: Array, decided: Array, classes: int) -> Array:
         """The least confidence for each class."""
@@ -351,7 +340,7 @@ AnyChoice: TypeAlias = Confident | PerClass
 
 
 def chances(alone: Array, joint: Array, choice: AnyChoice, prior: Array) -> Array:
-    """For each row, the chance that it is given a label (paper, eq. 9): zero unless both models agree and are sure.
+    """The probability that each row is given a label (paper, eq. 9): zero unless both models agree and are sure.
 
     Args:
         alone: class probabilities by the model of one party's numbers, shape (rows, classes).

@@ -15,7 +15,7 @@ from laconic.learn.device import device_now
 from laconic.learn.draws import permutation, torch_generator
 from laconic.learn.nets.nets import AnyModule, give_chance, to_array
 from laconic.learn.train.losses import Loss
-from laconic.values import Rng, Settings, Weights, track
+from laconic.values import Rng, Settings, Weights, check_least, track
 
 _LOOK_ROWS, _LOOK_IMAGES = 1024, 128
 """So many rows go through a net at once: what layers make of more images does not stay in a processor's cache."""
@@ -48,7 +48,7 @@ class Sgd(Settings, frozen=True):
 
     Attributes:
         epochs: how often every row is seen.
-        batch: rows a step; the last step of an epoch takes what is left.
+        batch: rows per step; the last step of an epoch takes what is left.
         lr: the learning rate, or where it starts.
         decay: how the learning rate goes on: `none` keeps it, `cosine` lets it fall smoothly to zero.
         weight_decay: weight of the L2 penalty.
@@ -68,14 +68,8 @@ class Sgd(Settings, frozen=True):
     patience: int | None = None
 
     def __post_init__(self) -> None:
-        """Refuse values that cannot train anything."""
-        counts = {"batch": self.batch, "patience": 1 if self.patience is None else self.patience}
-        for name, value in counts.items():
-            if value < 1:
-                raise ValueError(f"{name} must be 1 or more, not {value}")
-        for name, number in {"epochs": self.epochs, "weight_decay": self.weight_decay, "lr": self.lr}.items():
-            if not 0 <= number < inf:
-                raise ValueError(f"{name} must be 0 or more, not {number}")
+        check_least(1, batch=self.batch, patience=self.patience)
+        check_least(0, epochs=self.epochs, weight_decay=self.weight_decay, lr=self.lr)
         if not 0 <= self.momentum < 1:
             raise ValueError(f"momentum must be at least 0 and below 1, not {self.momentum}")
 
@@ -97,7 +91,7 @@ class Sgd(Settings, frozen=True):
             inputs: tensors with a row for each target.
             targets: what `loss` takes as its second argument.
             loss: the mean loss of (outputs, targets).
-            rng: chance for the order of rows and for dropout.
+            rng: randomness for the order of rows and for dropout.
             valid: inputs and targets to stop early by; not looked at if `patience` is None.
             what: a name for the work, shown with its progress.
         """
@@ -125,7 +119,7 @@ class Sgd(Settings, frozen=True):
         """The optimiser's state before its first step, as plain arrays."""
         params = list(module.parameters())
         size = sum(values.numel() for values in params)
-        return {"steps": np.zeros(len(params), np.float32), **{m: np.zeros(size, np.float32) for m in self._moments()}}
+        return {"steps": np.zeros(len(params), np.float32), **{m: np.zeros(size, np.float32) for m in self.moments}}
 
     def step(self, module: nn.Module, state: Weights, share: float = 0.0) -> Weights:
         """Change the module's weights by its accumulated gradients, and return the optimiser's next state.
@@ -134,7 +128,7 @@ class Sgd(Settings, frozen=True):
         with the same gradients. The given state is not changed.
 
         Args:
-            share: of all epochs, how much lies before this step; see `lr_at`.
+            share: of all epochs, how much comes before this step; see `lr_at`.
         """
         optimiser = Optimiser(self, module, state)
         optimiser.step(self.lr_at(share))
@@ -144,7 +138,9 @@ class Sgd(Settings, frozen=True):
         """The learning rate after this share of all epochs."""
         return self.lr if self.decay == "none" else self.lr * 0.5 * (1 + cos(pi * share))
 
-    def _moments(self) -> tuple[str, ...]:
+    @property
+    def moments(self) -> tuple[str, ...]:
+        """What the optimiser keeps of each weight."""
         return ("mean", "square") if self.optimizer == "adam" else ("momentum",)
 
 
@@ -243,7 +239,7 @@ def _mean_loss(module: nn.Module, valid: tuple[Sequence[Tensor], Tensor], loss: 
 
 
 def _batches(rows: int, batch: int, order: torch.Generator) -> Iterator[tuple[Tensor, float]]:
-    """Shuffled row numbers, a batch at a time, each with the share of the epoch that lies before it."""
+    """Shuffled row numbers, a batch at a time, each with the share of the epoch that comes before it."""
     for start, numbers in enumerate(torch.split(permutation(rows, order).to(device_now()), batch)):
         yield numbers, start * batch / rows
 

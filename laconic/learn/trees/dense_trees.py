@@ -3,15 +3,15 @@
 from abc import abstractmethod
 from collections.abc import Sequence
 from math import prod
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 import numpy as np
 
 from laconic.errors import MissingExtra
-from laconic.learn.models.classifier import Classifier, Shard
+from laconic.learn.models.learner import Learner, Shard
 from laconic.tables.task import Task
-from laconic.values import Array, Rng, Weights
+from laconic.values import Array, Rng, Weights, check_above_zero, check_least
 
 ALWAYS = np.finfo(np.float32).max
 """The threshold of a padding node: every prepared number is below it, so all rows go left."""
@@ -20,7 +20,7 @@ _MOST_NODES = 2**26
 _ROWS_AT_ONCE = 8192
 
 
-class GrownTree(Protocol):
+class GrownTree(msgspec.Struct):
     """A tree as XGBoost writes it, node by node; a leaf has children -1 and its answer for a condition."""
 
     left_children: list[int]
@@ -83,7 +83,7 @@ def check_trees(task: Task, weights: Weights, shape: tuple[int, ...]) -> None:
     if column.shape != inner or threshold.shape != inner or output.shape != (len(leaf),):
         raise ValueError("its arrays do not fit each other")
     if weights["base"].shape != (task.outputs,) or weights["logit"].shape != (1,):
-        raise ValueError(f"it does not give {task.outputs} numbers a row")
+        raise ValueError(f"it does not give {task.outputs} numbers per row")
     _check_range("columns", column, prod(shape))
     _check_range("outputs", output, task.outputs)
 
@@ -114,14 +114,14 @@ _BINS = 64
 _MOST_BINS = 1024
 
 
-class _Trees(Classifier, frozen=True):
+class _Trees(Learner, frozen=True):
     """Abstract: trees, whichever way they are grown; also for regression."""
 
     @abstractmethod
     def plan(self, task: Task, columns: int) -> "_Growth":
         """What to ask XGBoost for."""
 
-    def fit(self, task: Task, x: Array, y: Array, rng: Rng) -> Weights:
+    def fit(self, task: Task, x: Array, y: Array, rng: Rng, valid: Shard | None = None) -> Weights:
         """Grow trees on labelled rows."""
         return self.fit_many(task, [(x, y)], rng)[0]
 
@@ -168,9 +168,9 @@ class Forest(_Trees, frozen=True):
     columns: float | None = None
 
     def __post_init__(self) -> None:
-        """Refuse forests that cannot grow."""
-        _check_counts(self.depth, trees=self.trees)
-        _check_shares(rows=self.rows, columns=1.0 if self.columns is None else self.columns)
+        _check_depth(self.depth)
+        check_least(1, trees=self.trees)
+        check_above_zero(1, rows=self.rows, columns=1.0 if self.columns is None else self.columns)
 
     def plan(self, task: Task, columns: int) -> "_Growth":
         """What to ask XGBoost for: squared error on class flags makes each leaf a class's share of its rows."""
@@ -198,11 +198,10 @@ class Boosted(_Trees, frozen=True):
     bins: int = _BINS
 
     def __post_init__(self) -> None:
-        """Refuse trees that cannot grow."""
-        _check_counts(self.depth, trees=self.trees)
-        _check_shares(lr=self.lr)
-        if self.penalty < 0:
-            raise ValueError(f"penalty must be 0 or more, not {self.penalty}")
+        _check_depth(self.depth)
+        check_least(1, trees=self.trees)
+        check_least(0, penalty=self.penalty)
+        check_above_zero(1, lr=self.lr)
         if not 2 <= self.bins <= _MOST_BINS:
             raise ValueError(f"bins must be 2 to {_MOST_BINS}, not {self.bins}")
 
@@ -244,15 +243,8 @@ class _Growth:
         }
 
 
-class _Tree(msgspec.Struct):
-    left_children: list[int]
-    right_children: list[int]
-    split_indices: list[int]
-    split_conditions: list[float]
-
-
 class _Model(msgspec.Struct):
-    trees: list[_Tree]
+    trees: list[GrownTree]
     tree_info: list[int]
 
 
@@ -268,15 +260,6 @@ class _Document(msgspec.Struct):
     learner: _Learner
 
 
-def _check_counts(depth: int, **counts: int) -> None:
+def _check_depth(depth: int) -> None:
     if not 1 <= depth <= _DEEPEST:
         raise ValueError(f"depth must be 1 to {_DEEPEST}, not {depth}")
-    for name, value in counts.items():
-        if value < 1:
-            raise ValueError(f"{name} must be 1 or more, not {value}")
-
-
-def _check_shares(**shares: float) -> None:
-    for name, value in shares.items():
-        if not 0 < value <= 1:
-            raise ValueError(f"{name} must be above 0 and at most 1, not {value}")

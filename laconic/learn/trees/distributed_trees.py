@@ -35,7 +35,7 @@ def with_trees(model: Weights, holder: Array, rule: Array, answers: Array) -> We
     Args:
         model: what there is.
         holder, rule: who keeps the rule of each inner node, and which of its rules it is, shape (outputs, inner nodes).
-        answers: what the rows of each node are told, shape (outputs, all nodes); of nodes below a leaf it may be
+        answers: the answer for the rows of each node, shape (outputs, all nodes); of nodes below a leaf it may be
             anything.
     """
     inner, answers = holder.shape[1], answers.copy()
@@ -159,15 +159,15 @@ class TreeBuilder:
         return picked
 
     def answers(self, lr: float, penalty: float) -> Array:
-        """What the rows of each node are told."""
+        """The answer for the rows of each node."""
         return leaf_of(self._totals, penalty) * np.float32(lr)
 
     def add_to(self, model: Weights, answers: Array) -> Weights:
         """The model with these trees."""
         trees = nodes_in(self._depth)
         inner = trees // 2 - 1
-        holder, rule, told = (one.reshape(-1, trees) for one in (self._holder, self._rule, answers))
-        return with_trees(model, holder[:, :inner], rule[:, :inner], told[:, : trees - 1])
+        holder, rule, leaves = (one.reshape(-1, trees) for one in (self._holder, self._rule, answers))
+        return with_trees(model, holder[:, :inner], rule[:, :inner], leaves[:, : trees - 1])
 
 
 _LEAST = np.float32(1e-16)

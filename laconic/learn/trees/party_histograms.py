@@ -131,7 +131,7 @@ def best_splits(histograms: Array, counts: Array, totals: Array, penalty: float)
 
 
 def leaf_of(totals: Array, penalty: float) -> Array:
-    """What the rows of each node are told, before the learning rate, float32."""
+    """The answer for the rows of each node, before the learning rate, float32."""
     sums, weights = totals[..., 0], totals[..., 1]
     alone = weights < _LEAST_WEIGHT
     return np.where(alone, 0.0, -sums / np.where(alone, 1.0, weights + penalty)).astype(np.float32)

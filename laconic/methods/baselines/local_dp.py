@@ -11,7 +11,7 @@ from laconic.core.method import Method, task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.step import Ask, Opening, step
-from laconic.learn.models.supervised import AnyLearner, NetModel
+from laconic.learn.models.learners import AnyLearner, NetModel
 from laconic.methods.families.rows import labelled, side_by_side
 from laconic.privacy.mechanisms.gaussian import LocalGaussian
 from laconic.values import Array, flat

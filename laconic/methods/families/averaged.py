@@ -11,8 +11,8 @@ from laconic.core.method import Method, task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.step import Step, step
-from laconic.learn.models.classifier import check_model
-from laconic.learn.models.classifiers import Network
+from laconic.learn.models.learner import check_model
+from laconic.learn.models.learners import Network
 from laconic.learn.models.supervised import fit_from, mean_of
 from laconic.learn.nets.nets import Net, default_net, make, weights_of
 from laconic.learn.train.sgd import Sgd

@@ -16,8 +16,8 @@ from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.step import step
 from laconic.errors import WireError
-from laconic.learn.models.classifier import CONSTANT, Shard, check_model, classes_of, fit_models, predict_model
-from laconic.learn.models.classifiers import AnyClassifier, Network
+from laconic.learn.models.learner import CONSTANT, Shard, check_model, classes_of, fit_models, predict_model
+from laconic.learn.models.learners import AnyClassifier, Network
 from laconic.learn.models.supervised import mean_of
 from laconic.learn.train.semisupervised import count_consistent, count_votes, fall_back, winners
 from laconic.learn.train.sgd import Sgd

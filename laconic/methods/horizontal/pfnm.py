@@ -11,9 +11,9 @@ from laconic.core.method import Method, task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.step import step
-from laconic.learn.models.classifier import CONSTANT, check_model, fit_models, predict_model
-from laconic.learn.models.classifiers import Network
 from laconic.learn.models.clustering import Matching, match_nets
+from laconic.learn.models.learner import CONSTANT, check_model, fit_models, predict_model
+from laconic.learn.models.learners import Network
 from laconic.learn.nets.nets import Mlp
 from laconic.learn.train.sgd import Sgd
 from laconic.methods.families.rows import labelled

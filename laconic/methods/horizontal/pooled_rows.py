@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from laconic.core.method import task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
-from laconic.learn.models.classifier import fit_models, predict_model
-from laconic.learn.models.classifiers import AnyClassifier, Network
+from laconic.learn.models.learner import fit_models, predict_model
+from laconic.learn.models.learners import AnyClassifier, Network
 from laconic.methods.families.rows import RowPooling
 from laconic.values import Array
 

@@ -24,7 +24,7 @@ from laconic.learn.encoders.rap import (
     project,
     reveal_labels,
 )
-from laconic.learn.models.supervised import AnyLearner, NetModel
+from laconic.learn.models.learners import AnyLearner, NetModel
 from laconic.methods.families.rows import labelled, side_by_side
 from laconic.methods.families.split import Precision
 from laconic.privacy.mechanisms.gaussian import LocalGaussian

@@ -14,7 +14,7 @@ from laconic.core.traffic import WireLog
 from laconic.deploy.simulation import simulate
 from laconic.deploy.transports.forked import Forked, open_workers
 from laconic.errors import StepError
-from laconic.learn.models.classifiers import Logistic
+from laconic.learn.models.learners import Logistic
 from laconic.learn.train.sgd import Sgd
 from laconic.methods.horizontal.fedkt import FedKt
 from laconic.methods.horizontal.scaffold import Scaffold

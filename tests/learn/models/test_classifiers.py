@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from laconic.learn.models.classifiers import fit_nets
+from laconic.learn.models.learners import Network
 from laconic.learn.models.supervised import predict_supervised
 from laconic.learn.nets.nets import Cnn, Mlp, initialise, weights_of
 from laconic.learn.train.sgd import Sgd
@@ -11,6 +11,10 @@ from laconic.tables.task import Task
 
 BINARY = Task(kind="binary", classes=("no", "yes"))
 THREE = Task(kind="multiclass", classes=("a", "b", "c"))
+
+
+def fit_nets(net, task, parts, trainer, rng):
+    return Network(net=net, trainer=trainer).fit_many(task, parts, rng)
 
 
 def shards(sizes, task):

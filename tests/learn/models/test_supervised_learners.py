@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from laconic.learn.models.supervised import LinearModel, NetModel, TreeModel
+from laconic.learn.models.learners import LinearModel, NetModel, TreeModel
 from laconic.learn.nets.nets import Mlp
 from laconic.learn.train.sgd import Sgd
 from laconic.learn.trees.dense_trees import Boosted

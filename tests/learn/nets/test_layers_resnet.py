@@ -29,7 +29,7 @@ def test_the_wide_net_of_the_paper_has_twenty_layers():
 
 
 def test_columns_and_empty_stages_are_refused():
-    with pytest.raises(ValueError, match="columns need Mlp"):
+    with pytest.raises(ValueError, match="use Mlp for columns"):
         ResNet().build((20,), 3)
     with pytest.raises(ValueError, match="blocks must be whole numbers"):
         ResNet(blocks=0)

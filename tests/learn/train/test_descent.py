@@ -6,9 +6,19 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from laconic.learn.kernels import LANES, CompiledLayers, DenseLayer, TorchLayers, compiled_products, widen, widened
+from laconic.learn.kernels import (
+    LANES,
+    CompiledLayers,
+    DenseLayer,
+    Stage,
+    compiled_products,
+    forwards,
+    slopes,
+    widen,
+    widened,
+)
 from laconic.learn.nets.nets import Cnn, Mlp, make, weights_of
-from laconic.learn.train import descent as flat_descent
+from laconic.learn.train import descent as descents
 from laconic.learn.train.descent import Rule, no_velocity, outputs_of, start_descent, take_steps
 from tests.needs import gcc
 
@@ -91,7 +101,7 @@ def test_products_are_compiled_where_there_is_a_compiler():
 
 @pytest.fixture
 def uncompiled(monkeypatch):
-    monkeypatch.setattr(flat_descent, "compiled_products", lambda: None)
+    monkeypatch.setattr(descents, "compiled_products", lambda: None)
 
 
 @pytest.fixture(scope="module")
@@ -127,16 +137,22 @@ def test_compiled_products_are_exactly_those_of_torch(rows, widths, usual, final
     differs = rng.random((rows, widths[0])) >= usual
     layers = _layers(rng, _whole(rng, widths[0]) + _whole(rng, rows, widths[0]) * torch.tensor(differs), widths, final)
     flow = _whole(rng, *layers[-1].outputs.shape)
-    found = []
-    for at_work in (TorchLayers(layers), CompiledLayers(layers, compiled_products())):
-        for layer in layers:
-            layer.speed.fill_(2.0)
-            layer.bias_speed.fill_(4.0)
-        at_work.forwards()
-        outputs = layers[-1].outputs.clone()
-        at_work.backwards(flow.clone(), 0.5)
-        found.append([outputs, *(one.clone() for layer in layers for one in (layer.speed, layer.bias_speed))])
-    assert all(torch.equal(one, other) for one, other in zip(*found, strict=True))
+    stages = [Stage(layer.matrix.T, layer.bias, layer.final) for layer in layers]
+    given = forwards(stages, layers[0].inputs)
+    expected = [
+        one
+        for slope, taken in zip(slopes(stages, given, flow), given, strict=False)
+        for one in (0.5 * 2.0 + taken.T @ slope, 0.5 * 4.0 + slope.sum(dim=0))
+    ]
+    compiled = CompiledLayers(layers, compiled_products())
+    for layer in layers:
+        layer.speed.fill_(2.0)
+        layer.bias_speed.fill_(4.0)
+    compiled.forwards()
+    assert torch.equal(layers[-1].outputs, given[-1])
+    compiled.backwards(flow.clone(), 0.5)
+    found = [one for layer in layers for one in (layer.speed, layer.bias_speed)]
+    assert all(torch.equal(one, other) for one, other in zip(found, expected, strict=True))
 
 
 def _whole(rng, *shape):

@@ -1,7 +1,7 @@
-"""What every classifier can do, and how many are fitted at once, one-class shards and all."""
+"""What everything that learns labels from rows can do, and fitting many models at once, one-class shards and all."""
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -11,28 +11,33 @@ from laconic.tables.task import Task
 from laconic.values import Array, Rng, Settings, Weights
 
 Shard: TypeAlias = tuple[Array, Array]
-"""Prepared rows and their class codes."""
+"""Prepared rows and their labels."""
 
 CONSTANT = "constant"
 """The one array of a model that always says the same class."""
 
 
-class Classifier(Settings, frozen=True):
-    """Abstract: settings that learn classes from rows.
+class Learner(Settings, frozen=True):
+    """Abstract: settings that learn labels from rows.
 
     To bring a model of your own, write a frozen subclass with `fit` and `predict`; what is learnt must be plain arrays,
     for it is sent and kept as such. Override `fit_many` where many models are faster together, and `check` to refuse
     arrays that your `predict` could not stand. Such a class is known to your own process only: plans and parties in
-    other processes take the classes of `laconic.learn.models.classifiers`.
+    other processes take the classes of `laconic.learn.models.learners`.
     """
 
+    @property
+    def cuts(self) -> tuple[str, ...]:
+        """The rows that `fit` looks at: training rows, unless it also validates."""
+        return ("train",)
+
     @abstractmethod
-    def fit(self, task: Task, x: Array, y: Array, rng: Rng) -> Weights:
-        """Learn from rows of at least two classes."""
+    def fit(self, task: Task, x: Array, y: Array, rng: Rng, valid: Shard | None = None) -> Weights:
+        """Learn from rows, of at least two classes if there are classes; `valid` is for learners that stop early."""
 
     @abstractmethod
     def predict(self, task: Task, weights: Weights, x: Array) -> Array:
-        """Probabilities for rows, in the shape of `Task.shape`."""
+        """Probabilities or numbers for rows, in the shape of `Task.shape`."""
 
     def fit_many(self, task: Task, shards: Sequence[Shard], rng: Rng) -> list[Weights]:
         """A model for each shard."""
@@ -42,47 +47,61 @@ class Classifier(Settings, frozen=True):
         """Raise an error if these arrays, which may come from anyone, are not a model for rows of this shape."""
 
 
-def fit_models(classifier: Classifier, task: Task, shards: Sequence[Shard], rng: Rng) -> list[Weights]:
+def fit_each(fit: Callable[[Array], Weights], y: Array) -> Weights:
+    """A model of the labels, or one of each of several numbers per row, its arrays named `0/...`, `1/...`."""
+    if y.ndim == 1:
+        return fit(y)
+    models = [fit(np.ascontiguousarray(numbers)) for numbers in y.T]
+    return {f"{place}/{name}": values for place, model in enumerate(models) for name, values in model.items()}
+
+
+def predict_each(predict: Callable[[Weights], Array], weights: Weights) -> Array:
+    """What the model, or each of several, predicts."""
+    models: dict[str, Weights] = {}
+    for key, values in weights.items():
+        place, _, name = key.rpartition("/")
+        models.setdefault(place, {})[name] = values
+    found = [predict(model) for model in models.values()]
+    return found[0] if "" in models else np.column_stack(found)
+
+
+def fit_models(learner: Learner, task: Task, shards: Sequence[Shard], rng: Rng) -> list[Weights]:
     """A model for each shard that has rows; for a shard of one class, the model that always says it."""
     filled = [(x, y) for x, y in shards if len(y)]
     models: list[Weights] = [{CONSTANT: np.unique(y)} for _, y in filled]
     varied = [place for place, model in enumerate(models) if len(model[CONSTANT]) > 1]
-    for place, model in zip(varied, classifier.fit_many(task, [filled[i] for i in varied], rng), strict=True):
+    for place, model in zip(varied, learner.fit_many(task, [filled[i] for i in varied], rng), strict=True):
         models[place] = model
     return models
 
 
-def predict_model(classifier: Classifier, task: Task, weights: Weights, x: Array) -> Array:
+def predict_model(learner: Learner, task: Task, weights: Weights, x: Array) -> Array:
     """Probabilities for rows from one of the models of `fit_models`."""
     if CONSTANT not in weights:
-        return classifier.predict(task, weights, x)
+        return learner.predict(task, weights, x)
     code = int(weights[CONSTANT][0])
     if task.kind == "binary":
         return np.full(len(x), float(code), dtype=np.float32)
     return np.repeat(np.eye(len(task.classes), dtype=np.float32)[[code]], len(x), axis=0)
 
 
-def classes_of(classifier: Classifier, task: Task, models: Sequence[Weights], x: Array) -> Array:
+def classes_of(learner: Learner, task: Task, models: Sequence[Weights], x: Array) -> Array:
     """The class that each model gives each row, shape (models, rows)."""
-    decided = [task.decide(predict_model(classifier, task, weights, x)) for weights in models]
+    decided = [task.decide(predict_model(learner, task, weights, x)) for weights in models]
     return np.array(decided, dtype=np.int64).reshape(len(models), len(x))
 
 
-def check_model(classifier: Classifier, task: Task, weights: object, shape: tuple[int, ...], sender: str) -> Weights:
-    """The weights, if they can be a model of this classifier for rows of this shape.
-
-    Raises:
-        WireError: they cannot; says whose they are and what is wrong.
-    """
+def check_model(learner: Learner, task: Task, weights: object, shape: tuple[int, ...], sender: str) -> Weights:
+    """The weights, if they can be a model of this learner for rows of this shape; else a `WireError` says why not."""
     try:
         model = _arrays(weights)
         if CONSTANT in model:
             _check_constant(model, len(task.classes))
         else:
-            classifier.check(task, model, shape)
+            learner.check(task, model, shape)
     except (ValueError, KeyError, TypeError) as problem:
         raise WireError(
-            f"the model from {sender} is no {type(classifier).__name__} for these rows: {problem}"
+            f"the model from {sender} is no {type(learner).__name__} for these rows: {problem}"
         ) from problem
     return model
 

@@ -1,0 +1,171 @@
+"""The learners: nets, linear models and trees.
+
+`Network`, `Logistic`, `Forest` and `Boosted` are local models of horizontal methods. `NetModel`, `LinearModel` and
+`TreeModel` learn from columns that parties sent, several numbers per row too.
+"""
+
+from collections.abc import Sequence
+from math import prod
+from typing import TypeAlias
+
+import numpy as np
+from torch.nn import functional
+
+from laconic.learn.models.learner import Learner, Shard, fit_each, predict_each
+from laconic.learn.models.supervised import fit_linear, fit_supervised, predict_linear, predict_supervised
+from laconic.learn.nets.layers import Shape
+from laconic.learn.nets.nets import Mlp, Net, default_net, initialise, load, to_array, to_tensor, weights_of
+from laconic.learn.train.losses import MEAN, SD
+from laconic.learn.train.many_nets import fit_dense_nets
+from laconic.learn.train.sgd import Sgd, evaluate
+from laconic.learn.trees.dense_trees import Boosted, Forest
+from laconic.tables.task import Task
+from laconic.values import Array, Rng, Weights, check_above_zero
+
+
+class Network(Learner, frozen=True):
+    """A net trained by gradient descent; many of them are trained side by side.
+
+    A net of your own is a value with `build` and `model`, as `Mlp` has them.
+
+    Attributes:
+        net: its form; None takes a small net that suits the rows.
+        trainer: how it is trained.
+    """
+
+    net: Net | None = None
+    trainer: Sgd = Sgd(epochs=50, batch=32, lr=3e-3)
+
+    def fit(self, task: Task, x: Array, y: Array, rng: Rng, valid: Shard | None = None) -> Weights:
+        """Train one net."""
+        return self.fit_many(task, [(x, y)], rng)[0]
+
+    def fit_many(self, task: Task, shards: Sequence[Shard], rng: Rng) -> list[Weights]:
+        """Train a net for each shard: fully connected ones without dropout all at once, others in turn."""
+        if self.trainer.patience is not None:
+            raise ValueError("patience needs rows to validate on, which these nets do not have; use patience=None")
+        if not shards:
+            return []
+        net, own = self.form(shards[0][0].shape[1:]), rng.spawn(len(shards))
+        if isinstance(net, Mlp) and net.dropout == 0:
+            return fit_dense_nets(net, task, shards, self.trainer, own)
+        return [fit_supervised(net, task, [x], y, self.trainer, one) for (x, y), one in zip(shards, own, strict=True)]
+
+    def predict(self, task: Task, weights: Weights, x: Array) -> Array:
+        """Put the rows through the net."""
+        return predict_supervised(self.form(x.shape[1:]), task, weights, [x])
+
+    def check(self, task: Task, weights: Weights, shape: Shape) -> None:
+        """Refuse what are not the weights of this net."""
+        load(self.form(shape).build(shape, task.outputs), weights)
+
+    def form(self, shape: Shape) -> Net:
+        """The net for rows of this shape."""
+        return self.net or default_net(shape)
+
+
+class NetModel(Learner, frozen=True):
+    """A fully connected net.
+
+    Attributes:
+        net: its layers; no hidden layer makes it linear.
+        trainer: how it is trained; with patience, it also looks at validation rows.
+    """
+
+    net: Mlp = Mlp(hidden=(128,))
+    trainer: Sgd = Sgd(epochs=100, patience=10)
+
+    @property
+    def cuts(self) -> tuple[str, ...]:
+        """Validation rows too, if it has patience."""
+        return ("train",) if self.trainer.patience is None else ("train", "valid")
+
+    def fit(self, task: Task, x: Array, y: Array, rng: Rng, valid: Shard | None = None) -> Weights:
+        """Train the net; several numbers per row share its hidden layers."""
+        if y.ndim == 2:
+            return self._fit_numbers(x, y, rng, valid)
+        kept = valid and ([valid[0]], valid[1])
+        return fit_supervised(self.net, task, [x], y, self.trainer, rng, valid=kept, what="server")
+
+    def predict(self, task: Task, weights: Weights, x: Array) -> Array:
+        """Put the rows through the net."""
+        several = weights[MEAN].size if task.kind == "regression" else 1
+        if several == 1:
+            return predict_supervised(self.net, task, weights, [x])
+        layers = {name: values for name, values in weights.items() if name not in (MEAN, SD)}
+        found = evaluate(load(self.net.build(x.shape[1:], several), layers), [to_tensor(x)])
+        return np.asarray(to_array(found).astype(np.float64) * weights[SD] + weights[MEAN])
+
+    def _fit_numbers(self, x: Array, y: Array, rng: Rng, valid: Shard | None) -> Weights:
+        """One net with an output for each number, trained on the sum of their squared errors."""
+        mean, sd = y.mean(axis=0, dtype=np.float64), y.std(axis=0, dtype=np.float64)
+        module = initialise(self.net.build(x.shape[1:], y.shape[1]), rng)
+        kept = valid and ([to_tensor(valid[0])], to_tensor((valid[1] - mean) / sd))
+        targets = to_tensor((y - mean) / sd)
+        self.trainer.fit(module, [to_tensor(x)], targets, functional.mse_loss, rng, valid=kept, what="server")
+        return {**weights_of(module), MEAN: mean, SD: sd}
+
+
+class _Linear(Learner, frozen=True):
+    """Abstract: logistic regression for classes, ridge regression for numbers, by exact solvers."""
+
+    penalty: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_above_zero(penalty=self.penalty)
+
+    def fit(self, task: Task, x: Array, y: Array, rng: Rng, valid: Shard | None = None) -> Weights:
+        """Solve for the coefficients; takes no randomness."""
+        return fit_each(lambda numbers: fit_linear(task, x, numbers, self.penalty), y)
+
+    def predict(self, task: Task, weights: Weights, x: Array) -> Array:
+        """What the linear map says."""
+        return predict_each(lambda model: predict_linear(task, model, x), weights)
+
+    def check(self, task: Task, weights: Weights, shape: Shape) -> None:
+        """Refuse what are not this map's coefficients."""
+        wanted = {"coefficients": (task.outputs, prod(shape)), "intercept": (task.outputs,)}
+        if {name: array.shape for name, array in weights.items()} != wanted:
+            raise ValueError(
+                f"it does not have {task.outputs} x {prod(shape)} coefficients and {task.outputs} intercepts"
+            )
+
+
+class Logistic(_Linear, frozen=True):
+    """Logistic regression.
+
+    Attributes:
+        penalty: weight of the squared size of the coefficients.
+    """
+
+
+class LinearModel(_Linear, frozen=True):
+    """Logistic regression for classes, ridge regression for numbers, by exact solvers.
+
+    Attributes:
+        penalty: weight of the squared size of the coefficients.
+    """
+
+
+class TreeModel(Learner, frozen=True):
+    """Boosted trees or a forest.
+
+    They split on one column at a time, so they lose accuracy where columns were mixed with each other.
+
+    Attributes:
+        trees: which, and how many.
+    """
+
+    trees: Boosted | Forest = Boosted(trees=200, lr=0.2)
+
+    def fit(self, task: Task, x: Array, y: Array, rng: Rng, valid: Shard | None = None) -> Weights:
+        """Grow the trees."""
+        return fit_each(lambda numbers: self.trees.fit(task, x, numbers, rng), y)
+
+    def predict(self, task: Task, weights: Weights, x: Array) -> Array:
+        """What the trees say together."""
+        return predict_each(lambda model: self.trees.predict(task, model, x), weights)
+
+
+AnyClassifier: TypeAlias = Network | Logistic | Forest | Boosted
+AnyLearner: TypeAlias = NetModel | LinearModel | TreeModel
