@@ -11,11 +11,9 @@ from laconic.core.align import Align, is_aligned, note_alignment
 from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.step import Ask, Opening, step
-from laconic.data.partition.columns import sides_with_classes, split
+from laconic.data.partition.columns import seeds_to_try, sides_with_classes, split
 from laconic.errors import DataError
 from laconic.values import Array, Rng
-
-_TRIES = 200
 
 
 def keys_of(party: Party) -> Array:
@@ -40,8 +38,7 @@ def fitting_seed(party: Party, shared: Array, seed: int, *, test: float, valid: 
     if table.y is None or table.task is None or table.task.kind == "regression":
         return seed
     y = table.y[shared[np.argsort(keys_of(party)[shared], kind="stable")]]
-    for number in range(_TRIES):
-        tried = int(np.random.default_rng([seed, number]).integers(2**31)) if number else seed
+    for tried in seeds_to_try(seed):
         cuts = split(len(y), np.random.default_rng(tried), test=test, valid=valid)
         if all(len(np.unique(y[cuts[side]])) > 1 for side in sides_with_classes(y)):
             return tried

@@ -19,8 +19,8 @@ from laconic.data.schema_agreement import (
     agree_task,
     recipe_from,
     recode,
+    released_columns,
     sums_of,
-    told_columns,
 )
 from laconic.errors import DataError, WireError
 from laconic.tables.columns import Column
@@ -89,7 +89,7 @@ class SameColumns(Align, frozen=True):
         """Say which columns and classes there are here, and give sums of the columns."""
         return {
             "task": msgspec.to_builtins(task_of(party)),
-            "columns": msgspec.to_builtins(told_columns(party.data)),
+            "columns": msgspec.to_builtins(released_columns(party.data)),
             "sums": sums_of(party.data),
         }
 

@@ -1,6 +1,7 @@
 """A public data set in one piece, before it is dealt among parties."""
 
 import os
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -101,3 +102,24 @@ def read_images(name: str, file: str, classes: tuple[str, ...]) -> Dataset:
         task=Task(kind="multiclass", classes=classes, label="class"),
         test=np.arange(trained, len(images)),
     )
+
+
+def code_frame(frame: "DataFrame", categorical: Collection[str] = ()) -> tuple[Array, tuple[Column, ...]]:
+    """All columns of a frame as one matrix of raw cells, and what they are.
+
+    Args:
+        frame: one row per person.
+        categorical: names of the columns whose cells are levels; the others must be numbers.
+    """
+    from laconic.data.readers.cells import code_levels
+
+    cells = np.empty(frame.shape, dtype=np.float64)
+    columns = []
+    for at, name in enumerate(frame.columns):
+        if name in categorical:
+            cells[:, at], levels = code_levels(frame[name])
+            columns.append(Column(str(name), "categorical", levels))
+        else:
+            cells[:, at] = frame[name].to_numpy(dtype=np.float64, na_value=np.nan)
+            columns.append(Column(str(name)))
+    return cells, tuple(columns)

@@ -4,8 +4,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from laconic.data.datasets.dataset import Dataset, data_file, read_images, read_parquet
-from laconic.data.schema import code_frame
+from laconic.data.datasets.dataset import Dataset, code_frame, data_file, read_images, read_parquet
 from laconic.tables.columns import Column
 from laconic.tables.task import Task
 from laconic.values import Array

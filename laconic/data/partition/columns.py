@@ -1,6 +1,6 @@
 """Ways to deal the columns of one data set among parties, each a value to choose by."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -257,6 +257,13 @@ def sides_with_classes(y: Array) -> tuple[str, ...]:
     """
     _, counts = np.unique(y, return_counts=True)
     return ("train", "test") if len(counts) == 2 and counts.min() > 1 else ("train",) if len(counts) > 1 else ()
+
+
+def seeds_to_try(seed: int) -> Iterator[int]:
+    """The seed itself, then others drawn from it, for rows that must be parted with two classes on either side."""
+    yield seed
+    for number in range(1, 200):
+        yield int(np.random.default_rng([seed, number]).integers(2**31))
 
 
 LABEL_HOLDER = "label_holder"
