@@ -19,7 +19,7 @@ from laconic.values import Array
 Level: TypeAlias = Literal["fine", "note", "wrong"]
 
 
-class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
+class Diagnosis(msgspec.Struct, frozen=True):
     """One finding about one thing.
 
     Attributes:
@@ -51,28 +51,28 @@ def check_columns(party: PartyFile) -> Iterable[Diagnosis]:
         kinds = own_columns(party.name, data)
         own = read_own(party.name, data)
     except DataError as problem:
-        yield Diagnosis(level="wrong", about="data", words=str(problem), remedy="as it says")
+        yield Diagnosis("wrong", "data", str(problem), "as it says")
         return
     table = own.table
-    yield Diagnosis(level="fine", about="rows", words=f"{own.rows:,} in the source, {table.rows:,} can be used")
+    yield Diagnosis("fine", "rows", f"{own.rows:,} in the source, {table.rows:,} can be used")
     if not data.columns:
         yield Diagnosis(
-            level="note",
-            about="data.columns",
-            words=f"the kinds of {len(kinds)} columns were told from their cells",
-            remedy="approve them: laconic doctor --write adds them to the party file, where you can correct them",
+            "note",
+            "data.columns",
+            f"the kinds of {len(kinds)} columns were told from their cells",
+            "approve them: laconic doctor --write adds them to the party file, where you can correct them",
         )
     unused = set(column_names(party.name, data)) - set(kinds) - {*data.keys, data.label}
     if unused:
         words = f"not used, as data.columns does not name them: {', '.join(sorted(unused))}"
-        yield Diagnosis(level="fine", about="other columns", words=words)
+        yield Diagnosis("fine", "other columns", words)
     for at, column in enumerate(table.columns):
         yield from _of_column(column, table.raw[:, at], kinds[column.name], labelled=table.y is not None)
     for note in own.notes:
-        yield Diagnosis(level="note", about="reading", words=note, remedy="correct the source, or leave it so")
+        yield Diagnosis("note", "reading", note, "correct the source, or leave it so")
     if table.task is not None:
         words = f"{table.task.kind}" + (f": {', '.join(table.task.classes[:6])}" if table.task.classes else "")
-        yield Diagnosis(level="fine", about=table.task.label, words=f"label, {words}")
+        yield Diagnosis("fine", table.task.label, f"label, {words}")
 
 
 def columns_as_toml(kinds: dict[str, ColumnKind]) -> str:
@@ -111,19 +111,19 @@ def _of_column(column: Column, cells: Array, kind: ColumnKind, *, labelled: bool
     words = f"{kind}, {different:,} different values" + (f", {missing:.0%} missing" if missing else "")
     if different <= 1 and missing in (0, 1):
         words += "; it never varies, so it is dropped"
-        yield Diagnosis(level="note", about=column.name, words=words, remedy="leave it out of data.columns")
+        yield Diagnosis("note", column.name, words, "leave it out of data.columns")
     elif kind == "categorical" and different == known.size and different > MOST_LEVELS:
         words += "; every row has another, as in an id"
-        yield Diagnosis(level="note", about=column.name, words=words, remedy="leave it out of data.columns")
+        yield Diagnosis("note", column.name, words, "leave it out of data.columns")
     elif kind == "categorical" and different > MOST_LEVELS and column.prepare != "woe":
         words += f"; the {MOST_LEVELS} most frequent get a column each, all others share one"
         remedy = "join levels first if the rare ones matter"
         remedy += f", or say data.prepare.{column.name} = 'woe'" if labelled else ""
-        yield Diagnosis(level="note", about=column.name, words=words, remedy=remedy)
+        yield Diagnosis("note", column.name, words, remedy)
     elif missing > _MOSTLY_MISSING:
-        yield Diagnosis(level="note", about=column.name, words=words, remedy="check that this is meant")
+        yield Diagnosis("note", column.name, words, "check that this is meant")
     else:
-        yield Diagnosis(level="fine", about=column.name, words=words)
+        yield Diagnosis("fine", column.name, words)
 
 
 def _key(name: str) -> str:

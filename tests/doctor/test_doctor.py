@@ -37,7 +37,7 @@ def words(found, level):
 def test_sound_ids_are_described_and_need_nothing(tmp_path):
     seen = found(party(tmp_path, ["1", "22", "333"]))
     assert {one.level for one in seen} == {"fine"}
-    assert words(seen, "fine") == "3 ids, all digits, 1 to 3 long ->  / 3 ids, no two alike -> "
+    assert words(seen, "fine") == "3 ids, all digits, 1 to 3 long ->  / 3 ids, all different -> "
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ class Dataset:
         columns: what the raw columns are; one of kind `pixels` for images.
         y: class codes or numbers.
         task: what `y` is.
-        ids: one a row; None stands for the row's position.
+        ids: one per row; None stands for the row's position.
         test: row positions of the official test set; None where the publishers gave none.
         groups: natural owners of the columns, by name, where the set has some.
         note: what differs from the set as published, for reports.
@@ -54,7 +54,7 @@ class Dataset:
         return self.raw.ndim == 4
 
     def keys(self) -> Array:
-        """One id a row: those of the set, or row positions."""
+        """One id per row: those of the set, or row positions."""
         return np.arange(self.rows) if self.ids is None else self.ids
 
 
@@ -86,22 +86,6 @@ def read_parquet(*names: str) -> "DataFrame":
 
     frames = [pandas.read_parquet(data_file(name)) for name in names]
     return pandas.concat(frames, ignore_index=True)
-
-
-def read_images(name: str, file: str, classes: tuple[str, ...]) -> Dataset:
-    """Grey images with an official test set, from arrays `x_train`, `y_train`, `x_test`, `y_test`."""
-    with np.load(data_file(file), allow_pickle=False) as arrays:
-        images = np.concatenate([arrays["x_train"], arrays["x_test"]])[:, np.newaxis]
-        labels = np.concatenate([arrays["y_train"], arrays["y_test"]])
-        trained = len(arrays["x_train"])
-    return Dataset(
-        name=name,
-        raw=images,
-        columns=(Column("image", "pixels"),),
-        y=labels.astype(np.int64),
-        task=Task(kind="multiclass", classes=classes, label="class"),
-        test=np.arange(trained, len(images)),
-    )
 
 
 def code_frame(frame: "DataFrame", categorical: Collection[str] = ()) -> tuple[Array, tuple[Column, ...]]:
