@@ -2,15 +2,13 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import reduce
-from operator import add
 
 import msgspec
 import numpy as np
 
 from laconic.data.labels import rank, same_class
 from laconic.data.readers.cells import fold
-from laconic.data.readers.columns import LEFT_OUT, Look, name_rows
+from laconic.data.readers.columns import LEFT_OUT, Look, Tally, name_rows
 from laconic.data.schema import ColumnKind
 from laconic.errors import DataError
 from laconic.tables.columns import MOST_LEVELS, SQUARABLE, Column, Level, Missing, Part, Recipe, Scaled
@@ -44,11 +42,8 @@ def agree_columns(columns: Mapping[str, Sequence[Column]], notes: list[str] | No
     """The columns of all parties, matched by name, each with the levels of any party.
 
     Levels that differ in case only are one, written as the first party does. Of more than `MOST_LEVELS` levels, those
-    that most parties have are kept, and of these the first in the alphabet: how frequent they are, nobody says.
-
-    Args:
-        columns: by party.
-        notes: what was decided and should be looked at is added here.
+    that most parties have are kept, and of these the first in the alphabet: how frequent they are, nobody says. What
+    was decided and should be looked at is added to the notes.
 
     Raises:
         DataError: parties have other columns, or one of another kind.
@@ -90,11 +85,7 @@ def refuse_other_kinds(name: str, kinds: Mapping[str, str]) -> None:
 def agree_task(tasks: Mapping[str, Task], notes: list[str] | None = None) -> Task:
     """What is predicted at all parties: the classes of any of them, in the order of their numbers or of the alphabet.
 
-    Classes that differ in case only, or are the same number, are one, written as the first party does.
-
-    Args:
-        tasks: by party.
-        notes: what was decided and should be looked at is added here.
+    Classes that differ in case only, or are the same number, are one, written as the first party does; this is noted.
 
     Raises:
         DataError: labels are classes at one party and a quantity at another, or all the same.
@@ -302,13 +293,7 @@ def _parts(column: Column, source: int, sums: Array) -> Iterator[Part]:
 def common_kinds(
     looks: Mapping[str, Mapping[str, Look]], names: Sequence[str], said: Mapping[str, ColumnKind], notes: list[str]
 ) -> dict[str, ColumnKind]:
-    """What each column is at all parties, but for those that only name rows.
-
-    Args:
-        looks: each party's columns.
-        names: of the columns.
-        said: what some columns are, which then need not show in the cells.
-        notes: what was decided and should be looked at is added here.
+    """What each column is at all parties, as said or as the cells show; those that only name rows are left out, noted.
 
     Raises:
         DataError: a column holds numbers at one party, and nothing but text at another.
@@ -339,4 +324,4 @@ def _common_kind(name: str, looks: Mapping[str, Look]) -> ColumnKind:
     pure = {party: kinds[party] for party, one in tallies.items() if max(one.numbers, one.dates) in (0, one.known)}
     if pure:
         refuse_other_kinds(name, pure)
-    return reduce(add, tallies.values()).kind
+    return Tally(*map(sum, zip(*tallies.values(), strict=True))).kind

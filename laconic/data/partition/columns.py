@@ -1,6 +1,7 @@
 """Ways to deal the columns of one data set among parties, each a value to choose by."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TypeAlias
 
 import numpy as np
@@ -15,7 +16,7 @@ _MOST_ROWS = 5000  # a ranking of columns needs no more
 
 
 def importances(dataset: Dataset, rng: Rng) -> Array:
-    """One number a raw column, summing to 1: how much extremely randomised trees gain from it."""
+    """One number per raw column, summing to 1: how much extremely randomised trees gain from it."""
     from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor
 
     rows = rng.permutation(dataset.rows)[:_MOST_ROWS]
@@ -42,7 +43,7 @@ class Equal(Settings, frozen=True):
 
     def __post_init__(self) -> None:
         """Check the number of parties."""
-        _check_parties(self.parties)
+        check_parties(self.parties)
 
     def pieces(self, dataset: Dataset, rng: Rng) -> dict[str, Piece]:
         """Each party's columns and cells, by its name."""
@@ -83,9 +84,7 @@ class Quadrants(Settings, frozen=True):
     def pieces(self, dataset: Dataset, rng: Rng) -> dict[str, Piece]:
         """Each party's column and pixels, by its name."""
         _need_images(dataset, "Quadrants")
-        halves = [np.array_split(band, 2, axis=3) for band in np.array_split(dataset.raw, 2, axis=2)]
-        images = [image for band in halves for image in band]
-        return {name: _pixels(image) for name, image in zip(party_names(4), images, strict=True)}
+        return _patches(dataset.raw, 2, 2)
 
 
 class Rows(Settings, frozen=True):
@@ -95,15 +94,14 @@ class Rows(Settings, frozen=True):
 
     def __post_init__(self) -> None:
         """Check the number of parties."""
-        _check_parties(self.parties)
+        check_parties(self.parties)
 
     def pieces(self, dataset: Dataset, rng: Rng) -> dict[str, Piece]:
         """Each party's column and pixels, by its name."""
         _need_images(dataset, "Rows")
         if self.parties > dataset.raw.shape[2]:
             raise ValueError(f"images of {dataset.name} have {dataset.raw.shape[2]} rows, too few for {self.parties}")
-        bands = np.array_split(dataset.raw, self.parties, axis=2)
-        return {name: _pixels(band) for name, band in zip(party_names(self.parties), bands, strict=True)}
+        return _patches(dataset.raw, self.parties, 1)
 
 
 class Patches(Settings, frozen=True):
@@ -119,7 +117,7 @@ class Patches(Settings, frozen=True):
 
     def __post_init__(self) -> None:
         """Check the grid."""
-        _check_parties(min(self.down, self.across))
+        check_parties(min(self.down, self.across))
 
     def pieces(self, dataset: Dataset, rng: Rng) -> dict[str, Piece]:
         """Each party's column and pixels, by its name."""
@@ -129,9 +127,7 @@ class Patches(Settings, frozen=True):
             raise ValueError(
                 f"images of {dataset.name} are {height} x {width}, too small for {self.down} x {self.across}"
             )
-        bands = np.array_split(dataset.raw, self.down, axis=2)
-        images = [image for band in bands for image in np.array_split(band, self.across, axis=3)]
-        return {name: _pixels(image) for name, image in zip(party_names(len(images)), images, strict=True)}
+        return _patches(dataset.raw, self.down, self.across)
 
 
 class Biased(Settings, frozen=True):
@@ -190,11 +186,16 @@ def _columns(dataset: Dataset, places: Array) -> Piece:
     return tuple(dataset.columns[i] for i in places), dataset.raw[:, places]
 
 
-def _pixels(images: Array) -> Piece:
-    return (Column("image", "pixels"),), np.ascontiguousarray(images)
+def _patches(raw: Array, down: int, across: int) -> dict[str, Piece]:
+    """Images cut into a grid, row by row from the upper left."""
+    bands = np.array_split(raw, down, axis=2)
+    images = [np.ascontiguousarray(image) for band in bands for image in np.array_split(band, across, axis=3)]
+    column = (Column("image", "pixels"),)
+    return {name: (column, image) for name, image in zip(party_names(len(images)), images, strict=True)}
 
 
-def _check_parties(parties: int) -> None:
+def check_parties(parties: int) -> None:
+    """Refuse fewer than one party."""
     if parties < 1:
         raise ValueError(f"parties must be at least 1, not {parties}")
 
@@ -228,7 +229,7 @@ def split(
 
     Args:
         rows: how many there are.
-        rng: chance.
+        rng: for the draw.
         test: share of all rows to test on; not used with `fixed_test`.
         valid: share of the remaining rows to validate on; 0 for none.
         fixed_test: rows of an official test set; None to draw them.
@@ -295,7 +296,7 @@ def deal(
         cut: how to deal its columns.
         hub: which party, counting from 0, has the labels; None for one more party that has nothing else.
         overlap: how many training rows are shared, or which share of them if below 1; None for all.
-        seed: for all chance.
+        seed: for all randomness.
         test: share of rows to test on; an official test set is used instead where there is one.
         valid: share of the other rows to validate on.
 
@@ -386,7 +387,7 @@ def disturb(
             or of all shades of its images, which stay within their range. Of categories, the share that is exchanged
             for other rows' cells.
         cuts: which rows.
-        seed: for all chance.
+        seed: for all randomness.
     """
     if party not in federation.tables:
         raise ValueError(f"there is no party {party!r}; the parties are {', '.join(federation.tables)}")
@@ -397,16 +398,9 @@ def disturb(
     for cut in cuts:
         at = table.cut(cut)
         raw[at] = _noisy_images(table, raw[at], sd, rng) if raw.ndim == 4 else _noisy_columns(table, raw[at], sd, rng)
-    tables = federation.tables | {party: _with_raw(table, raw)}
+    noisy = Table(raw, table.columns, ids=table.ids, y=table.y, task=table.task, cuts=table.cuts, party=party)
     facts = federation.facts | {"disturbed": {"party": party, "sd": sd, "cuts": list(cuts)}}
-    return Federation(
-        name=federation.name,
-        tables=tables,
-        hub=federation.hub,
-        aligned=federation.aligned,
-        kind=federation.kind,
-        facts=facts,
-    )
+    return replace(federation, tables=federation.tables | {party: noisy}, facts=facts)
 
 
 def _noisy_images(table: Table, images: Array, sd: float, rng: Rng) -> Array:
@@ -426,7 +420,3 @@ def _noisy_columns(table: Table, cells: Array, sd: float, rng: Rng) -> Array:
             strange = rng.random(len(cells)) < sd
             found[strange, place] = rng.permutation(cells[:, place])[strange]
     return found
-
-
-def _with_raw(table: Table, raw: Array) -> Table:
-    return Table(raw, table.columns, ids=table.ids, y=table.y, task=table.task, cuts=table.cuts, party=table.party)

@@ -6,7 +6,7 @@ What is decided is kept with the column (`Column.written`), so that rows that co
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
@@ -124,7 +124,7 @@ class Tally(NamedTuple):
     def kind(self) -> ColumnKind:
         """Numbers or dates if all cells are, or most and the others look like mistakes; levels otherwise."""
         if self.known == 0:
-            return "categorical" if self.different and self.numbers == 0 and self.different > 1 else "numeric"
+            return "categorical" if self.numbers == 0 and self.different > 1 else "numeric"
         best: Literal["numeric", "date"] = "date" if self.dates > self.numbers else "numeric"
         odd = 1 - max(self.dates, self.numbers) / self.known
         mistaken = odd <= _FEW or (odd <= _MOSTLY and self.different > MOST_LEVELS)
@@ -135,19 +135,13 @@ class Tally(NamedTuple):
         """Whether most cells are numbers or dates and yet the column holds levels."""
         return self.kind == "categorical" and 2 * max(self.dates, self.numbers) >= self.known > 0
 
-    def __add__(self, other: object) -> "Tally":
-        """Both columns together."""
-        if not isinstance(other, Tally):
-            return NotImplemented
-        return Tally(*(one + two for one, two in zip(self, other, strict=True)))
-
 
 class Evidence(NamedTuple):
     """What the other columns of a file say of one that does not say it itself.
 
     Attributes:
-        decimal: the sign before fractions in most columns that tell; None if none does.
-        order: whether the day or the month is first in most columns that tell; None if none does.
+        decimal: the sign before fractions in most columns that show one; None if none does.
+        order: whether the day or the month is first in most columns that show it; None if none does.
         delimiter: what is between the file's columns; empty if nothing is, as in Parquet.
     """
 
@@ -218,6 +212,7 @@ DELIMITER = "delimiter"
 
 LEFT_OUT = "left out, as nearly every row has another text, like an id"
 
+_Values: TypeAlias = tuple[Array, Array, str | msgspec.UnsetType]  # per word, whether it fits, and how it is written
 _MOST_UNIQUE = 20  # with more different texts than this, nearly one per row, a column names its rows
 _NEARLY = 0.9
 
@@ -244,18 +239,14 @@ def read_columns(
     frame: "DataFrame",
     notes: list[str],
 ) -> tuple[list[Column], Array]:
-    """The columns of a party's rows, and their cells as one matrix.
+    """The columns that `kinds` names, and their cells as one matrix.
 
     Args:
-        party: whose rows they are, for notes and errors.
+        party, frame: whose rows they are, and the rows.
         looks: all columns of the file: one may show how another is written.
         kinds: what each column is that is wanted.
         said: those whose kind somebody said; a cell that does not fit is refused there.
-        frame: the rows.
         notes: what was decided and should be looked at is added here.
-
-    Raises:
-        DataError: a cell of a column that was said to hold numbers or dates is none.
     """
     evidence = _evidence_of(looks.values(), delimiter_of(frame))
     columns, cells = [], []
@@ -280,8 +271,7 @@ def read_known(
     """The cells of columns that a model was trained on, read as they were then, as one matrix.
 
     Args:
-        party: whose rows they are.
-        frame: the rows; may have other columns too.
+        party, frame: whose rows they are, and the rows, which may have other columns too.
         columns: what the model knows of them.
         notes: what was decided and should be looked at is added here.
         before: how many rows came before these, for errors.
@@ -290,9 +280,8 @@ def read_known(
         DataError: most cells of a column of numbers or dates are none.
     """
     looks = {column.name: look_at(frame[column.name]) for column in columns}
-    evidence = _evidence_of(
-        (looks[column.name] for column in columns if column.kind != "categorical"), delimiter_of(frame)
-    )
+    counted = [looks[column.name] for column in columns if column.kind != "categorical"]
+    evidence = _evidence_of(counted, delimiter_of(frame))
     found = []
     for column in columns:
         look, how = looks[column.name], column.notation
@@ -328,11 +317,9 @@ def read_values(
     Raises:
         DataError: cells do not fit.
     """
-    if look.values is not None and (kind == "date") == (look.fixed == "date"):
-        plain = look.values
-        if not look.could_be_groups():
-            fraction = look.fixed is None and _has_fractions(plain)
-            return plain, ISO if kind == "date" else POINT if fraction else msgspec.UNSET
+    if look.values is not None and (kind == "date") == (look.fixed == "date") and not look.could_be_groups():
+        fraction = look.fixed is None and _has_fractions(look.values)
+        return look.values, ISO if kind == "date" else POINT if fraction else msgspec.UNSET
     if look.fixed == "categorical":
         look = Look(look.series, None, None)
     values, fits, how = (_days if kind == "date" else _numbers)(party, look, evidence, notes, known)
@@ -364,9 +351,7 @@ def delimiter_of(frame: "DataFrame") -> str:
     return str(frame.attrs.get(DELIMITER, ""))
 
 
-def _numbers(
-    party: str, look: Look, evidence: Evidence, notes: list[str], known: str
-) -> tuple[Array, Array, str | msgspec.UnsetType]:
+def _numbers(party: str, look: Look, evidence: Evidence, notes: list[str], known: str) -> _Values:
     found, counts = look.numbers, look.cells.counts
     own = found.decimal(counts)
     before = None if not known else "," if known == COMMA else "."
@@ -382,7 +367,7 @@ def _numbers(
             "that is wrong, write the column without signs between thousands"
         )
     if own is not None and before is not None and own != before and (found.comma.any() or found.either.any()):
-        notes.append(f"{_of(party, look)}: numbers are written otherwise than in training, with {own!r} for fractions")
+        notes.append(f"{_of(party, look)}: numbers are written differently from training, with {own!r} for fractions")
     if found.point.any() and found.comma.any():
         notes.append(f"{_of(party, look)}: some numbers have a point before the fraction and some a comma")
     if len(found.currencies) > 1:
@@ -394,9 +379,7 @@ def _numbers(
     return values, found.numbers, how
 
 
-def _days(
-    party: str, look: Look, evidence: Evidence, notes: list[str], known: str
-) -> tuple[Array, Array, str | msgspec.UnsetType]:
+def _days(party: str, look: Look, evidence: Evidence, notes: list[str], known: str) -> _Values:
     found = look.dates
     own = found.order(look.cells.counts)
     before = {DAY_FIRST: "day_first", MONTH_FIRST: "month_first"}.get(known)

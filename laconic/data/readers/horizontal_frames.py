@@ -1,7 +1,7 @@
 """A federation from one DataFrame per party, all with the same columns and labels of their own."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -16,6 +16,7 @@ from laconic.data.readers.columns import delimiter_of, look_at, read_columns
 from laconic.data.readers.frames import Kinds, check_kinds, named_frames, refuse_same, with_text_names
 from laconic.data.readers.ids import plain_text
 from laconic.data.readers.source_table import check_frame
+from laconic.data.schema import ColumnKind
 from laconic.data.schema_agreement import (
     agree_columns,
     agree_names,
@@ -83,17 +84,13 @@ def rows_from_frames(
     label, id = plain_name(label), None if id is None else plain_name(id)  # noqa: A001
     _check_frames(frames, label, id)
     names = agree_names(
-        {party: frame.columns.drop([label, id], errors="ignore").tolist() for party, frame in frames.items()}
+        {party: [n for n in map(str, frame) if n not in (label, id)] for party, frame in frames.items()}
     )
     check_kinds(kinds or {}, names)
-    shown = {} if public is None else {PUBLIC: _check_public(with_text_names(public), names)}
     notes: list[str] = []
-    looks = {party: {c: look_at(frame[c]) for c in names} for party, frame in (frames | shown).items()}
-    agreed = common_kinds(looks, names, kinds or {}, notes)
-    read = {
-        party: _Read(*read_columns(party, looks[party], agreed, said=kinds or {}, frame=frame, notes=notes))
-        for party, frame in (frames | shown).items()
-    }
+    shown = {} if public is None else {PUBLIC: _check_public(with_text_names(public), names)}
+    agreed, read = _read_together(frames | shown, names, kinds or {}, notes)
+    opened = _read_public(read.pop(PUBLIC)) if shown else None
     labels = {
         party: read_labels(frame[label], task, party, notes, delimiter_of(frame)) for party, frame in frames.items()
     }
@@ -102,16 +99,10 @@ def rows_from_frames(
     refuse_unique(np.concatenate(list(codes.values())), common, ", ".join(frames))
     classes = None if common.kind == "regression" else codes
     cuts = hold_out(frames, id, test=test, valid=valid, seed=seed, notes=notes, classes=classes)
-    opened = _read_public(read.pop(PUBLIC)) if shown else None
-    tables = {
-        party: _party_table(party, own, *labels[party], cuts[party]["train"], opened) for party, own in read.items()
-    }
-    if opened is None:
-        # Parties agree on this before a run; what they will say is needed here to code the held-out rows in that way.
-        columns = agree_columns({party: released_columns(table) for party, table in tables.items()}, notes)
-    else:
-        columns = opened.columns
-    server = _server_table(read, columns, codes, common, cuts, opened)
+    tables = {party: _party_table(party, own, *labels[party], cuts[party], opened) for party, own in read.items()}
+    # Parties agree on this before a run; what they will say is needed here to code the held-out rows in that way.
+    columns = opened.columns if opened else agree_columns({n: released_columns(t) for n, t in tables.items()}, notes)
+    tables = {SERVER: _server_table(read, columns, codes, common, cuts, opened)} | tables
     facts: dict[str, object] = {
         "source": name,
         "seed": seed,
@@ -121,9 +112,7 @@ def rows_from_frames(
     }
     facts |= {} if id is None else {"at_several": _count_at_several(frames, id)}
     facts |= {"notes": notes} if notes else {}
-    return Federation(
-        name=name, tables={SERVER: server} | tables, hub=SERVER, aligned=False, kind="horizontal", facts=facts
-    )
+    return Federation(name=name, tables=tables, hub=SERVER, aligned=False, kind="horizontal", facts=facts)
 
 
 def _check_frames(frames: Mapping[str, "DataFrame"], label: str, id_name: str | None) -> None:
@@ -152,6 +141,18 @@ def _check_public(frame: "DataFrame", names: tuple[str, ...]) -> "DataFrame":
             f"have {', '.join(frame.columns[:20])}); add it, or leave it out at all parties"
         )
     return frame[list(names)]
+
+
+def _read_together(
+    frames: Mapping[str, "DataFrame"], names: Sequence[str], said: Kinds, notes: list[str]
+) -> tuple[dict[str, ColumnKind], dict[str, "_Read"]]:
+    """What each column is at all parties, and every party's rows read so."""
+    looks = {party: {name: look_at(frame[name]) for name in names} for party, frame in frames.items()}
+    kinds = common_kinds(looks, names, said, notes)
+    return kinds, {
+        party: _Read(*read_columns(party, looks[party], kinds, said=said, frame=frame, notes=notes))
+        for party, frame in frames.items()
+    }
 
 
 def _agreed_task(own: Mapping[str, Task], said: Task | None, notes: list[str]) -> Task:
@@ -193,8 +194,11 @@ def _read_public(read: _Read) -> _PublicRows:
     return _PublicRows(columns, read.raw, fit_recipe(read.raw, columns, np.arange(len(read.raw)), party=PUBLIC))
 
 
-def _party_table(party: str, own: _Read, y: Array, task: Task, rows: Array, public: _PublicRows | None) -> Table:
+def _party_table(
+    party: str, own: _Read, y: Array, task: Task, cuts: Mapping[str, Array], public: _PublicRows | None
+) -> Table:
     """A party's training rows behind the public ones; its classes, and without public rows its levels, are its own."""
+    rows = cuts["train"]
     raw = own.raw[rows]
     known = [_with_levels_of(column, raw[:, at]) for at, column in enumerate(own.columns)]
     chosen = known if public is None else public.columns
