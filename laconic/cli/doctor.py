@@ -18,7 +18,7 @@ _STYLES = {"fine": "green", "note": "yellow", "wrong": "bold red"}
 
 @click.command(short_help="Check party files and their data before anything is sent.")
 @click.argument("files", metavar="PARTY.toml...", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--write", is_flag=True, help="Add the kinds told from the cells to the party file, for approval.")
+@click.option("--write", is_flag=True, help="Add the kinds inferred from the cells to the party file, for approval.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was found as one JSON object.")
 @debug_option
 @click.pass_context

@@ -42,8 +42,8 @@ class OwnData(Settings, frozen=True, tag=False):
         query: an SQL query that gives the rows; or name a table.
         key: the column, or columns, that say who a row is about.
         label: the column to predict; none for a party without labels.
-        task: what the label is; none to tell from its cells.
-        columns: what each column is; only columns named here are used. Empty uses all and tells kinds from the cells.
+        task: what the label is; none to infer it from its cells.
+        columns: what each column is; only columns named here are used. Empty uses all and infers kinds from the cells.
         prepare: how some columns are prepared for models, other than usual: `bins` for a flag for each quantile bin of
             a number, `woe` for the weight of evidence of a bin or level (two classes, at the label holder).
         on_duplicate: what to do with rows of the same id: refuse them (error), keep the first, or make one of them
@@ -51,7 +51,7 @@ class OwnData(Settings, frozen=True, tag=False):
             first and notes it with the result; the doctor calls it wrong.
         on_empty: what to do with rows without an id: refuse them (error), or leave them out (drop). Unset leaves them
             out and notes it with the result; the doctor calls it wrong.
-        delimiter: what is between the columns of a CSV file; unset to tell from its first lines.
+        delimiter: what is between the columns of a CSV file; unset to detect it from its first lines.
         encoding: of a CSV file, such as cp1252; unset for UTF-8, or UTF-16 if the file begins with its mark.
         ids: how ids are written before they are compared, for every column of the key.
     """

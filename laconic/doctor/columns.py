@@ -1,5 +1,6 @@
-"""What a party's columns are, told from the cells and written out for approval, and which of them deserve a look."""
+"""What a party's columns are, inferred from the cells and written out for approval; and which deserve a look."""
 
+import json
 import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -56,12 +57,9 @@ def check_columns(party: PartyFile) -> Iterable[Diagnosis]:
     table = own.table
     yield Diagnosis("fine", "rows", f"{own.rows:,} in the source, {table.rows:,} can be used")
     if not data.columns:
-        yield Diagnosis(
-            "note",
-            "data.columns",
-            f"the kinds of {len(kinds)} columns were told from their cells",
-            "approve them: laconic doctor --write adds them to the party file, where you can correct them",
-        )
+        words = f"the kinds of {len(kinds)} columns were inferred from their cells"
+        remedy = "approve them: laconic doctor --write adds them to the party file, where you can correct them"
+        yield Diagnosis("note", "data.columns", words, remedy)
     unused = set(column_names(party.name, data)) - set(kinds) - {*data.keys, data.label}
     if unused:
         words = f"not used, as data.columns does not name them: {', '.join(sorted(unused))}"
@@ -75,14 +73,8 @@ def check_columns(party: PartyFile) -> Iterable[Diagnosis]:
         yield Diagnosis("fine", table.task.label, f"label, {words}")
 
 
-def columns_as_toml(kinds: dict[str, ColumnKind]) -> str:
-    """The table `[data.columns]` of a party file."""
-    lines = [f"{_key(name)} = {_text(kind)}" for name, kind in kinds.items()]
-    return "\n".join(("[data.columns]", *lines)) + "\n"
-
-
 def write_columns(party: PartyFile) -> dict[str, ColumnKind]:
-    """Add the columns and kinds told from the cells to a party file that names none, for a person to approve.
+    """Add the columns and kinds inferred from the cells to a party file that names none, for a person to approve.
 
     Raises:
         PlanError: the file names columns already, or is written so that nothing can be added at its end.
@@ -91,11 +83,12 @@ def write_columns(party: PartyFile) -> dict[str, ColumnKind]:
     if party.own_data.columns:
         raise PlanError(f"{path} names its columns already, in data.columns; correct them there")
     kinds = own_columns(party.name, party.own_data)
-    note = "# Told from the cells by `laconic doctor`; correct what is wrong, and delete what should not be used."
-    before = path.read_text(encoding="utf-8")
+    note = "# Inferred from the cells by `laconic doctor`; correct what is wrong, and delete what should not be used."
+    before = path.read_text(encoding="utf-8").rstrip()
+    lines = [f'{_key(name)} = "{kind}"' for name, kind in kinds.items()]
     part = path.with_suffix(".toml.part")
     try:
-        part.write_text(f"{before.rstrip()}\n\n{note}\n{columns_as_toml(kinds)}", encoding="utf-8")
+        part.write_text("\n".join((before, "", note, "[data.columns]", *lines, "")), encoding="utf-8")
         read_party(part)
     except PlanError as problem:
         part.unlink()
@@ -127,10 +120,5 @@ def _of_column(column: Column, cells: Array, kind: ColumnKind, *, labelled: bool
 
 
 def _key(name: str) -> str:
-    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _text(name)
-
-
-def _text(words: str) -> str:
-    import json
-
-    return json.dumps(words, ensure_ascii=False).replace("\x7f", "\\u007f")
+    plain = re.fullmatch(r"[A-Za-z0-9_-]+", name)
+    return name if plain else json.dumps(name, ensure_ascii=False).replace("\x7f", "\\u007f")
