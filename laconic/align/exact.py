@@ -24,15 +24,14 @@ def keys_of(party: Party) -> Array:
 
 
 def fitting_seed(party: Party, shared: Array, seed: int, *, test: float, valid: float) -> int:
-    """A seed that parts the shared rows so that there are two classes to learn from, and of two both to score on.
+    """A seed that splits the shared rows so that there are two classes to learn from, and of two both to score on.
 
     With few rows of a class, a draw may leave all of them on one side. The seed given is kept wherever it will do, and
     where none of many does, or the party has no classes.
 
     Args:
         party: whose labels decide.
-        shared: positions of the rows that every party has, in any order.
-        seed, test, valid: as for `keep_shared`.
+        shared, seed, test, valid: as for `keep_shared`.
     """
     table = party.data
     if table.y is None or table.task is None or table.task.kind == "regression":

@@ -62,11 +62,7 @@ def hide_ids(ids: Sequence[str], secret: bytes, threads: int = 0) -> Array:
 
 
 def multiply(points: Array, secret: bytes, threads: int = 0) -> Array:
-    """Each point times the secret.
-
-    Raises:
-        WireError: these are not points of the group.
-    """
+    """Each point times the secret."""
     check_points(points)
     library, blob = _library(), points.tobytes()
 

@@ -31,11 +31,7 @@ def guess_kind(series: "Series") -> Literal["numeric", "categorical"]:
 
 
 def as_numbers(series: "Series", party: str, notes: list[str] | None = None, delimiter: str = "") -> Array:
-    """The cells as float64, NaN where missing; dates as days since 1970.
-
-    Raises:
-        DataError: a cell is not a number; says which.
-    """
+    """The cells as float64, NaN where missing; dates as days since 1970."""
     look = look_at(series)
     kind: Literal["date", "numeric"] = "date" if look.fixed == "date" else "numeric"
     said = [] if notes is None else notes
@@ -50,14 +46,10 @@ def read_labels(
     Classes are in the order of their numbers, or of the alphabet. Words that differ in case only are one class.
 
     Args:
-        series: the label column.
+        series, party: the label column, and who holds it.
         task: what the label is, if known; its label name is replaced by the column's.
-        party: who holds it, for errors.
         notes: what was decided and should be looked at is added here.
         delimiter: what is between the columns of the file, where it was one.
-
-    Raises:
-        DataError: a label is missing, or is not one of the classes named in the task.
     """
     name = str(series.name)
     _refuse_gaps(series, party)
@@ -95,11 +87,7 @@ def same_class(text: str) -> str:
 
 
 def refuse_unique(y: Array, task: Task, party: str) -> None:
-    """Refuse labels that nearly every row has another of: an id or a name is no class.
-
-    Raises:
-        DataError: says what to do instead.
-    """
+    """Refuse labels that nearly every row has another of: an id or a name is no class."""
     if task.kind == "regression" or len(task.classes) <= MOST_CLASSES or 2 * len(task.classes) < len(y):
         return
     numeric = all(rank(name)[0] < np.inf for name in task.classes)

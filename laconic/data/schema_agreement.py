@@ -44,9 +44,6 @@ def agree_columns(columns: Mapping[str, Sequence[Column]], notes: list[str] | No
     Levels that differ in case only are one, written as the first party does. Of more than `MOST_LEVELS` levels, those
     that most parties have are kept, and of these the first in the alphabet: how frequent they are, nobody says. What
     was decided and should be looked at is added to the notes.
-
-    Raises:
-        DataError: parties have other columns, or one of another kind.
     """
     said = [] if notes is None else notes
     named = {party: {column.name: column for column in some} for party, some in columns.items()}
@@ -86,9 +83,6 @@ def agree_task(tasks: Mapping[str, Task], notes: list[str] | None = None) -> Tas
     """What is predicted at all parties: the classes of any of them, in the order of their numbers or of the alphabet.
 
     Classes that differ in case only, or are the same number, are one, written as the first party does; this is noted.
-
-    Raises:
-        DataError: labels are classes at one party and a quantity at another, or all the same.
     """
     of_numbers = [party for party, task in tasks.items() if task.kind == "regression"]
     of_classes = [party for party in tasks if party not in of_numbers]
@@ -118,9 +112,6 @@ def recode(table: Table, columns: Sequence[Column], task: Task, recipe: Recipe) 
     """The same rows with their columns, levels and classes as agreed, prepared by the recipe that all have.
 
     A level that is not among those agreed on gets the next code after them, which no recipe knows.
-
-    Raises:
-        DataError: the table has other columns, or a class that is not among those agreed on.
     """
     own = {column.name: column.written for column in table.columns}
     if own.keys() != {column.name for column in columns}:
@@ -142,11 +133,7 @@ def recode(table: Table, columns: Sequence[Column], task: Task, recipe: Recipe) 
 
 
 def recode_labels(y: Array, before: Task, after: Task, party: str) -> Array:
-    """Codes of a party's own classes as codes of those agreed on; a row without a label stays one.
-
-    Raises:
-        DataError: a class is not among those agreed on.
-    """
+    """Codes of a party's own classes as codes of those agreed on; a row without a label stays one."""
     if after.kind == "regression":
         return y
     codes = {same_class(name): code for code, name in enumerate(after.classes)}
@@ -238,9 +225,6 @@ def recipe_from(columns: Sequence[Column], sums: Array) -> Recipe:
     """How all parties prepare their columns: numbers by the mean and the spread over all rows, a flag for each level.
 
     A flag is centred by one over the number of levels, as parties do not release how frequent each is.
-
-    Raises:
-        DataError: no column varies.
     """
     parts = tuple(part for at, column in enumerate(columns) for part in _parts(column, at, sums[at]))
     if not parts:
@@ -293,11 +277,7 @@ def _parts(column: Column, source: int, sums: Array) -> Iterator[Part]:
 def common_kinds(
     looks: Mapping[str, Mapping[str, Look]], names: Sequence[str], said: Mapping[str, ColumnKind], notes: list[str]
 ) -> dict[str, ColumnKind]:
-    """What each column is at all parties, as said or as the cells show; those that only name rows are left out, noted.
-
-    Raises:
-        DataError: a column holds numbers at one party, and nothing but text at another.
-    """
+    """What each column is at all parties, as said or as the cells show, but for those that only name rows."""
     found: dict[str, ColumnKind] = {}
     for name in names:
         if name in said:

@@ -74,11 +74,7 @@ def check_columns(party: PartyFile) -> Iterable[Diagnosis]:
 
 
 def write_columns(party: PartyFile) -> dict[str, ColumnKind]:
-    """Add the columns and kinds inferred from the cells to a party file that names none, for a person to approve.
-
-    Raises:
-        PlanError: the file names columns already, or is written so that nothing can be added at its end.
-    """
+    """Add the columns and kinds inferred from the cells to a party file that names none, for a person to approve."""
     path = Path(party.path)
     if party.own_data.columns:
         raise PlanError(f"{path} names its columns already, in data.columns; correct them there")

@@ -73,11 +73,7 @@ def forms_of(series: "Series") -> Forms:
 
 
 def check_ids(party: PartyFile) -> Iterable[Diagnosis]:
-    """Look at every column of the key, and at the key as a whole.
-
-    Raises:
-        DataError: the source cannot be read at all.
-    """
+    """Look at every column of the key, and at the key as a whole."""
     if party.data is None:
         yield Diagnosis("fine", "data", "none: a server, which has no rows")
         return

@@ -37,13 +37,10 @@ def _versions() -> Iterator[Diagnosis]:
         remedy = "run in the folder of Laconic's repository: pip install '.[flare]'"
         yield Diagnosis("wrong", "versions", "nvflare is not installed", remedy)
         return
+    words = f"laconic {version('laconic')}, nvflare {engine}; laconic must be the same at every party"
     fits = engine.startswith(_ENGINE)
-    yield Diagnosis(
-        "fine" if fits else "wrong",
-        "versions",
-        f"laconic {version('laconic')}, nvflare {engine}; laconic must be the same at every party",
-        "" if fits else f"run: pip install 'nvflare=={_ENGINE}*'",
-    )
+    remedy = "" if fits else f"run: pip install 'nvflare=={_ENGINE}*'"
+    yield Diagnosis("fine" if fits else "wrong", "versions", words, remedy)
 
 
 def _certificates(site: PartySite) -> Iterator[Diagnosis]:
@@ -113,9 +110,8 @@ def _line_to_hub(site: PartySite) -> Iterator[Diagnosis]:
     yield Diagnosis("fine", "port", f"{where} can be reached")
     startup = site.kit / "startup"
     context = ssl.create_default_context(cafile=startup / "rootCA.pem")
-    context.check_hostname = (
-        False  # The engine's certificates bear plain names; that the root signed them is what counts.
-    )
+    # The engine's certificates bear plain names; that the root signed them is what counts.
+    context.check_hostname = False
     context.load_cert_chain(startup / "client.crt", startup / "client.key")
     try:
         with line, context.wrap_socket(line, server_hostname=hub.address) as secure:

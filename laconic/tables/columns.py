@@ -283,8 +283,7 @@ def fit_recipe(
     """Learn from the given rows how to prepare a table or a stack of images.
 
     Args:
-        raw: cells, shape (n, columns), or uint8 images, shape (n, channels, height, width).
-        columns: what the columns are; for images, one of kind `pixels`.
+        raw, columns: as of a `Table`.
         rows: which rows are for training; no other row is looked at.
         party: whose rows these are, for errors.
         classes: for each row 0, 1, or below 0 if not known, where the label has two classes; None without such labels.

@@ -123,11 +123,7 @@ class Table:
         return blake2b(comparable(self.raw).tobytes(), digest_size=16).hexdigest()
 
     def part(self, rows: str) -> tuple[Array, Array | None]:
-        """The prepared rows of a cut, and their labels if every one of them has one.
-
-        Raises:
-            ValueError: there is no such cut; names those there are.
-        """
+        """The prepared rows of a cut, and their labels if every one of them has one."""
         at = self.cut(rows)
         if self.y is None:
             return self.x[at], None

@@ -63,11 +63,7 @@ VARIABLE = "LACONIC_DATA"
 
 
 def data_file(name: str) -> Path:
-    """The path of a data file.
-
-    Raises:
-        DataError: no folder is set, or it has no such file.
-    """
+    """The path of a data file."""
     folder = os.environ.get(VARIABLE, "")
     if not folder:
         raise DataError(

@@ -83,8 +83,7 @@ class Quadrants(Settings, frozen=True):
 
     def pieces(self, dataset: Dataset, rng: Rng) -> dict[str, Piece]:
         """Each party's column and pixels, by its name."""
-        _need_images(dataset, "Quadrants")
-        return _patches(dataset.raw, 2, 2)
+        return _patches(dataset, 2, 2)
 
 
 class Rows(Settings, frozen=True):
@@ -98,10 +97,7 @@ class Rows(Settings, frozen=True):
 
     def pieces(self, dataset: Dataset, rng: Rng) -> dict[str, Piece]:
         """Each party's column and pixels, by its name."""
-        _need_images(dataset, "Rows")
-        if self.parties > dataset.raw.shape[2]:
-            raise ValueError(f"images of {dataset.name} have {dataset.raw.shape[2]} rows, too few for {self.parties}")
-        return _patches(dataset.raw, self.parties, 1)
+        return _patches(dataset, self.parties, 1)
 
 
 class Patches(Settings, frozen=True):
@@ -121,13 +117,7 @@ class Patches(Settings, frozen=True):
 
     def pieces(self, dataset: Dataset, rng: Rng) -> dict[str, Piece]:
         """Each party's column and pixels, by its name."""
-        _need_images(dataset, "Patches")
-        height, width = dataset.raw.shape[2:]
-        if self.down > height or self.across > width:
-            raise ValueError(
-                f"images of {dataset.name} are {height} x {width}, too small for {self.down} x {self.across}"
-            )
-        return _patches(dataset.raw, self.down, self.across)
+        return _patches(dataset, self.down, self.across)
 
 
 class Biased(Settings, frozen=True):
@@ -186,9 +176,16 @@ def _columns(dataset: Dataset, places: Array) -> Piece:
     return tuple(dataset.columns[i] for i in places), dataset.raw[:, places]
 
 
-def _patches(raw: Array, down: int, across: int) -> dict[str, Piece]:
+def _patches(dataset: Dataset, down: int, across: int) -> dict[str, Piece]:
     """Images cut into a grid, row by row from the upper left."""
-    bands = np.array_split(raw, down, axis=2)
+    if not dataset.is_image:
+        raise ValueError(
+            f"{dataset.name} is a table, but this cut deals pixels of images; use Equal(parties=...) or Groups()"
+        )
+    height, width = dataset.raw.shape[2:]
+    if down > height or across > width:
+        raise ValueError(f"images of {dataset.name} are {height} x {width}, too small for {down} x {across} patches")
+    bands = np.array_split(dataset.raw, down, axis=2)
     images = [np.ascontiguousarray(image) for band in bands for image in np.array_split(band, across, axis=3)]
     column = (Column("image", "pixels"),)
     return {name: (column, image) for name, image in zip(party_names(len(images)), images, strict=True)}
@@ -215,11 +212,6 @@ def _check_groups(groups: dict[str, tuple[str, ...]], dataset: Dataset) -> None:
 def _need_table(dataset: Dataset, cut: str) -> None:
     if dataset.is_image:
         raise ValueError(f"{cut} deals columns, but {dataset.name} has images; use Quadrants() or Rows(parties=...)")
-
-
-def _need_images(dataset: Dataset, cut: str) -> None:
-    if not dataset.is_image:
-        raise ValueError(f"{cut} deals pixels, but {dataset.name} is a table; use Equal(parties=...) or Groups()")
 
 
 def split(
@@ -283,13 +275,12 @@ def deal(
 ) -> Federation:
     """Deal a data set among parties, with the labels at one of them.
 
-    Rows are parted into test, valid and training rows as `split` does; the parting depends on the seed alone, so every
-    cut of a set is scored on the same rows. All parties have all test and valid rows. Of the training rows, `overlap`
-    are shared: every party has them, and they are the cut "train"; all rows that every party has are the cut "shared".
-    Each of the others is given to one party with columns, as equally many to each as can be, and is in that party's cut
-    "own": no other party has it, and the hub has no label for it. Rows shared by all come first in every table and in
-    the same order; the own rows follow. So cuts "train", "shared", "valid" and "test" are the same positions
-    everywhere; "own" is not.
+    Rows are split into test, valid and training rows as `split` does, by the seed alone, so that every cut of a set is
+    scored on the same rows. All parties have all test and valid rows. Of the training rows, `overlap` are shared: they
+    are the cut "train" of every party; all rows that every party has are the cut "shared". Each of the others goes to
+    one party with columns, as equally many to each as can be, and is in that party's cut "own": no other party has it,
+    and the hub has no label for it. Shared rows come first in every table and in the same order, so that only the cut
+    "own" has other positions at each party.
 
     Args:
         dataset: what to deal.

@@ -51,11 +51,7 @@ class CsvForm(NamedTuple):
 
 
 def column_names(party: str, data: OwnData) -> list[str]:
-    """The columns of a party's source, without reading its rows.
-
-    Raises:
-        DataError: the source is not there or cannot be read; names party and file.
-    """
+    """The columns of a party's source, without reading its rows."""
     if data.in_database:
         return sql_columns(party, data)
     path = _checked(party, Path(data.source))
@@ -73,13 +69,9 @@ def read_batches(
     Cells of CSV files stay text, so that all batches have the same types and ids keep their zeros.
 
     Args:
-        party: for errors.
-        data: names the source.
+        party, data: whose rows they are, and where.
         columns: which columns are wanted; None for all.
         rows: the most in one frame.
-
-    Raises:
-        DataError: the source is not there or cannot be read; names party and file.
     """
     if data.in_database:
         yield from sql_batches(party, data, columns, rows)

@@ -275,9 +275,6 @@ def read_known(
         columns: what the model knows of them.
         notes: what was decided and should be looked at is added here.
         before: how many rows came before these, for errors.
-
-    Raises:
-        DataError: most cells of a column of numbers or dates are none.
     """
     looks = {column.name: look_at(frame[column.name]) for column in columns}
     counted = [looks[column.name] for column in columns if column.kind != "categorical"]
@@ -313,9 +310,6 @@ def read_values(
         said: whether somebody said what it is; then a cell that does not fit is refused.
         known: how the column was written when a model was trained; empty if that is not known.
         before: how many rows came before these, for errors.
-
-    Raises:
-        DataError: cells do not fit.
     """
     if look.values is not None and (kind == "date") == (look.fixed == "date") and not look.could_be_groups():
         fraction = look.fixed is None and _has_fractions(look.values)

@@ -107,9 +107,6 @@ def read_file(party: str, path: Path, id_name: str | None, expected: Iterable[st
         path: where it is.
         id_name: the id column; None if there is none.
         expected: other columns that it should have, which help to detect the delimiter.
-
-    Raises:
-        DataError: the file is missing, empty, not what its name says, or has two columns of one name.
     """
     key = id_name or _NO_KEY
     columns: dict[str, ColumnKind] = {name: "categorical" for name in expected if name != key}

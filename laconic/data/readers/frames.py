@@ -70,11 +70,7 @@ def from_frames(
 
 
 def named_frames(frames: Mapping[str, "DataFrame"]) -> dict[str, "DataFrame"]:
-    """The frames by party, with column names as plain text.
-
-    Raises:
-        TypeError: they do not say whose each is.
-    """
+    """The frames by party, with column names as plain text."""
     from pandas import DataFrame
 
     example = 'such as {"bank": bank, "shop": shop}'

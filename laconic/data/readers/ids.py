@@ -24,16 +24,7 @@ _BETWEEN, _ESCAPE = "|", "\\"
 def read_ids(frame: "DataFrame", keys: Sequence[str], rules: IdRules, party: str) -> Array:
     """One text for each row from the columns of its key; empty where any of them is missing.
 
-    Several columns are joined by `|`, in the order of the key.
-
-    Args:
-        frame: rows with the key columns.
-        keys: their names, in the order that all parties use.
-        rules: how ids are written.
-        party: whose rows these are, for errors.
-
-    Raises:
-        DataError: an id is not a date although the rules say it is.
+    Several columns are joined by `|`, in the order of the key, which all parties must use.
     """
     texts = [_normalise(frame[key], rules, party) for key in keys]
     if len(texts) == 1:

@@ -83,11 +83,7 @@ def own_table(party: str, data: OwnData, *, recipe: Recipe | None = None) -> Tab
 
 
 def own_columns(party: str, data: OwnData) -> dict[str, ColumnKind]:
-    """The columns a party would use and what they are: as approved in its file, or as its cells show.
-
-    Raises:
-        DataError: a column is missing.
-    """
+    """The columns a party would use and what they are: as approved in its file, or as its cells show."""
     names = _wanted(party, data, column_names(party, data))
     if data.columns or not names:
         return dict(data.columns)
@@ -129,11 +125,7 @@ def own_batches(party: str, data: OwnData, recipe: Recipe) -> Iterator[Table]:
 def own_frame(
     party: str, data: OwnData, names: Sequence[str] | None = None, frame: "DataFrame | None" = None
 ) -> "DataFrame":
-    """All rows with some columns, or with all: how a column is written may only show in its last cell.
-
-    Raises:
-        DataError: the source cannot be read, or has two columns of one name.
-    """
+    """All rows with some columns, or with all: how a column is written may only show in its last cell."""
     import pandas
 
     if names is None:
@@ -234,11 +226,7 @@ def _prepared(columns: list[Column], data: OwnData, party: str) -> list[Column]:
 
 
 def _wanted(party: str, data: OwnData, there: list[str], known: list[str] | None = None) -> list[str]:
-    """The columns to learn from: those of a model, those that the party names, or all but key and label.
-
-    Raises:
-        DataError: one of them, or of the key, or the label, is not there.
-    """
+    """The columns to learn from: those of a model, those that the party names, or all but key and label."""
     refuse_repeated(party, there, f" of {data.source}")
     roles = dict.fromkeys(known or (), "column") | dict.fromkeys(data.columns, "column")
     roles |= dict.fromkeys(data.keys, "key") | ({data.label: "label"} if data.label and known is None else {})
