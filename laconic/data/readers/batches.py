@@ -32,7 +32,7 @@ MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "#N/A")
 _DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 _PARQUET = (".parquet", ".pq")
 _SAMPLE = 1 << 18  # bytes at the beginning of a file by which its form is detected
-_BLOCK = 1 << 23  # bytes of a CSV file read at a time
+_BLOCK = 1 << 22  # bytes of a CSV file read at a time; no row may be longer
 
 
 class CsvForm(NamedTuple):
