@@ -55,11 +55,7 @@ class AgreedIds(Align, frozen=True):
 
 
 def agree(party: Party, ids: Iterable[str]) -> None:
-    """Note at a party which ids were agreed upon; without this, all its rows are.
-
-    Raises:
-        DataError: the party does not have them all.
-    """
+    """Note at a party which ids were agreed upon; without this, all its rows are."""
     place = {key: at for at, key in enumerate(keys_of(party).tolist())}
     wanted = list(dict.fromkeys(ids))
     missing = [one for one in wanted if one not in place]

@@ -11,11 +11,9 @@ from laconic.core.align import Align, is_aligned, note_alignment
 from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.step import Ask, Opening, step
-from laconic.data.partition.columns import sides_with_classes, split
+from laconic.data.partition.columns import seeds_to_try, sides_with_classes, split
 from laconic.errors import DataError
 from laconic.values import Array, Rng
-
-_TRIES = 200
 
 
 def keys_of(party: Party) -> Array:
@@ -26,22 +24,20 @@ def keys_of(party: Party) -> Array:
 
 
 def fitting_seed(party: Party, shared: Array, seed: int, *, test: float, valid: float) -> int:
-    """A seed that parts the shared rows so that there are two classes to learn from, and of two both to score on.
+    """A seed that splits the shared rows so that there are two classes to learn from, and of two both to score on.
 
-    With few rows of a class, chance may leave all of them on one side. The seed given is kept wherever it will do, and
+    With few rows of a class, a draw may leave all of them on one side. The seed given is kept wherever it will do, and
     where none of many does, or the party has no classes.
 
     Args:
         party: whose labels decide.
-        shared: positions of the rows that every party has, in any order.
-        seed, test, valid: as for `keep_shared`.
+        shared, seed, test, valid: as for `keep_shared`.
     """
     table = party.data
     if table.y is None or table.task is None or table.task.kind == "regression":
         return seed
     y = table.y[shared[np.argsort(keys_of(party)[shared], kind="stable")]]
-    for number in range(_TRIES):
-        tried = int(np.random.default_rng([seed, number]).integers(2**31)) if number else seed
+    for tried in seeds_to_try(seed):
         cuts = split(len(y), np.random.default_rng(tried), test=test, valid=valid)
         if all(len(np.unique(y[cuts[side]])) > 1 for side in sides_with_classes(y)):
             return tried
@@ -66,7 +62,7 @@ def keep_shared(
     """
     asked = blake2b(f"{seed} {test} {valid} {some is None}".encode() + shared.tobytes(), digest_size=16).hexdigest()
     if is_aligned(party, asked):
-        return  # Told again, after a crash: the rows are in place, and positions of before would be wrong now.
+        return  # Asked again after a crash: the rows are in place, and the positions would be wrong now.
     keys = keys_of(party)
     first = shared[np.argsort(keys[shared], kind="stable")]
     others = np.ones(party.data.rows, dtype=bool)
@@ -85,7 +81,7 @@ _BETWEEN = "\0"
 
 
 class ExactMatch(Align, frozen=True):
-    """The hub sees all ids, and tells each party which of its rows all others have, and which some have.
+    """The hub sees all ids, and sends each party which of its rows all others have, and which some have.
 
     Attributes:
         test: share of the shared rows held out for the final score.
@@ -153,7 +149,7 @@ _RULES: dict[str, tuple[str, Callable[[str], str]]] = {
     "spaces = 'drop'": ("white space", lambda key: "".join(key.split())),
     "zeros = 'drop'": ("leading zeros", lambda key: key.lstrip("0") if key.isdecimal() else key),
 }
-"""Rules for ids that make more of them alike, as a party file says them, and what they leave out."""
+"""Rules by which more ids are equal, as a party file says them, and what they leave out."""
 
 
 def _remedy(ids: list[list[str]]) -> str:
@@ -161,10 +157,10 @@ def _remedy(ids: list[list[str]]) -> str:
     for rule, (what, written) in _RULES.items():
         if set.intersection(*({written(key) for key in keys} for keys in ids)):
             return (
-                f"They differ in {what} only: write them alike, or say data.ids.{rule} in the party file of every "
-                "party (docs/data.md)"
+                f"They differ in {what} only: write them in the same way, or say data.ids.{rule} in the party file of "
+                "every party (docs/data.md)"
             )
-    return "Check that the id columns mean the same people and are written alike"
+    return "Check that the id columns mean the same people and are written in the same way"
 
 
 def _places(keys: list[str], holders: Counter[str], parties: int) -> dict[str, Any]:

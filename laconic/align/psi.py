@@ -35,28 +35,22 @@ POINT = 32
 _SLICE = 1024  # points between two looks at the clock: small enough to share among threads evenly
 
 
-def new_secret(chance: bytes | None = None) -> bytes:
-    """A number that only this party knows, from 64 secret bytes: a run's seed must not give it away.
+def new_secret(random: bytes | None = None) -> bytes:
+    """A number that only this party knows, from 64 random bytes, or from the operating system without any.
 
-    Without any, they come from the operating system.
+    The bytes must not follow from a run's seed, or the seed would give the number away.
     """
-    secret: bytes = _library().crypto_core_ristretto255_scalar_reduce(os.urandom(64) if chance is None else chance)
+    secret: bytes = _library().crypto_core_ristretto255_scalar_reduce(os.urandom(64) if random is None else random)
     return secret
 
 
-def shuffled(chance: bytes) -> Array:
-    """A random order of as many things as there are eight secret bytes."""
-    return np.argsort(np.frombuffer(chance, dtype=np.uint64), kind="stable").astype(np.uint32)
+def shuffled(random: bytes) -> Array:
+    """A random order, of one thing for every eight random bytes."""
+    return np.argsort(np.frombuffer(random, dtype=np.uint64), kind="stable").astype(np.uint32)
 
 
 def hide_ids(ids: Sequence[str], secret: bytes, threads: int = 0) -> Array:
-    """Hash each id to a point and multiply it by the secret.
-
-    Args:
-        ids: as text, normalised.
-        secret: from `new_secret`.
-        threads: how many work at a time; 0 for one a processor.
-    """
+    """Hash each id, as normalised text, to a point and multiply it by the secret, on so many threads or all cores."""
     library = _library()
 
     def hide(some: slice) -> bytes:
@@ -68,11 +62,7 @@ def hide_ids(ids: Sequence[str], secret: bytes, threads: int = 0) -> Array:
 
 
 def multiply(points: Array, secret: bytes, threads: int = 0) -> Array:
-    """Each point times the secret.
-
-    Raises:
-        WireError: these are not points of the group.
-    """
+    """Each point times the secret."""
     check_points(points)
     library, blob = _library(), points.tobytes()
 
@@ -83,19 +73,13 @@ def multiply(points: Array, secret: bytes, threads: int = 0) -> Array:
     try:
         return _in_slices(times, len(points), threads)
     except RuntimeError as problem:
-        raise WireError("some of the bytes received are not points of the group; start the match anew") from problem
+        raise WireError("some of the bytes received are not points of the group; start the match again") from problem
 
 
 def check_points(points: object) -> None:
     """Refuse what does not even have the form of points."""
     if not (isinstance(points, np.ndarray) and points.dtype == np.uint8 and points.shape[1:] == (POINT,)):
         raise WireError(f"points are rows of {POINT} bytes, not {getattr(points, 'shape', type(points).__name__)}")
-
-
-def are_points(points: Array) -> bool:
-    """Whether each row is the one way in which some point of the group is written."""
-    valid = _library().crypto_core_ristretto255_is_valid_point
-    return all(valid(point.tobytes()) for point in points)
 
 
 def shared_points(lists: Sequence[Array]) -> list[Array]:
@@ -174,7 +158,7 @@ class PrivateMatch(Align, frozen=True):
             raise ValueError(f"chunk must be 1 or more and threads 0 or more, not {self.chunk} and {self.threads}")
 
     def match(self, hub: Party, peers: Peers, /) -> dict[str, Any]:
-        """Pass every party's points through all others, compare, and tell the owners."""
+        """Pass every party's points through all others, compare, and send each owner its marks."""
         if self.learns == "hub" and not hub.data.rows:
             raise PlanError("learns = 'hub' needs a hub with rows; this one is a server without any")
         ring = _Ring(self, hub, peers)
@@ -187,13 +171,13 @@ class PrivateMatch(Align, frozen=True):
         seed = int(hub.rng.integers(2**31))
         for name in {"all": ring.names, "hub": (hub.name,), "nobody": ()}[self.learns]:
             if shared:
-                seed = self._tell(ring, name, marks[name], seed)
+                seed = self._return_marks(ring, name, marks[name], seed)
         ring.all(self.forget)
         if not shared:
             counts = ", ".join(f"{name} {size:,}" for name, size in sizes.items())
             raise DataError(
-                f"no id is at every party (ids: {counts}). Check that the id columns mean the same and are written "
-                "alike: run `laconic doctor` at each party and compare what it says"
+                f"no id is at every party (ids: {counts}). Check that the id columns mean the same and are written in "
+                "the same way: run `laconic doctor` at each party and compare what it says"
             )
         return {"shared": shared, "rows": sizes}
 
@@ -207,11 +191,11 @@ class PrivateMatch(Align, frozen=True):
             raise PlanError(f"training needs learns = 'all', not learns = {self.learns!r}, which is for counting first")
         return super().confirm(hub, peers)
 
-    def _tell(self, ring: "_Ring", owner: str, marks: Array, seed: int) -> int:
+    def _return_marks(self, ring: "_Ring", owner: str, marks: Array, seed: int) -> int:
         """Bring marks on a party's points back through everyone's shuffle, last first, to the party itself.
 
         Returns:
-            The seed to part rows by: the hub, which is told first, has labels and may find a better one.
+            The seed to part rows by: the hub, whose turn is first, has labels and may find a better one.
         """
         bits = np.packbits(marks)
         for other in reversed(ring.others(owner)):
@@ -240,14 +224,14 @@ class PrivateMatch(Align, frozen=True):
     def take_points(self, party: Party, owner: str, part: int, points: Array) -> None:
         """Multiply one chunk of another party's points by its own secret too, and keep it until all are there.
 
-        Safe to be asked again, as happens when a hub starts anew after a crash: the first chunk begins the list afresh.
+        Safe to be asked again, as when a hub starts again after a crash: the first chunk begins a new list.
         """
         memory = _begun(party)
         if part == 0:
             memory["from"][owner] = {"parts": {}}
         taken = _brought(party, owner)
         if "parts" not in taken:
-            raise WireError(f"the points of {owner} were all brought to {party.name} already; start the match anew")
+            raise WireError(f"the points of {owner} were all brought to {party.name} already; start the match again")
         taken["parts"][str(part)] = multiply(points, memory["secret"], self.threads)
 
     @step(takes=None, gives="another party's points multiplied by its secret as well, and shuffled: the hub can count "
@@ -360,7 +344,7 @@ class _Ring:
         check_points(points)
         place = into[self._script._part(part)]
         if len(points) != len(place):
-            raise WireError(f"{name} sent {len(points)} points where {len(place)} were due; start the match anew")
+            raise WireError(f"{name} sent {len(points)} points where {len(place)} were due; start the match again")
         place[:] = points
 
 
@@ -374,7 +358,7 @@ def _begun(party: Party) -> dict[str, Any]:
 def _brought(party: Party, owner: str) -> dict[str, Any]:
     taken: dict[str, Any] | None = _begun(party)["from"].get(owner)
     if taken is None:
-        raise WireError(f"no points of {owner} were brought to {party.name}; start the match anew")
+        raise WireError(f"no points of {owner} were brought to {party.name}; start the match again")
     return taken
 
 

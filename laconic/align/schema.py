@@ -19,8 +19,8 @@ from laconic.data.schema_agreement import (
     agree_task,
     recipe_from,
     recode,
+    released_columns,
     sums_of,
-    told_columns,
 )
 from laconic.errors import DataError, WireError
 from laconic.tables.columns import Column
@@ -32,24 +32,24 @@ T = TypeVar("T")
 
 
 class SameColumns(Align, frozen=True):
-    """Every party's columns, levels and classes come to mean the same, and columns are prepared alike.
+    """Every party's columns, levels and classes come to mean the same, and columns are prepared in the same way.
 
     With public rows, which all have, columns are prepared by these: parties name their classes and nothing else.
     Without, parties also name their columns and levels, and give sums of their columns. Rows stay where they are.
     """
 
     def match(self, hub: Party, peers: Peers, /) -> dict[str, Any]:
-        """Agree, tell everybody, and count what was agreed on."""
+        """Agree, send everybody what was agreed on, and count it."""
         if "public" in hub.data.cuts:
             answers = peers.ask(self.show_classes)
             task = agree_task({name: _read(name, answer, Task) for name, answer in answers.items()})
-            told = {"task": msgspec.to_builtins(task)}
-            peers.ask(self.take_classes, **told)
-            self.take_classes(hub, **told)
+            agreed = {"task": msgspec.to_builtins(task)}
+            peers.ask(self.take_classes, **agreed)
+            self.take_classes(hub, **agreed)
         else:
-            told = self._add_up(peers.ask(self.show_columns))
-            peers.ask(self.take_columns, **told)
-            self.take_columns(hub, **told)
+            agreed = self._add_up(peers.ask(self.show_columns))
+            peers.ask(self.take_columns, **agreed)
+            self.take_columns(hub, **agreed)
         return {"columns": len(hub.data.columns), "classes": list(task_of(hub).classes)}
 
     def confirm(self, hub: Party, peers: Peers, /) -> str:
@@ -89,7 +89,7 @@ class SameColumns(Align, frozen=True):
         """Say which columns and classes there are here, and give sums of the columns."""
         return {
             "task": msgspec.to_builtins(task_of(party)),
-            "columns": msgspec.to_builtins(told_columns(party.data)),
+            "columns": msgspec.to_builtins(released_columns(party.data)),
             "sums": sums_of(party.data),
         }
 

@@ -230,9 +230,8 @@ def _table(about: "About", party: str, path: Path) -> "tuple[Table, OwnData | No
     """A new party's rows, and how its own file, or else the hub's, says that they are read."""
     import msgspec
 
-    from laconic.data.readers.files import read_file
-    from laconic.data.readers.frames import read_table
     from laconic.data.readers.source_table import read_own
+    from laconic.data.schema import OwnData
     from laconic.deploy.party_config import read_party
 
     if path.suffix == ".toml":
@@ -240,13 +239,10 @@ def _table(about: "About", party: str, path: Path) -> "tuple[Table, OwnData | No
     elif about.data is not None:
         data = msgspec.structs.replace(about.data, source=str(path))
     else:
-        notes: list[str] = []
-        table = read_table(party, read_file(party, path, about.id), about.id, notes=notes)
-        show_notes(notes)
-        return table, None
+        data = OwnData(source=str(path), key=about.id)
     read = read_own(party, data)
     show_notes(list(read.notes))
-    return read.table, data
+    return read.table, None if path.suffix != ".toml" and about.data is None else data
 
 
 @click.command(short_help="Delete what a saved model keeps of a party.")

@@ -74,14 +74,13 @@ class Federation:
     def _check_order(self, cut: str) -> None:
         """Rows known by ids must be in the same order everywhere, or a model would learn from strangers."""
         known = {
-            name: table.ids[table.cuts[cut]]
+            name: table.keys[table.cuts[cut]]
             for name, table in self.tables.items()
             if table.ids is not None and cut in table.cuts
         }
         first, *others = known or [""]
         for other in others:
-            alike = known[first].dtype.kind == known[other].dtype.kind
-            differs = known[first] != known[other] if alike else known[first].astype(str) != known[other].astype(str)
+            differs = known[first] != known[other]
             if differs.any():
                 row = int(differs.argmax())
                 raise DataError(

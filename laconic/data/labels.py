@@ -4,9 +4,8 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from laconic.data.readers.cells import cells_of, days_of, fold, one_spelling
+from laconic.data.readers.cells import cells_of, fold, note_spellings, one_spelling
 from laconic.data.readers.columns import Evidence, look_at, read_values
-from laconic.data.schema import note_spellings
 from laconic.errors import DataError
 from laconic.tables.task import Task
 from laconic.values import Array
@@ -15,80 +14,28 @@ if TYPE_CHECKING:
     from pandas import Series
 
 
-_MOSTLY = 0.5  # a text column with at least this share of numbers was meant to be numeric
-
-
-def guess_kind(series: "Series", party: str) -> Literal["numeric", "categorical"]:
-    """Numbers and dates are numeric; text, true/false and categories are categorical.
-
-    Text whose every cell is a number is numeric.
-
-    Raises:
-        DataError: the cells are text and most are numbers, so the others look like mistakes.
-    """
-    from pandas.api import types
-
-    if types.is_bool_dtype(series.dtype) or series.dtype == "category":
-        return "categorical"
-    if types.is_numeric_dtype(series.dtype) or types.is_datetime64_any_dtype(series.dtype):
-        return "numeric"
-    known = _text(series).dropna()
-    share = float(_numbers(known).notna().mean()) if len(known) else 1.0
-    if share == 1:
-        return "numeric"
-    if share >= _MOSTLY:
-        _refuse_text(series, party)
-    return "categorical"
-
-
-def as_numbers(series: "Series", party: str, before: int = 0) -> Array:
-    """The cells as float64, NaN where missing; dates as days since 1970.
-
-    Args:
-        series: the cells, or some of them.
-        party: whose they are, for errors.
-        before: how many rows came before these, for errors.
-
-    Raises:
-        DataError: a cell is not a number; says which.
-    """
-    from pandas.api import types
-
-    if types.is_datetime64_any_dtype(series.dtype):
-        return days_of(series)
-    if types.is_numeric_dtype(series.dtype):
-        return series.to_numpy(dtype=np.float64, na_value=np.nan)
-    _refuse_text(series, party, before)
-    return _numbers(_text(series)).to_numpy(dtype=np.float64, na_value=np.nan)
-
-
-def _text(series: "Series") -> "Series":
-    text = series.astype("string").str.strip()
-    return text.mask((text == "").fillna(False))
-
-
-def _numbers(text: "Series") -> "Series":
-    import pandas
-
-    return pandas.to_numeric(text, errors="coerce")
-
-
-def _refuse_text(series: "Series", party: str, before: int = 0) -> None:
-    text = _text(series)
-    stray = (text.notna() & _numbers(text).isna()).to_numpy(dtype=bool)
-    if stray.any():
-        row = int(stray.argmax())
-        raise DataError(
-            f"party {party!r}, column {series.name!r}: found {text.iloc[row]!r} in row {before + row + 1} among "
-            f"numbers ({int(stray.sum())} such cells of {len(text)}); correct the cell, leave it empty if it is "
-            f"missing, or say kinds={{{series.name!r}: 'categorical'}} (data.columns in a party file) if it holds names"
-        )
-
-
 MOST_CLASSES = 20
 """Whole numbers with at most this many different values are taken for classes."""
 
 _NO_LABEL = ("", "nan", "inf", "-inf")
+
+
+def guess_kind(series: "Series") -> Literal["numeric", "categorical"]:
+    """Numbers and dates are numeric, and so is text if at least half of it is numbers; the rest is categorical."""
+    look = look_at(series)
+    if look.fixed is not None:
+        return "categorical" if look.fixed == "categorical" else "numeric"
+    if look.values is None and not look.tally.known:
+        return "categorical" if len(look.cells.words) else "numeric"
+    return "numeric" if look.values is not None or 2 * look.tally.numbers >= look.tally.known else "categorical"
+
+
+def as_numbers(series: "Series", party: str, notes: list[str] | None = None, delimiter: str = "") -> Array:
+    """The cells as float64, NaN where missing; dates as days since 1970."""
+    look = look_at(series)
+    kind: Literal["date", "numeric"] = "date" if look.fixed == "date" else "numeric"
+    said = [] if notes is None else notes
+    return read_values(party, look, kind, Evidence(delimiter=delimiter), said, said=True)[0]
 
 
 def read_labels(
@@ -99,22 +46,18 @@ def read_labels(
     Classes are in the order of their numbers, or of the alphabet. Words that differ in case only are one class.
 
     Args:
-        series: the label column.
+        series, party: the label column, and who holds it.
         task: what the label is, if known; its label name is replaced by the column's.
-        party: who holds it, for errors.
         notes: what was decided and should be looked at is added here.
         delimiter: what is between the columns of the file, where it was one.
-
-    Raises:
-        DataError: a label is missing, or is not one of the classes named in the task.
     """
     name = str(series.name)
     _refuse_gaps(series, party)
     said = [] if notes is None else notes
     if task is not None and task.kind == "regression":
-        return _quantity(series, party, said, delimiter), Task(kind="regression", label=name)
-    if task is None and _is_numeric(series, party):
-        numbers = _quantity(series, party, said, delimiter)
+        return as_numbers(series, party, said, delimiter), Task(kind="regression", label=name)
+    if task is None and guess_kind(series) == "numeric":
+        numbers = as_numbers(series, party, said, delimiter)
         if not _few_whole(numbers):
             return numbers, Task(kind="regression", label=name)
     codes, classes = _code_classes(series, task.classes if task else (), party, said)
@@ -144,11 +87,7 @@ def same_class(text: str) -> str:
 
 
 def refuse_unique(y: Array, task: Task, party: str) -> None:
-    """Refuse labels that nearly every row has another of: an id or a name is no class.
-
-    Raises:
-        DataError: says what to do instead.
-    """
+    """Refuse labels that nearly every row has another of: an id or a name is no class."""
     if task.kind == "regression" or len(task.classes) <= MOST_CLASSES or 2 * len(task.classes) < len(y):
         return
     numeric = all(rank(name)[0] < np.inf for name in task.classes)
@@ -158,19 +97,6 @@ def refuse_unique(y: Array, task: Task, party: str) -> None:
         f"{', '.join(task.classes[:3])}, so that hardly any two rows have the same; {instead}choose another column as "
         "the label"
     )
-
-
-def _is_numeric(series: "Series", party: str) -> bool:
-    look = look_at(series)
-    if look.fixed is not None:
-        return look.fixed != "categorical"
-    if look.values is None and 2 * look.tally.numbers >= look.tally.known > look.tally.numbers:
-        guess_kind(series, party)  # Refuses words among numbers, and says where: a label cannot be missing.
-    return look.values is not None or (look.tally.known > 0 and look.tally.numbers == look.tally.known)
-
-
-def _quantity(series: "Series", party: str, notes: list[str], delimiter: str) -> Array:
-    return read_values(party, look_at(series), "numeric", Evidence(delimiter=delimiter), notes, said=True)[0]
 
 
 def _few_whole(numbers: Array) -> bool:

@@ -1,19 +1,10 @@
 """How a party describes its own data: where it is, which columns say who a row is about, what the others are."""
 
-from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import msgspec
-import numpy as np
 
-from laconic.data.readers.cells import Cells, cells_of, fold, one_spelling
-from laconic.tables.columns import Column
-from laconic.values import Array, Settings
-
-if TYPE_CHECKING:
-    from pandas import DataFrame, Series
-
+from laconic.values import Settings
 
 ColumnKind: TypeAlias = Literal["numeric", "categorical", "date"]
 """What a column is: `date` becomes days since 1970, and so a number."""
@@ -51,8 +42,8 @@ class OwnData(Settings, frozen=True, tag=False):
         query: an SQL query that gives the rows; or name a table.
         key: the column, or columns, that say who a row is about.
         label: the column to predict; none for a party without labels.
-        task: what the label is; none to tell from its cells.
-        columns: what each column is; only columns named here are used. Empty uses all and tells kinds from the cells.
+        task: what the label is; none to infer it from its cells.
+        columns: what each column is; only columns named here are used. Empty uses all and infers kinds from the cells.
         prepare: how some columns are prepared for models, other than usual: `bins` for a flag for each quantile bin of
             a number, `woe` for the weight of evidence of a bin or level (two classes, at the label holder).
         on_duplicate: what to do with rows of the same id: refuse them (error), keep the first, or make one of them
@@ -60,7 +51,7 @@ class OwnData(Settings, frozen=True, tag=False):
             first and notes it with the result; the doctor calls it wrong.
         on_empty: what to do with rows without an id: refuse them (error), or leave them out (drop). Unset leaves them
             out and notes it with the result; the doctor calls it wrong.
-        delimiter: what is between the columns of a CSV file; unset to tell from its first lines.
+        delimiter: what is between the columns of a CSV file; unset to detect it from its first lines.
         encoding: of a CSV file, such as cp1252; unset for UTF-8, or UTF-16 if the file begins with its mark.
         ids: how ids are written before they are compared, for every column of the key.
     """
@@ -114,68 +105,3 @@ class OwnData(Settings, frozen=True, tag=False):
     def in_database(self) -> bool:
         """Whether the source is the URL of a database rather than a file."""
         return "://" in self.source
-
-
-def code_frame(frame: "DataFrame", categorical: Collection[str] = ()) -> tuple[Array, tuple[Column, ...]]:
-    """All columns of a frame as one matrix of raw cells, and what they are.
-
-    Args:
-        frame: one row a person.
-        categorical: names of the columns whose cells are levels; the others must be numbers.
-    """
-    cells = np.empty(frame.shape, dtype=np.float64)
-    columns = []
-    for i, name in enumerate(frame.columns):
-        if name in categorical:
-            cells[:, i], levels = code_levels(frame[name])
-            columns.append(Column(str(name), "categorical", levels))
-        else:
-            cells[:, i] = frame[name].to_numpy(dtype=np.float64, na_value=np.nan)
-            columns.append(Column(str(name)))
-    return cells, tuple(columns)
-
-
-def code_levels(series: "Series", levels: Sequence[str] | None = None) -> tuple[Array, tuple[str, ...]]:
-    """A code for each cell, NaN for a missing one, and the levels the codes stand for.
-
-    Args:
-        series: cells of any kind; compared as text without white space around it, in whatever case; empty text is
-            missing.
-        levels: those of an earlier coding, for rows that come later; a level not among them gets the next code after
-            them, which no recipe knows. None to take the levels found here, in sorted order.
-    """
-    return code_cells(cells_of(series), levels, "", [])
-
-
-def code_cells(
-    cells: Cells, levels: Sequence[str] | None, where: str, notes: list[str]
-) -> tuple[Array, tuple[str, ...]]:
-    """As `code_levels`, for cells at hand; notes which levels were written in several ways.
-
-    Args:
-        cells: the column.
-        levels: as for `code_levels`.
-        where: party and column, for notes.
-        notes: a note is added here if levels were written in several ways.
-    """
-    words: list[str] = cells.words.to_pylist()
-    spelled = one_spelling(words, cells.counts.tolist())
-    if levels is None:
-        levels = sorted(set(spelled.values()))
-        note_spellings(spelled, where, notes)
-    codes = {fold(level): float(code) for code, level in reversed(list(enumerate(levels)))}
-    exact = {level: float(code) for code, level in enumerate(levels)}
-    coded = [exact.get(word, codes.get(fold(word), float(len(levels)))) for word in words]
-    return cells.spread(np.array(coded)), tuple(levels)
-
-
-def note_spellings(spelled: Mapping[str, str], where: str, notes: list[str]) -> None:
-    """Note that some words differ from how they are now written in case alone."""
-    times = Counter(spelled.values())
-    joined = [(word, now) for word, now in spelled.items() if word != now and times[now] > 1]
-    if joined:
-        word, now = joined[0]
-        more = f" ({len(joined)} such words)" if len(joined) > 1 else ""
-        notes.append(
-            f"{where}: {word!r} is taken as {now!r}, which differs in case or in spelling of letters only{more}"
-        )

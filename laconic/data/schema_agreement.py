@@ -2,26 +2,19 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import reduce
-from operator import add
-from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 import numpy as np
 
 from laconic.data.labels import rank, same_class
-from laconic.data.readers.cells import fold, one_spelling
-from laconic.data.readers.columns import Look, delimiter_of, evidence_of, is_nearly_unique, note_mixed, read_values
-from laconic.data.readers.frames import Kinds
-from laconic.data.schema import ColumnKind, note_spellings
+from laconic.data.readers.cells import fold
+from laconic.data.readers.columns import LEFT_OUT, Look, Tally, name_rows
+from laconic.data.schema import ColumnKind
 from laconic.errors import DataError
 from laconic.tables.columns import MOST_LEVELS, SQUARABLE, Column, Level, Missing, Part, Recipe, Scaled
 from laconic.tables.table import Table
 from laconic.tables.task import Task
 from laconic.values import Array
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 
 def agree_names(names: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
@@ -49,14 +42,8 @@ def agree_columns(columns: Mapping[str, Sequence[Column]], notes: list[str] | No
     """The columns of all parties, matched by name, each with the levels of any party.
 
     Levels that differ in case only are one, written as the first party does. Of more than `MOST_LEVELS` levels, those
-    that most parties have are kept, and of these the first in the alphabet: how frequent they are, nobody says.
-
-    Args:
-        columns: by party.
-        notes: what was decided and should be looked at is added here.
-
-    Raises:
-        DataError: parties have other columns, or one of another kind.
+    that most parties have are kept, and of these the first in the alphabet: how frequent they are, nobody says. What
+    was decided and should be looked at is added to the notes.
     """
     said = [] if notes is None else notes
     named = {party: {column.name: column for column in some} for party, some in columns.items()}
@@ -87,7 +74,7 @@ def refuse_other_kinds(name: str, kinds: Mapping[str, str]) -> None:
         if kinds[other] != kinds[first]:
             raise DataError(
                 f"column {name!r} holds {words[kinds[first]]} at {first!r} and {words[kinds[other]]} at {other!r}; "
-                f"write it alike at all parties, or say kinds={{{name!r}: 'categorical'}} "
+                f"write it in the same way at all parties, or say kinds={{{name!r}: 'categorical'}} "
                 f"(--set data.kinds.{name}=categorical) if it holds names everywhere"
             )
 
@@ -95,14 +82,7 @@ def refuse_other_kinds(name: str, kinds: Mapping[str, str]) -> None:
 def agree_task(tasks: Mapping[str, Task], notes: list[str] | None = None) -> Task:
     """What is predicted at all parties: the classes of any of them, in the order of their numbers or of the alphabet.
 
-    Classes that differ in case only, or are the same number, are one, written as the first party does.
-
-    Args:
-        tasks: by party.
-        notes: what was decided and should be looked at is added here.
-
-    Raises:
-        DataError: labels are classes at one party and a quantity at another, or all the same.
+    Classes that differ in case only, or are the same number, are one, written as the first party does; this is noted.
     """
     of_numbers = [party for party, task in tasks.items() if task.kind == "regression"]
     of_classes = [party for party in tasks if party not in of_numbers]
@@ -132,25 +112,16 @@ def recode(table: Table, columns: Sequence[Column], task: Task, recipe: Recipe) 
     """The same rows with their columns, levels and classes as agreed, prepared by the recipe that all have.
 
     A level that is not among those agreed on gets the next code after them, which no recipe knows.
-
-    Raises:
-        DataError: the table has other columns, or a class that is not among those agreed on.
     """
-    places = {column.name: at for at, column in enumerate(table.columns)}
-    if places.keys() != {column.name for column in columns}:
-        raise DataError(
-            f"party {table.party!r} was told of other columns than it has ({', '.join(list(places)[:20])}); agree on "
-            "the columns with all parties again"
-        )
-    raw = np.empty((table.rows, len(columns)))
-    for at, column in enumerate(columns):
-        cells = table.raw[:, places[column.name]]
-        known = table.columns[places[column.name]].levels
-        raw[:, at] = _recode_levels(cells, known, column.levels) if column.kind == "categorical" else cells
     own = {column.name: column.written for column in table.columns}
+    if own.keys() != {column.name for column in columns}:
+        raise DataError(
+            f"party {table.party!r} was sent other columns than it has ({', '.join(list(own)[:20])}); agree on the "
+            "columns with all parties again"
+        )
     columns = tuple(msgspec.structs.replace(column, written=own[column.name]) for column in columns)
     return Table(
-        raw,
+        recode_cells(table.raw, table.columns, columns),
         columns,
         ids=table.ids,
         y=None if table.y is None or table.task is None else recode_labels(table.y, table.task, task, table.party),
@@ -162,33 +133,35 @@ def recode(table: Table, columns: Sequence[Column], task: Task, recipe: Recipe) 
 
 
 def recode_labels(y: Array, before: Task, after: Task, party: str) -> Array:
-    """Codes of a party's own classes as codes of those agreed on; a row without a label stays one.
-
-    Raises:
-        DataError: a class is not among those agreed on.
-    """
+    """Codes of a party's own classes as codes of those agreed on; a row without a label stays one."""
     if after.kind == "regression":
         return y
     codes = {same_class(name): code for code, name in enumerate(after.classes)}
     strange = [name for name in before.classes if same_class(name) not in codes]
     if strange:
         raise DataError(
-            f"party {party!r}, label {after.label!r}: its class {strange[0]!r} is not among the classes it was told "
+            f"party {party!r}, label {after.label!r}: its class {strange[0]!r} is not among the classes agreed on "
             f"({', '.join(after.classes[:20])}); agree on the classes with all parties again"
         )
-    new = np.array(
-        [*(codes[same_class(name)] for name in before.classes), -1]
-    )  # The last is of rows without a label: -1.
+    # The last is the code of rows without a label, -1.
+    new = np.array([*(codes[same_class(name)] for name in before.classes), -1])
     return np.asarray(new[y.astype(np.int64)])
 
 
-def _recode_levels(cells: Array, before: Sequence[str], after: Sequence[str]) -> Array:
-    codes = {fold(level): code for code, level in enumerate(after)}
-    new = np.array([*(codes.get(fold(level), len(after)) for level in before), len(after)], dtype=np.float64)
-    there = ~np.isnan(cells)
-    found = cells.copy()
-    found[there] = new[np.minimum(cells[there].astype(np.int64), len(before))]
-    return found
+def recode_cells(raw: Array, columns: Sequence[Column], wanted: Sequence[Column]) -> Array:
+    """Cells of the wanted columns, in their order and coded by their levels; any other level gets the next code."""
+    places = {column.name: at for at, column in enumerate(columns)}
+    recoded = np.empty((len(raw), len(wanted)))
+    for at, column in enumerate(wanted):
+        recoded[:, at] = raw[:, places[column.name]]
+        if column.kind == "categorical":
+            codes = {fold(level): code for code, level in enumerate(column.levels)}
+            other = len(column.levels)
+            levels = columns[places[column.name]].levels
+            new = np.array([*(codes.get(fold(level), other) for level in levels), other], dtype=np.float64)
+            there = ~np.isnan(recoded[:, at])
+            recoded[there, at] = new[np.minimum(recoded[there, at].astype(np.int64), len(levels))]
+    return recoded
 
 
 def _one_spelling(
@@ -207,22 +180,22 @@ def _one_spelling(
 
 
 LEAST = 5
-"""A level, or a column, that fewer training rows than this have is not told: it would tell of single people."""
+"""A level, or a column, that fewer training rows than this have is not released: it could reveal single people."""
 
 SUMS = ("rows", "known", "mean", "squares", "zeros")
-"""What is told of a column: how many rows, how many know it, their mean, the squares about it, how many are 0."""
+"""What is released of a column: how many rows, how many know it, their mean, the squares about it, how many are 0."""
 
 _HALF = 0.5
 
 
 def sums_of(table: Table) -> Array:
-    """The numbers of `SUMS` for each column of a party's training rows, float64; zeros for a column not to be told."""
+    """The numbers of `SUMS` for each column of a party's training rows; zeros for a column not to be released."""
     rows = table.raw[table.cut("train")]
     found = [_sums(column, rows[:, at]) for at, column in enumerate(table.columns)]
     return np.array(found, dtype=np.float64).reshape(-1, len(SUMS))
 
 
-def told_columns(table: Table) -> tuple[Column, ...]:
+def released_columns(table: Table) -> tuple[Column, ...]:
     """The columns of a party, with those of their levels that enough of its training rows have."""
     rows = table.raw[table.cut("train")]
     return tuple(
@@ -251,17 +224,13 @@ def add_sums(parts: Sequence[Array]) -> Array:
 def recipe_from(columns: Sequence[Column], sums: Array) -> Recipe:
     """How all parties prepare their columns: numbers by the mean and the spread over all rows, a flag for each level.
 
-    A flag is centred by one over the number of levels, as how frequent each is was not told.
-
-    Raises:
-        DataError: no column varies.
+    A flag is centred by one over the number of levels, as parties do not release how frequent each is.
     """
     parts = tuple(part for at, column in enumerate(columns) for part in _parts(column, at, sums[at]))
     if not parts:
         raise DataError(
-            f"no column varies among the training rows of all parties, as far as they tell: a column that fewer than "
-            f"{LEAST} rows of a party have is not told. Give more rows, or public rows (--public FILE), by which "
-            "columns are prepared then"
+            f"no column varies among the training rows of all parties. A column that fewer than {LEAST} rows of a "
+            "party have is not released, so give more rows, or public rows (--public FILE) to prepare columns by"
         )
     return Recipe(columns=tuple(columns), parts=parts)
 
@@ -305,28 +274,10 @@ def _parts(column: Column, source: int, sums: Array) -> Iterator[Part]:
         yield Missing(name=f"{column.name} is missing", source=source, share=1 - known / rows)
 
 
-class Settled(NamedTuple):
-    """A party's rows with numbers for its columns of numbers and dates, and how its file writes these."""
-
-    frame: "DataFrame"
-    written: dict[str, str | msgspec.UnsetType]
-
-
 def common_kinds(
-    looks: Mapping[str, Mapping[str, Look]], names: Sequence[str], said: Kinds, notes: list[str]
+    looks: Mapping[str, Mapping[str, Look]], names: Sequence[str], said: Mapping[str, ColumnKind], notes: list[str]
 ) -> dict[str, ColumnKind]:
-    """What each column is at all parties, but for those that only name rows.
-
-    Args:
-        looks: each party's columns.
-        names: of the columns.
-        said: what some columns are, which is then not told from the cells.
-        notes: what was decided and should be looked at is added here.
-
-    Raises:
-        DataError: a column holds numbers at one party, and nothing but text at another; or `said` has no such kind.
-    """
-    _check_said(said, names)
+    """What each column is at all parties, as said or as the cells show, but for those that only name rows."""
     found: dict[str, ColumnKind] = {}
     for name in names:
         if name in said:
@@ -334,45 +285,11 @@ def common_kinds(
             continue
         there = {party: some[name] for party, some in looks.items() if not some[name].empty and _knows(some[name])}
         kind = _common_kind(name, there)
-        if kind == "categorical" and _names_rows(there):
-            notes.append(f"column {name!r}: left out, as nearly every row has another text, like an id")
-            continue
-        found[name] = kind
-    return found
-
-
-def read_settled(
-    party: str,
-    frame: "DataFrame",
-    looks: Mapping[str, Look],
-    kinds: Mapping[str, ColumnKind],
-    said: Kinds,
-    notes: list[str],
-) -> Settled:
-    """A party's columns as they are at all parties.
-
-    Raises:
-        DataError: a cell of a column that was said to hold numbers is none.
-    """
-    evidence = evidence_of(looks.values(), delimiter_of(frame))
-    written: dict[str, str | msgspec.UnsetType] = {}
-    settled = frame[[]].copy()
-    for name, kind in kinds.items():
-        look = looks[name]
-        if kind == "categorical":
-            settled[name] = look.series
-            _note_levels(party, look, notes, mixed=name not in said)
+        if kind == "categorical" and name_rows(there.values()):
+            notes.append(f"column {name!r}: {LEFT_OUT}")
         else:
-            settled[name], written[name] = read_values(party, look, kind, evidence, notes, said=name in said)
-    return Settled(settled, written)
-
-
-def _note_levels(party: str, look: Look, notes: list[str], *, mixed: bool) -> None:
-    if mixed:
-        note_mixed(party, look, notes)
-    if look.fixed is None:
-        spelled = one_spelling(look.cells.words.to_pylist(), look.cells.counts.tolist())
-        note_spellings(spelled, f"{party}, column {look.name!r}", notes)
+            found[name] = kind
+    return found
 
 
 def _knows(look: Look) -> bool:
@@ -387,19 +304,4 @@ def _common_kind(name: str, looks: Mapping[str, Look]) -> ColumnKind:
     pure = {party: kinds[party] for party, one in tallies.items() if max(one.numbers, one.dates) in (0, one.known)}
     if pure:
         refuse_other_kinds(name, pure)
-    return reduce(add, tallies.values()).kind
-
-
-def _names_rows(looks: Mapping[str, Look]) -> bool:
-    if any(look.fixed is not None for look in looks.values()):
-        return False
-    different = sum(len(look.cells.words) for look in looks.values())
-    return is_nearly_unique(different, sum(int((look.cells.places >= 0).sum()) for look in looks.values()))
-
-
-def _check_said(said: Kinds, names: Sequence[str]) -> None:
-    for name, kind in said.items():
-        if name not in names:
-            raise DataError(f"kinds names a column {name!r} that no party has; there are {', '.join(sorted(names))}")
-        if kind not in ("numeric", "categorical"):
-            raise DataError(f"kinds says that column {name!r} is {kind!r}; say 'numeric' or 'categorical'")
+    return Tally(*map(sum, zip(*tallies.values(), strict=True))).kind

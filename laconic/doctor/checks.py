@@ -24,7 +24,7 @@ CHECKS: tuple[Check, ...] = (check_machine, check_ids, check_columns)
 
 def _check_no_data(party: PartyFile) -> Iterator[Diagnosis]:
     words = f"{party.name} has no [data]: fit for plans on public data sets only, of which it takes its share"
-    yield Diagnosis(level="note", about="data", words=words, remedy="say source and key in [data] for rows of its own")
+    yield Diagnosis("note", "data", words, "say source and key in [data] for rows of its own")
 
 
 def examine(party: PartyFile) -> Iterator[Diagnosis]:
@@ -33,7 +33,7 @@ def examine(party: PartyFile) -> Iterator[Diagnosis]:
         try:
             yield from check(party)
         except LaconicError as problem:
-            yield Diagnosis(level="wrong", about=check.__name__.removeprefix("check_"), words=str(problem))
+            yield Diagnosis("wrong", check.__name__.removeprefix("check_"), str(problem))
 
 
 class Together(msgspec.Struct, frozen=True, kw_only=True):

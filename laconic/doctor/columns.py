@@ -1,5 +1,6 @@
-"""What a party's columns are, told from the cells and written out for approval, and which of them deserve a look."""
+"""What a party's columns are, inferred from the cells and written out for approval; and which deserve a look."""
 
+import json
 import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -19,7 +20,7 @@ from laconic.values import Array
 Level: TypeAlias = Literal["fine", "note", "wrong"]
 
 
-class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
+class Diagnosis(msgspec.Struct, frozen=True):
     """One finding about one thing.
 
     Attributes:
@@ -51,51 +52,39 @@ def check_columns(party: PartyFile) -> Iterable[Diagnosis]:
         kinds = own_columns(party.name, data)
         own = read_own(party.name, data)
     except DataError as problem:
-        yield Diagnosis(level="wrong", about="data", words=str(problem), remedy="as it says")
+        yield Diagnosis("wrong", "data", str(problem), "as it says")
         return
     table = own.table
-    yield Diagnosis(level="fine", about="rows", words=f"{own.rows:,} in the source, {table.rows:,} can be used")
+    yield Diagnosis("fine", "rows", f"{own.rows:,} in the source, {table.rows:,} can be used")
     if not data.columns:
-        yield Diagnosis(
-            level="note",
-            about="data.columns",
-            words=f"the kinds of {len(kinds)} columns were told from their cells",
-            remedy="approve them: laconic doctor --write adds them to the party file, where you can correct them",
-        )
+        words = f"the kinds of {len(kinds)} columns were inferred from their cells"
+        remedy = "approve them: laconic doctor --write adds them to the party file, where you can correct them"
+        yield Diagnosis("note", "data.columns", words, remedy)
     unused = set(column_names(party.name, data)) - set(kinds) - {*data.keys, data.label}
     if unused:
         words = f"not used, as data.columns does not name them: {', '.join(sorted(unused))}"
-        yield Diagnosis(level="fine", about="other columns", words=words)
+        yield Diagnosis("fine", "other columns", words)
     for at, column in enumerate(table.columns):
         yield from _of_column(column, table.raw[:, at], kinds[column.name], labelled=table.y is not None)
     for note in own.notes:
-        yield Diagnosis(level="note", about="reading", words=note, remedy="correct the source, or leave it so")
+        yield Diagnosis("note", "reading", note, "correct the source, or leave it so")
     if table.task is not None:
         words = f"{table.task.kind}" + (f": {', '.join(table.task.classes[:6])}" if table.task.classes else "")
-        yield Diagnosis(level="fine", about=table.task.label, words=f"label, {words}")
-
-
-def columns_as_toml(kinds: dict[str, ColumnKind]) -> str:
-    """The table `[data.columns]` of a party file."""
-    lines = [f"{_key(name)} = {_text(kind)}" for name, kind in kinds.items()]
-    return "\n".join(("[data.columns]", *lines)) + "\n"
+        yield Diagnosis("fine", table.task.label, f"label, {words}")
 
 
 def write_columns(party: PartyFile) -> dict[str, ColumnKind]:
-    """Add the columns and kinds told from the cells to a party file that names none, for a person to approve.
-
-    Raises:
-        PlanError: the file names columns already, or is written so that nothing can be added at its end.
-    """
+    """Add the columns and kinds inferred from the cells to a party file that names none, for a person to approve."""
     path = Path(party.path)
     if party.own_data.columns:
         raise PlanError(f"{path} names its columns already, in data.columns; correct them there")
     kinds = own_columns(party.name, party.own_data)
-    note = "# Told from the cells by `laconic doctor`; correct what is wrong, and delete what should not be used."
-    before = path.read_text(encoding="utf-8")
+    note = "# Inferred from the cells by `laconic doctor`; correct what is wrong, and delete what should not be used."
+    before = path.read_text(encoding="utf-8").rstrip()
+    lines = [f'{_key(name)} = "{kind}"' for name, kind in kinds.items()]
     part = path.with_suffix(".toml.part")
     try:
-        part.write_text(f"{before.rstrip()}\n\n{note}\n{columns_as_toml(kinds)}", encoding="utf-8")
+        part.write_text("\n".join((before, "", note, "[data.columns]", *lines, "")), encoding="utf-8")
         read_party(part)
     except PlanError as problem:
         part.unlink()
@@ -111,26 +100,21 @@ def _of_column(column: Column, cells: Array, kind: ColumnKind, *, labelled: bool
     words = f"{kind}, {different:,} different values" + (f", {missing:.0%} missing" if missing else "")
     if different <= 1 and missing in (0, 1):
         words += "; it never varies, so it is dropped"
-        yield Diagnosis(level="note", about=column.name, words=words, remedy="leave it out of data.columns")
+        yield Diagnosis("note", column.name, words, "leave it out of data.columns")
     elif kind == "categorical" and different == known.size and different > MOST_LEVELS:
         words += "; every row has another, as in an id"
-        yield Diagnosis(level="note", about=column.name, words=words, remedy="leave it out of data.columns")
+        yield Diagnosis("note", column.name, words, "leave it out of data.columns")
     elif kind == "categorical" and different > MOST_LEVELS and column.prepare != "woe":
         words += f"; the {MOST_LEVELS} most frequent get a column each, all others share one"
         remedy = "join levels first if the rare ones matter"
         remedy += f", or say data.prepare.{column.name} = 'woe'" if labelled else ""
-        yield Diagnosis(level="note", about=column.name, words=words, remedy=remedy)
+        yield Diagnosis("note", column.name, words, remedy)
     elif missing > _MOSTLY_MISSING:
-        yield Diagnosis(level="note", about=column.name, words=words, remedy="check that this is meant")
+        yield Diagnosis("note", column.name, words, "check that this is meant")
     else:
-        yield Diagnosis(level="fine", about=column.name, words=words)
+        yield Diagnosis("fine", column.name, words)
 
 
 def _key(name: str) -> str:
-    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _text(name)
-
-
-def _text(words: str) -> str:
-    import json
-
-    return json.dumps(words, ensure_ascii=False).replace("\x7f", "\\u007f")
+    plain = re.fullmatch(r"[A-Za-z0-9_-]+", name)
+    return name if plain else json.dumps(name, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -35,15 +35,12 @@ def _versions() -> Iterator[Diagnosis]:
         engine = version("nvflare")
     except PackageNotFoundError:
         remedy = "run in the folder of Laconic's repository: pip install '.[flare]'"
-        yield Diagnosis(level="wrong", about="versions", words="nvflare is not installed", remedy=remedy)
+        yield Diagnosis("wrong", "versions", "nvflare is not installed", remedy)
         return
+    words = f"laconic {version('laconic')}, nvflare {engine}; laconic must be the same at every party"
     fits = engine.startswith(_ENGINE)
-    yield Diagnosis(
-        level="fine" if fits else "wrong",
-        about="versions",
-        words=f"laconic {version('laconic')}, nvflare {engine}; laconic must be the same at every party",
-        remedy="" if fits else f"run: pip install 'nvflare=={_ENGINE}*'",
-    )
+    remedy = "" if fits else f"run: pip install 'nvflare=={_ENGINE}*'"
+    yield Diagnosis("fine" if fits else "wrong", "versions", words, remedy)
 
 
 def _certificates(site: PartySite) -> Iterator[Diagnosis]:
@@ -59,22 +56,22 @@ def _certificates(site: PartySite) -> Iterator[Diagnosis]:
         own.verify_directly_issued_by(root)
     except (OSError, ValueError, InvalidSignature) as problem:
         words = f"{startup} holds no pair that fits: {type(problem).__name__} {problem}"
-        yield Diagnosis(level="wrong", about="certificates", words=words, remedy=again)
+        yield Diagnosis("wrong", "certificates", words, again)
         return
     now = datetime.now(UTC)
     starts = max(own.not_valid_before_utc, root.not_valid_before_utc)
     ends = min(own.not_valid_after_utc, root.not_valid_after_utc)
     if now < starts:
         words = f"the clock says {now:%Y-%m-%d %H:%M} UTC, and the certificates begin at {starts:%Y-%m-%d %H:%M}"
-        yield Diagnosis(level="wrong", about="clock", words=words, remedy="set the clock")
+        yield Diagnosis("wrong", "clock", words, "set the clock")
     days = (ends - now).days
     level: Level = "wrong" if days < 0 else "note" if days < _SOON else "fine"
     words = f"valid until {ends:%Y-%m-%d}, {days} days from now"
-    yield Diagnosis(level=level, about="certificates", words=words, remedy="" if level == "fine" else again)
+    yield Diagnosis(level, "certificates", words, "" if level == "fine" else again)
     key = startup / f"{name}.key"
     if key.stat().st_mode & 0o077:
         remedy = f"run: chmod 600 {key}"
-        yield Diagnosis(level="note", about="certificates", words=f"others can read {key}", remedy=remedy)
+        yield Diagnosis("note", "certificates", f"others can read {key}", remedy)
 
 
 def _hub_port(site: PartySite) -> Iterator[Diagnosis]:
@@ -83,7 +80,7 @@ def _hub_port(site: PartySite) -> Iterator[Diagnosis]:
         socket.getaddrinfo(hub.address, hub.port)
     except OSError as problem:
         words = f"{hub.address} is not known here: {problem}"
-        yield Diagnosis(level="note", about="address", words=words, remedy="the parties at least must know it")
+        yield Diagnosis("note", "address", words, "the parties at least must know it")
     with socket.socket() as trial:
         trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -92,9 +89,9 @@ def _hub_port(site: PartySite) -> Iterator[Diagnosis]:
             running = (site.kit / "pid").exists()
             words = f"port {hub.port} is taken" + (" by this site's own engine" if running else f": {problem}")
             remedy = "" if running else "stop what listens there (ss -ltnp shows it), or choose another port"
-            yield Diagnosis(level="note" if running else "wrong", about="port", words=words, remedy=remedy)
+            yield Diagnosis("note" if running else "wrong", "port", words, remedy)
             return
-    yield Diagnosis(level="fine", about="port", words=f"port {hub.port} is free; the parties must be able to reach it")
+    yield Diagnosis("fine", "port", f"port {hub.port} is free; the parties must be able to reach it")
 
 
 def _line_to_hub(site: PartySite) -> Iterator[Diagnosis]:
@@ -104,18 +101,17 @@ def _line_to_hub(site: PartySite) -> Iterator[Diagnosis]:
         line = socket.create_connection((hub.address, hub.port), timeout=5)
     except socket.gaierror as problem:
         remedy = f"put {hub.address} in the name service, or in /etc/hosts"
-        yield Diagnosis(level="wrong", about="port", words=f"{hub.address} is not known: {problem}", remedy=remedy)
+        yield Diagnosis("wrong", "port", f"{hub.address} is not known: {problem}", remedy)
         return
     except OSError as problem:
         remedy = "start the hub, or have the firewalls between let this port through"
-        yield Diagnosis(level="note", about="port", words=f"nobody answers at {where}: {problem}", remedy=remedy)
+        yield Diagnosis("note", "port", f"nobody answers at {where}: {problem}", remedy)
         return
-    yield Diagnosis(level="fine", about="port", words=f"{where} can be reached")
+    yield Diagnosis("fine", "port", f"{where} can be reached")
     startup = site.kit / "startup"
     context = ssl.create_default_context(cafile=startup / "rootCA.pem")
-    context.check_hostname = (
-        False  # The engine's certificates bear plain names; that the root signed them is what counts.
-    )
+    # The engine's certificates bear plain names; that the root signed them is what counts.
+    context.check_hostname = False
     context.load_cert_chain(startup / "client.crt", startup / "client.key")
     try:
         with line, context.wrap_socket(line, server_hostname=hub.address) as secure:
@@ -123,18 +119,18 @@ def _line_to_hub(site: PartySite) -> Iterator[Diagnosis]:
             said = secure.recv(4096).decode("latin-1")
     except (ssl.SSLError, OSError) as problem:
         remedy = "use the kit of this project, and let the hub use its own"
-        yield Diagnosis(level="wrong", about="certificates", words=f"{where} does not accept: {problem}", remedy=remedy)
+        yield Diagnosis("wrong", "certificates", f"{where} does not accept: {problem}", remedy)
         return
-    yield Diagnosis(level="fine", about="certificates", words=f"{where} and this site accept each other")
+    yield Diagnosis("fine", "certificates", f"{where} and this site accept each other")
     yield from _clock(said)
 
 
 def _clock(said: str) -> Iterator[Diagnosis]:
     dates = [line[5:].strip() for line in said.splitlines() if line.lower().startswith("date:")]
     if not dates:
-        yield Diagnosis(level="note", about="clock", words="the hub did not say what time it is")
+        yield Diagnosis("note", "clock", "the hub did not say what time it is")
         return
     apart = abs((datetime.now(UTC) - parsedate_to_datetime(dates[0])).total_seconds())
     words = f"the hub's clock and this one are {apart:.0f} s apart"
     wrong = apart > _APART
-    yield Diagnosis(level="wrong" if wrong else "fine", about="clock", words=words, remedy="set it" if wrong else "")
+    yield Diagnosis("wrong" if wrong else "fine", "clock", words, "set it" if wrong else "")

@@ -17,7 +17,7 @@ from laconic.data.datasets.dataset import Dataset
 from laconic.data.federation import Federation
 from laconic.data.labels import as_numbers, guess_kind
 from laconic.data.partition.columns import Cut, Equal, deal
-from laconic.data.schema import code_levels
+from laconic.data.readers.cells import code_levels
 from laconic.deploy.simulation import FittedRun, train
 from laconic.methods.vertical.fedonce import FedOnce
 from laconic.tables.columns import Column
@@ -192,7 +192,7 @@ def _is_frame(x: Any) -> bool:
 
 def _column(frame: "DataFrame", name: str) -> Column:
     series = frame[name] if name in frame else frame[int(name)]
-    if guess_kind(series, "the table") == "categorical":
+    if guess_kind(series) == "categorical":
         return Column(name, "categorical", code_levels(series)[1])
     return Column(name)
 

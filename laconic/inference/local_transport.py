@@ -13,23 +13,25 @@ from laconic.core.peers import Carrier
 from laconic.core.step import Script
 from laconic.core.wire import Blob
 from laconic.data.labels import read_labels
-from laconic.data.readers.batches import column_names
-from laconic.data.readers.columns import read_known
 from laconic.data.readers.files import read_file
 from laconic.data.readers.frames import with_text_names
-from laconic.data.readers.ids import plain_text, read_ids, usable_rows
-from laconic.data.readers.source_table import own_frame, read_own
+from laconic.data.readers.ids import plain_text, read_ids
+from laconic.data.readers.source_table import build_table, own_frame, read_own
+from laconic.data.schema import OwnData
 from laconic.deploy.transports import Runtime, open_runtime
 from laconic.errors import DataError
 from laconic.inference.bundle import About, Part, load_part
 from laconic.inference.bundle_files import HEAD, model_folders, no_model
 from laconic.plan.runtime import AnyRuntime, InProcess
 from laconic.privacy.row_releases import spent
+from laconic.tables.columns import Recipe
 from laconic.tables.table import Table
 from laconic.values import Array
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+
+_ROW_NUMBER = "\0"  # no column is called so: rows without ids are counted from 1
 
 
 def parts_of(folder: Path) -> dict[str, Part]:
@@ -101,14 +103,13 @@ def read_rows(about: About, frame: "DataFrame", notes: list[str] | None = None) 
         )
     if len(frame) == 0:
         raise DataError(f"party {about.party!r} has no rows to predict, only column names; give it rows")
-    said = [] if notes is None else notes
-    cells = read_known(about.party, frame, about.columns, notes=said)
-    raw = np.column_stack(cells) if cells else np.empty((len(frame), 0))
-    if not about.id:
-        ids, kept = np.arange(1, len(frame) + 1), np.arange(len(frame))
-    else:
-        ids, kept = usable_rows(about.party, frame[about.id], raw, None, said)
-    return Table(raw[kept], about.columns, ids=ids, task=about.task, party=about.party, recipe=about.recipe)
+    key = about.id or _ROW_NUMBER
+    rows = frame if about.id else frame.assign(**{key: np.arange(1, len(frame) + 1)})
+    recipe = about.recipe or Recipe(columns=about.columns)
+    own = build_table(about.party, OwnData(source=about.party, key=key), rows, (), task=about.task, recipe=recipe)
+    if notes is not None:
+        notes.extend(own.notes)
+    return own.table
 
 
 def read_new(about: About, path: Path, notes: list[str] | None = None) -> Table:
@@ -118,11 +119,11 @@ def read_new(about: About, path: Path, notes: list[str] | None = None) -> Table:
             return read_rows(about, _frame(about, path), notes)
         except DataError as problem:
             raise DataError(f"{path}: {problem}") from problem
-    read = read_own(about.party, msgspec.structs.replace(about.data, source=str(path)), recipe=about.recipe)
+    data = msgspec.structs.replace(about.data, source=str(path))
+    own = read_own(about.party, data, recipe=about.recipe, task=about.task)
     if notes is not None:
-        notes.extend(read.notes)
-    table = read.table
-    return Table(table.raw, table.columns, ids=table.ids, task=about.task, party=about.party, recipe=about.recipe)
+        notes.extend(own.notes)
+    return own.table
 
 
 def read_new_labels(about: About, path: Path, table: Table) -> Array | None:
@@ -146,5 +147,4 @@ def _frame(about: About, path: Path) -> "DataFrame":
     """All columns of a file, as they stand in it."""
     if about.data is None:
         return read_file(about.party, path, about.id, [column.name for column in about.columns])
-    data = msgspec.structs.replace(about.data, source=str(path))
-    return own_frame(about.party, data, column_names(about.party, data))
+    return own_frame(about.party, msgspec.structs.replace(about.data, source=str(path)))

@@ -1,4 +1,4 @@
-"""What makes a party's rows unusable, each told in one sentence that names the party and what to do."""
+"""What makes a party's rows unusable; every error names the party, what was found, and what to do."""
 
 from collections.abc import Mapping, Sequence
 
@@ -29,21 +29,26 @@ def clean_ids(ids: Array | Sequence[str] | Sequence[int], party: str) -> Array:
         clean = np.where(gaps, 0, given).astype(np.int64) if whole else given.astype(str)
     elif given.dtype.kind in "iu":
         gaps, clean = np.zeros(len(given), dtype=bool), given
-    elif given.dtype.kind == "U":
-        stripped = np.char.strip(given)
+    else:
+        text = (
+            given if given.dtype.kind == "U" else np.array(["" if one is None else str(one) for one in given.tolist()])
+        )
+        stripped = np.char.strip(text.astype(str))
         # As wide as the longest id and no wider: an array keeps the width of whatever it was made from.
         clean = stripped.astype(f"U{np.char.str_len(stripped).max(initial=1)}")
-        gaps = np.isin(clean, _NO_ID)
-    else:
-        text = ["" if one is None else str(one).strip() for one in given.tolist()]
-        clean = np.array(text, dtype=str)
         gaps = np.isin(clean, _NO_ID)
     if gaps.any():
         raise DataError(
             f"party {party!r}: {int(gaps.sum())} of {len(given)} rows have no id, the first is row "
             f"{int(gaps.argmax()) + 1}; give every row an id or leave those rows out"
         )
-    _refuse_repeats(clean, party)
+    ordered = np.sort(clean)
+    repeated = list(dict.fromkeys(ordered[1:][ordered[1:] == ordered[:-1]].tolist()))
+    if repeated:
+        raise DataError(
+            f"party {party!r}: {len(repeated)} ids occur more than once, such as {', '.join(map(str, repeated[:3]))}; "
+            "keep one row for each id (sum or average the others first)"
+        )
     return clean
 
 
@@ -62,9 +67,9 @@ def check_raw(raw: Array, columns: Sequence[Column], party: str, *, labelled: bo
     if not columns and not labelled:
         raise DataError(f"party {party!r} has no columns besides its id; give it some or leave it out")
     names = [column.name for column in columns]
-    twice = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
-    if twice:
-        raise DataError(f"party {party!r}: two columns are called {twice[0]!r}; rename one")
+    if len(set(names)) < len(names):
+        twice = min(name for name in names if names.count(name) > 1)
+        raise DataError(f"party {party!r}: two columns are called {twice!r}; rename one")
 
 
 def check_variety(raw: Array, columns: Sequence[Column], rows: Array, party: str) -> None:
@@ -108,7 +113,7 @@ def clean_labels(y: Array, task: Task, cuts: Mapping[str, Array], rows: int, par
     where = f"party {party!r}, label {task.label!r}"
     given = np.asarray(y)
     if given.shape != (rows,):
-        raise DataError(f"{where}: labels have shape {given.shape} but there are {rows} rows; give one label a row")
+        raise DataError(f"{where}: labels have shape {given.shape} but there are {rows} rows; give one label per row")
     clean = given.astype(np.float64)
     unknown = ~np.isfinite(clean) if task.kind == "regression" else ~(clean >= 0)
     bad = unknown.copy()
@@ -137,14 +142,3 @@ def check_label_variety(y: Array, task: Task, rows: Array, party: str) -> None:
         f"party {party!r}, label {task.label!r}: found {found} among {len(rows)} training rows; "
         "at least two different labels are needed to learn, so add rows or choose another label"
     )
-
-
-def _refuse_repeats(ids: Array, party: str) -> None:
-    ordered = np.sort(ids)
-    repeated = list(dict.fromkeys(ordered[1:][ordered[1:] == ordered[:-1]].tolist()))
-    if repeated:
-        raise DataError(
-            f"party {party!r}: {len(repeated)} ids occur more than once, such as "
-            f"{', '.join(str(one) for one in repeated[:3])}; "
-            "keep one row for each id (sum or average the others first)"
-        )

@@ -38,9 +38,7 @@ class Binned(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
     def apply(self, cells: Array) -> Array:
         """The prepared column for raw cells."""
-        above = ~np.isnan(cells) if self.low is None else cells > self.low
-        inside = above if self.high is None else above & (cells <= self.high)
-        return np.asarray((inside - self.share) / _HALF)
+        return np.asarray((_inside(cells, self.low, self.high) - self.share) / _HALF)
 
 
 class Weighed(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -70,7 +68,7 @@ class Weighed(msgspec.Struct, frozen=True, kw_only=True, tag=True):
         if self.levels:
             found = np.array([*self.weights, self.other])[_place(cells, self.codes)]
         else:
-            found = np.asarray(self.weights)[np.searchsorted(self.edges, cells, side="left")]
+            found = np.asarray(self.weights)[np.searchsorted(self.edges, cells)]
         return np.where(np.isnan(cells), self.missing, found)
 
     def apply(self, cells: Array) -> Array:
@@ -80,15 +78,13 @@ class Weighed(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 def fit_bins(name: str, source: int, cells: Array) -> Iterator[Binned]:
     """A flag for each quantile bin of a number, but for a number with one bin only, which says nothing."""
-    known = cells[~np.isnan(cells)]
-    ends: list[float | None] = [None, *_edges(known), None]
+    ends: list[float | None] = [None, *_edges(cells[~np.isnan(cells)]), None]
     if len(ends) == 2:
         return
     for low, high in pairwise(ends):
-        above = np.ones(known.shape, dtype=bool) if low is None else known > low
-        inside = above if high is None else above & (known <= high)
         where = f"{'' if low is None else f'{low:g} < '}{name}{'' if high is None else f' <= {high:g}'}"
-        yield Binned(name=where, source=source, low=low, high=high, share=float(inside.sum() / len(cells)))
+        share = float(_inside(cells, low, high).sum() / len(cells))
+        yield Binned(name=where, source=source, low=low, high=high, share=share)
 
 
 def fit_weights(name: str, source: int, cells: Array, positive: Array, *, levels: bool) -> Iterator[Weighed]:
@@ -100,11 +96,11 @@ def fit_weights(name: str, source: int, cells: Array, positive: Array, *, levels
         positive: which of these rows are of the second class.
         levels: whether cells are codes of levels rather than numbers.
     """
-    known = ~np.isnan(cells)
-    edges = () if levels else _edges(cells[known])
-    codes = _frequent(cells[known], len(cells)) if levels else ()
-    bins = _bin_of(cells, edges, codes, levels=levels)
-    last = len(codes) if levels else len(edges) + 1  # Rare levels; then missing cells.
+    known = cells[~np.isnan(cells)]
+    edges, codes = ((), _frequent(known, len(cells))) if levels else (_edges(known), ())
+    # Bins of numbers or frequent levels, then of rare levels, then of missing cells.
+    last = len(codes) if levels else len(edges) + 1
+    bins = np.where(np.isnan(cells), last + 1, _place(cells, codes) if levels else np.searchsorted(edges, cells))
     ups = np.bincount(bins[positive], minlength=last + 2) + _HALF
     downs = np.bincount(bins[~positive], minlength=last + 2) + _HALF
     found = np.log(ups / ups.sum()) - np.log(downs / downs.sum())
@@ -126,6 +122,11 @@ def fit_weights(name: str, source: int, cells: Array, positive: Array, *, levels
         )
 
 
+def _inside(cells: Array, low: float | None, high: float | None) -> Array:
+    above = ~np.isnan(cells) if low is None else cells > low
+    return above if high is None else above & (cells <= high)
+
+
 def _edges(known: Array) -> tuple[float, ...]:
     if known.size == 0:
         return ()
@@ -138,14 +139,6 @@ def _frequent(known: Array, rows: int) -> tuple[int, ...]:
     return tuple(codes[counts >= max(_FEWEST, RARE * rows)].tolist())
 
 
-def _bin_of(cells: Array, edges: tuple[float, ...], codes: tuple[int, ...], *, levels: bool) -> Array:
-    """The bin of each cell: those of numbers or frequent levels, then rare levels, then missing cells."""
-    if levels:
-        return np.where(np.isnan(cells), len(codes) + 1, _place(cells, codes))
-    bins = np.searchsorted(edges, cells, side="left")
-    return np.where(np.isnan(cells), len(edges) + 2, bins)
-
-
 def _place(cells: Array, codes: tuple[int, ...]) -> Array:
     """The place of each cell among rising codes, and the place after the last for a cell that is none of them."""
     places = np.searchsorted(codes, cells)
@@ -156,7 +149,7 @@ MOST_LEVELS = 64
 """A category keeps its most frequent levels, this many; the rest share one column."""
 
 SQUARABLE = 1e150
-"""Cells beyond this count as this where sums of squares are told: their squares would overflow."""
+"""Cells beyond this count as this in sums of squares, which would overflow otherwise."""
 
 _FARTHEST = 1e4  # standard deviations; no training row of fewer than 1e8 can be farther out, new rows are cut here
 _PLAIN = (1e-100, 1e100)  # numbers of a size between these can be squared and added up as they are
@@ -283,12 +276,6 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
         """For each prepared column, the raw column it came from."""
         return tuple(self.columns[part.source].name for part in self.parts)
 
-    @property
-    def dropped(self) -> tuple[str, ...]:
-        """Raw columns that never varied among the training rows."""
-        used = {part.source for part in self.parts}
-        return tuple(column.name for i, column in enumerate(self.columns) if i not in used and self.shades is None)
-
 
 def fit_recipe(
     raw: Array, columns: Sequence[Column], rows: Array, *, party: str = "", classes: Array | None = None
@@ -296,8 +283,7 @@ def fit_recipe(
     """Learn from the given rows how to prepare a table or a stack of images.
 
     Args:
-        raw: cells, shape (n, columns), or uint8 images, shape (n, channels, height, width).
-        columns: what the columns are; for images, one of kind `pixels`.
+        raw, columns: as of a `Table`.
         rows: which rows are for training; no other row is looked at.
         party: whose rows these are, for errors.
         classes: for each row 0, 1, or below 0 if not known, where the label has two classes; None without such labels.
@@ -321,19 +307,13 @@ def fit_recipe(
 
 
 def apply_recipe(recipe: Recipe, raw: Array, *, party: str = "") -> Array:
-    """Prepare rows, known or new, as float32.
-
-    Args:
-        recipe: from `fit_recipe`.
-        raw: rows with the columns the recipe was fitted on, categories coded by the same levels.
-        party: whose rows these are, for errors.
-    """
+    """Prepare rows, known or new, as float32; their columns and levels are those that the recipe was fitted on."""
     if recipe.shades is not None:
         return recipe.shades.apply(raw)
     if raw.ndim != 2 or raw.shape[1] != len(recipe.columns):
         raise DataError(
-            f"party {party!r}: the recipe was fitted on {len(recipe.columns)} columns "
-            f"but the rows have shape {raw.shape}; give the columns it was fitted on, in the same order"
+            f"party {party!r}: the recipe was fitted on {len(recipe.columns)} columns but the rows have shape "
+            f"{raw.shape}; give the columns it was fitted on, in the same order"
         )
     refuse_infinity(raw, recipe.columns, party)
     prepared = np.empty((len(raw), len(recipe.parts)), dtype=np.float32)
@@ -362,8 +342,8 @@ def _fit_column(column: Column, source: int, cells: Array, labels: Array | None,
                 f"party {party!r}, column {column.name!r}: a weight of evidence needs labels of two classes, which "
                 "this party does not have; say prepare = 'bins' or leave it out"
             )
-        told, levels = labels >= 0, column.kind == "categorical"
-        yield from fit_weights(column.name, source, cells[told], labels[told] == 1, levels=levels)
+        labelled, levels = labels >= 0, column.kind == "categorical"
+        yield from fit_weights(column.name, source, cells[labelled], labels[labelled] == 1, levels=levels)
         return
     if column.prepare == "bins" and column.kind == "numeric":
         yield from fit_bins(column.name, source, cells)

@@ -25,7 +25,7 @@ class Table:
         raw: cells as floats, shape (rows, columns), NaN where missing, codes for categories; or uint8 images,
             shape (rows, channels, height, width).
         columns: what the raw columns are; empty for a label holder that has only labels.
-        ids: whole numbers or text, one a row, no two alike; None when rows are known by position.
+        ids: whole numbers or text, one per row, all different; None when rows are known by position.
         y: class codes or numbers; None for a party without labels. -1 or NaN marks an unlabelled row of cut "own"
             or "public".
         task: what `y` is; None for a party without labels. Rows to be predicted have a task and no `y`.
@@ -49,12 +49,9 @@ class Table:
 
         Args:
             raw: see the class; whole numbers and booleans are taken as floats.
-            columns: see the class.
             ids: see the class; white space around text is dropped.
-            y: see the class.
             task: needed with `y`.
-            cuts: see the class.
-            party: see the class.
+            columns, y, cuts, party: see the class.
             recipe: one that was fitted elsewhere, for rows that come later or are one of many parties' shares; such
                 rows need not vary. None to fit one on this table's training rows.
 
@@ -69,7 +66,7 @@ class Table:
         check_cuts(self.cuts, self.rows, party)
         self.ids = None if ids is None else clean_ids(ids, party)
         if self.ids is not None and self.ids.shape != (self.rows,):
-            raise ValueError(f"party {party!r}: {len(self.ids)} ids for {self.rows} rows; give one id a row")
+            raise ValueError(f"party {party!r}: {len(self.ids)} ids for {self.rows} rows; give one id per row")
         if y is not None and task is None:
             raise ValueError(f"party {party!r} has labels but no task; give task=Task(...)")
         self.task = task
@@ -122,15 +119,11 @@ class Table:
 
     @cached_property
     def fingerprint(self) -> str:
-        """What tells these cells, in this order, from all others."""
+        """A digest of the cells, in this order."""
         return blake2b(comparable(self.raw).tobytes(), digest_size=16).hexdigest()
 
     def part(self, rows: str) -> tuple[Array, Array | None]:
-        """The prepared rows of a cut, and their labels if every one of them has one.
-
-        Raises:
-            ValueError: there is no such cut; names those there are.
-        """
+        """The prepared rows of a cut, and their labels if every one of them has one."""
         at = self.cut(rows)
         if self.y is None:
             return self.x[at], None
@@ -146,35 +139,24 @@ class Table:
         return self.cuts[rows]
 
     def with_cut(self, rows: str, places: Array, *, dropping: Sequence[str] = ()) -> "Table":
-        """The same table with one more cut, or another one of that name; rows and their preparation are shared.
-
-        Args:
-            rows: what the cut is called.
-            places: its row positions.
-            dropping: cuts that are not needed any more.
-        """
+        """The same table with one more cut, or another one of that name, and without the cuts that are dropped."""
         added = {rows: np.asarray(places, dtype=np.int64)}
         check_cuts(added, self.rows, self.party)
         if self._given is not None:
-            _ = self.x  # Before copying, or each copy would prepare all rows anew.
+            _ = self.x  # Before copying, or each copy would prepare all rows again.
         same = copy(self)
         same.cuts = {name: cut for name, cut in self.cuts.items() if name not in dropping} | added
         return same
 
     def as_new(self, rows: str) -> "Table":
-        """The rows of a cut alone, without labels and prepared alike: as if they had come after training."""
+        """The rows of a cut alone, without labels and prepared in the same way: as if they had come after training."""
         at = self.cut(rows)
         return Table(
             self.raw[at], self.columns, ids=self.keys[at], task=self.task, party=self.party, recipe=self.recipe
         )
 
     def take(self, order: Array, cuts: Mapping[str, Array]) -> "Table":
-        """The given rows in the given order, newly cut; how to prepare them is learnt anew.
-
-        Args:
-            order: positions in this table.
-            cuts: positions in the new table.
-        """
+        """The rows at these positions, in this order, cut by positions among them; a new recipe is fitted on them."""
         return Table(
             self.raw[order],
             self.columns,
@@ -244,7 +226,7 @@ def fingerprint(table: Table) -> str:
         if name in table.cuts:
             ids = table.keys[table.cuts[name]].tolist()
             whole.update(f"{name} {len(ids)}\0".encode())
-            # One update for all: ids may be millions. A length before each, so that no two lists look alike.
+            # One update for all: ids may be millions. A length before each, so that no two lists give one text.
             whole.update("".join(f"{len(one)}:{one}" for one in ids).encode())
     return whole.hexdigest()
 

@@ -27,11 +27,11 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
         return len(self.classes) if self.kind == "multiclass" else 1
 
     def shape(self, rows: int) -> tuple[int, ...]:
-        """The shape of predictions: P(class 1) a row, C probabilities a row, or a number a row."""
+        """The shape of predictions: P(class 1), C probabilities, or a number per row."""
         return (rows, len(self.classes)) if self.kind == "multiclass" else (rows,)
 
     def decide(self, predictions: Array) -> Array:
-        """The class code a row, or the number itself for regression."""
+        """The class code per row, or the number itself for regression."""
         if self.kind == "multiclass":
             return np.asarray(np.argmax(predictions, axis=1))
         return np.asarray(predictions >= 0.5, dtype=int) if self.kind == "binary" else predictions

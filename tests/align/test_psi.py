@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.psi import measure
 from laconic.align.exact import ExactMatch
-from laconic.align.psi import PrivateMatch, are_points, hide_ids, multiply, new_secret, shared_points
+from laconic.align.psi import PrivateMatch, hide_ids, multiply, new_secret, shared_points
 from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.traffic import WireLog
@@ -89,7 +89,7 @@ def test_nothing_but_points_counts_and_marks_crosses_the_wire():
     for value in crossed:
         for inner in value.values() if isinstance(value, dict) else [value]:
             if isinstance(inner, np.ndarray) and inner.ndim == 2:
-                assert are_points(inner)
+                multiply(inner, new_secret())  # Refuses what is no point of the group.
                 seen["points"] += len(inner)
             elif isinstance(inner, np.ndarray):
                 assert inner.dtype == np.uint8

@@ -168,7 +168,7 @@ def test_a_plan_on_files_is_not_put_on_other_data_by_an_option(tmp_path):
         ({"shop": OTHER.replace("c", "d")}, ""),
         ({"shop": "customer\n" + "".join(f"c{row}\n" for row in range(60))}, "shop"),
         ({"bank": GOOD.replace("no", "yes")}, "churned"),
-        ({"shop": OTHER.replace("\nc", "\nC")}, "They differ in case only: write them alike, or say data.ids.case"),
+        ({"shop": OTHER.replace("\nc", "\nC")}, "They differ in case only: write them in the same way"),
         ({"shop": OTHER.replace("\nc", "\nc ")}, "They differ in white space only"),
     ],
 )

@@ -36,7 +36,7 @@ def trained(tmp_path_factory):
 
 def test_notes_are_shown_with_the_result(trained):
     shown = " ".join(trained[2].split())
-    assert "Read: bank, key 'id': 1 rows have the id of an earlier row and are left out; 1 of them differ" in shown
+    assert "Read: bank, id 'id': 1 rows have the id of an earlier row and are left out; 1 of them differ" in shown
 
 
 def test_new_rows_are_read_as_in_training_although_they_do_not_show_how(trained):
@@ -64,6 +64,6 @@ def test_a_row_that_comes_twice_among_new_rows_is_noted(trained):
     new.mkdir()
     files = write(new, "", range(1, 11), extra="003;9,5;01/01/2013;no\n")
     found = run("predict", model, "--files", *files)
-    assert "Read: bank, key 'id': 1 rows have the id of an earlier row" in found.stderr
+    assert "Read: bank, id 'id': 1 rows have the id of an earlier row" in found.stderr
     found = run("add", model, "--files", *write(new, "-b", range(1, 11), extra="003;9,5;01/01/2013;no\n"))
-    assert "Read: bank, key 'id': 1 rows have the id of an earlier row" in found.stderr
+    assert "Read: bank, id 'id': 1 rows have the id of an earlier row" in found.stderr

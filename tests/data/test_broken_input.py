@@ -54,12 +54,12 @@ KINDS = {
     "same name twice": (swapped("joined", "income"), "two columns of", "rename one"),
     "id missing": (
         swapped("b,2", ",2") | {"settings": 'on_empty = "error"'},
-        "key 'customer': 1 of 3 rows have no id, the first is row 2",
+        "id 'customer': 1 of 3 rows have no id, the first is row 2",
         "data.on_empty",
     ),
     "id twice": (
         swapped("b,2", "a,2") | {"settings": 'on_duplicate = "error"'},
-        "key 'customer': 1 ids occur more than once, such as a",
+        "id 'customer': 1 ids occur more than once, such as a",
         "data.on_duplicate",
     ),
     "text among numbers": (

@@ -37,7 +37,7 @@ def words(found, level):
 def test_sound_ids_are_described_and_need_nothing(tmp_path):
     seen = found(party(tmp_path, ["1", "22", "333"]))
     assert {one.level for one in seen} == {"fine"}
-    assert words(seen, "fine") == "3 ids, all digits, 1 to 3 long ->  / 3 ids, no two alike -> "
+    assert words(seen, "fine") == "3 ids, all digits, 1 to 3 long ->  / 3 ids, all different -> "
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_columns_are_described_and_odd_ones_noted(tmp_path):
     assert "column 'code': left out, as nearly every row has another text, like an id" in noted["reading"]
     assert "100 different values; the 64 most frequent" in noted["zip"]
     assert "99% missing" in noted["rare"]
-    assert "kinds of 4 columns were told from their cells" in noted["data.columns"]
+    assert "kinds of 4 columns were inferred from their cells" in noted["data.columns"]
     assert not words(seen, "wrong")
 
 

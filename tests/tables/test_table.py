@@ -162,7 +162,7 @@ def test_a_missing_whole_number_id_is_refused():
 
 
 def test_labels_of_another_length_are_refused():
-    refused("give one label a row", y=Y[:4], task=BINARY)
+    refused("give one label per row", y=Y[:4], task=BINARY)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])

@@ -1,6 +1,7 @@
 """A public data set in one piece, before it is dealt among parties."""
 
 import os
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,7 +27,7 @@ class Dataset:
         columns: what the raw columns are; one of kind `pixels` for images.
         y: class codes or numbers.
         task: what `y` is.
-        ids: one a row; None stands for the row's position.
+        ids: one per row; None stands for the row's position.
         test: row positions of the official test set; None where the publishers gave none.
         groups: natural owners of the columns, by name, where the set has some.
         note: what differs from the set as published, for reports.
@@ -53,7 +54,7 @@ class Dataset:
         return self.raw.ndim == 4
 
     def keys(self) -> Array:
-        """One id a row: those of the set, or row positions."""
+        """One id per row: those of the set, or row positions."""
         return np.arange(self.rows) if self.ids is None else self.ids
 
 
@@ -62,11 +63,7 @@ VARIABLE = "LACONIC_DATA"
 
 
 def data_file(name: str) -> Path:
-    """The path of a data file.
-
-    Raises:
-        DataError: no folder is set, or it has no such file.
-    """
+    """The path of a data file."""
     folder = os.environ.get(VARIABLE, "")
     if not folder:
         raise DataError(
@@ -87,17 +84,22 @@ def read_parquet(*names: str) -> "DataFrame":
     return pandas.concat(frames, ignore_index=True)
 
 
-def read_images(name: str, file: str, classes: tuple[str, ...]) -> Dataset:
-    """Grey images with an official test set, from arrays `x_train`, `y_train`, `x_test`, `y_test`."""
-    with np.load(data_file(file), allow_pickle=False) as arrays:
-        images = np.concatenate([arrays["x_train"], arrays["x_test"]])[:, np.newaxis]
-        labels = np.concatenate([arrays["y_train"], arrays["y_test"]])
-        trained = len(arrays["x_train"])
-    return Dataset(
-        name=name,
-        raw=images,
-        columns=(Column("image", "pixels"),),
-        y=labels.astype(np.int64),
-        task=Task(kind="multiclass", classes=classes, label="class"),
-        test=np.arange(trained, len(images)),
-    )
+def code_frame(frame: "DataFrame", categorical: Collection[str] = ()) -> tuple[Array, tuple[Column, ...]]:
+    """All columns of a frame as one matrix of raw cells, and what they are.
+
+    Args:
+        frame: one row per person.
+        categorical: names of the columns whose cells are levels; the others must be numbers.
+    """
+    from laconic.data.readers.cells import code_levels
+
+    cells = np.empty(frame.shape, dtype=np.float64)
+    columns = []
+    for at, name in enumerate(frame.columns):
+        if name in categorical:
+            cells[:, at], levels = code_levels(frame[name])
+            columns.append(Column(str(name), "categorical", levels))
+        else:
+            cells[:, at] = frame[name].to_numpy(dtype=np.float64, na_value=np.nan)
+            columns.append(Column(str(name)))
+    return cells, tuple(columns)

@@ -1,11 +1,12 @@
 """Public data sets: small ones that come with scikit-learn, others from files in the folder LACONIC_DATA."""
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Collection
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from laconic.data.datasets.dataset import Dataset, data_file, read_images, read_parquet
-from laconic.data.schema import code_frame
+from laconic.data.datasets.dataset import Dataset, code_frame, data_file, read_parquet
 from laconic.tables.columns import Column
 from laconic.tables.task import Task
 from laconic.values import Array
@@ -26,14 +27,7 @@ def breast_cancer() -> Dataset:
         "hospital": tuple(name for name in names if name.startswith("worst_")),
         "laboratory": tuple(name for name in names if name.endswith("_error")),
     }
-    return Dataset(
-        name="breast_cancer",
-        raw=bunch.data.astype(np.float64),
-        columns=tuple(Column(name) for name in names),
-        y=bunch.target.astype(np.int64),
-        task=task,
-        groups=groups,
-    )
+    return _numbers("breast_cancer", bunch.data, names, bunch.target.astype(np.int64), task, groups)
 
 
 def digits() -> Dataset:
@@ -41,19 +35,14 @@ def digits() -> Dataset:
     from sklearn import datasets
 
     bunch = datasets.load_digits()
-    places = [(row, column) for row in range(8) for column in range(8)]
     quarters: dict[str, tuple[str, ...]] = {}
-    for row, column in places:
-        quarter = f"{'upper' if row < 4 else 'lower'}_{'left' if column < 4 else 'right'}"
-        quarters[quarter] = (*quarters.get(quarter, ()), f"row{row}_column{column}")
-    return Dataset(
-        name="digits",
-        raw=bunch.data.astype(np.float64),
-        columns=tuple(Column(f"row{row}_column{column}") for row, column in places),
-        y=bunch.target.astype(np.int64),
-        task=Task(kind="multiclass", classes=tuple(str(digit) for digit in range(10)), label="digit"),
-        groups=quarters,
-    )
+    for row in range(8):
+        for column in range(8):
+            quarter = f"{'upper' if row < 4 else 'lower'}_{'left' if column < 4 else 'right'}"
+            quarters[quarter] = (*quarters.get(quarter, ()), f"row{row}_column{column}")
+    names = [f"row{row}_column{column}" for row in range(8) for column in range(8)]
+    task = Task(kind="multiclass", classes=tuple(str(digit) for digit in range(10)), label="digit")
+    return _numbers("digits", bunch.data, names, bunch.target.astype(np.int64), task, quarters)
 
 
 def diabetes() -> Dataset:
@@ -61,15 +50,33 @@ def diabetes() -> Dataset:
     from sklearn import datasets
 
     bunch = datasets.load_diabetes(scaled=False)
-    names = tuple(str(name) for name in bunch.feature_names)
-    return Dataset(
-        name="diabetes",
-        raw=bunch.data.astype(np.float64),
-        columns=tuple(Column(name) for name in names),
-        y=bunch.target.astype(np.float64),
-        task=Task(kind="regression", label="progression"),
-        groups={"practice": names[:4], "laboratory": names[4:]},
-    )
+    names = [str(name) for name in bunch.feature_names]
+    groups = {"practice": tuple(names[:4]), "laboratory": tuple(names[4:])}
+    task = Task(kind="regression", label="progression")
+    return _numbers("diabetes", bunch.data, names, bunch.target.astype(np.float64), task, groups)
+
+
+def _numbers(
+    name: str, cells: Array, names: list[str], y: Array, task: Task, groups: dict[str, tuple[str, ...]]
+) -> Dataset:
+    columns = tuple(Column(one) for one in names)
+    return Dataset(name=name, raw=cells.astype(np.float64), columns=columns, y=y, task=task, groups=groups)
+
+
+def _with_test(
+    name: str,
+    files: tuple[str, str],
+    label: str,
+    task: Task,
+    trained: int,
+    categorical: Collection[str] = (),
+    **groups: tuple[str, ...],
+) -> Dataset:
+    """A table whose official test set is a file of its own."""
+    frame = read_parquet(*files)
+    y = frame.pop(label).to_numpy(dtype=np.int64)
+    raw, columns = code_frame(frame, categorical)
+    return Dataset(name=name, raw=raw, columns=columns, y=y, task=task, test=np.arange(trained, len(y)), groups=groups)
 
 
 _TASK = Task(kind="binary", classes=("up to 50K", "over 50K"), label="income")
@@ -87,25 +94,14 @@ _OWNERS = {
 
 def adult() -> Dataset:
     """People in a census, 48,842 with 14 columns, some cells missing; label: income over 50,000."""
-    frame = read_parquet("adult_train.parquet", "adult_test.parquet")
-    y = frame.pop("income_gt_50k").to_numpy(dtype=np.int64)
-    raw, columns = code_frame(frame, _CATEGORIES)
-    test = np.arange(_TRAINED, len(y))
-    return Dataset(name="adult", raw=raw, columns=columns, y=y, task=_TASK, test=test, groups=_OWNERS)
+    return _with_test(
+        "adult", ("adult_train.parquet", "adult_test.parquet"), "income_gt_50k", _TASK, _TRAINED, _CATEGORIES, **_OWNERS
+    )
 
 
 def a9a() -> Dataset:
     """The adult census as 123 yes-or-no columns, as in LIBSVM; label: income over 50,000."""
-    frame = read_parquet("a9a_train.parquet", "a9a_test.parquet")
-    y = frame.pop("label").to_numpy(dtype=np.int64)
-    raw, columns = code_frame(frame)
-    return Dataset(name="a9a", raw=raw, columns=columns, y=y, task=_TASK, test=np.arange(_TRAINED, len(y)))
-
-
-_OWNERS_OF_CALIFORNIA_HOUSING = {
-    "land_registry": ("longitude", "latitude", "housing_median_age", "ocean_proximity"),
-    "census": ("total_rooms", "total_bedrooms", "population", "households", "median_income"),
-}
+    return _with_test("a9a", ("a9a_train.parquet", "a9a_test.parquet"), "label", _TASK, _TRAINED)
 
 
 def california_housing() -> Dataset:
@@ -114,31 +110,37 @@ def california_housing() -> Dataset:
     y = frame.pop("median_house_value").to_numpy(dtype=np.float64)
     raw, columns = code_frame(frame, {"ocean_proximity"})
     task = Task(kind="regression", label="median_house_value")
-    return Dataset(
-        name="california_housing", raw=raw, columns=columns, y=y, task=task, groups=_OWNERS_OF_CALIFORNIA_HOUSING
-    )
+    groups = {
+        "land_registry": ("longitude", "latitude", "housing_median_age", "ocean_proximity"),
+        "census": ("total_rooms", "total_bedrooms", "population", "households", "median_income"),
+    }
+    return Dataset(name="california_housing", raw=raw, columns=columns, y=y, task=task, groups=groups)
 
 
 _THINGS = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
-_SIDE: Final = 32
-_TILES: Final = 100  # images on a sheet, each way
-_TRAINED_OF_CIFAR10: Final = 20000
+_CLOTHES = ("T-shirt", "trousers", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "ankle boot")
+_SIDE = 32
+_TILES = 100  # images on a sheet, each way
 
 
 def cifar10() -> Dataset:
     """Photographs, 30,000 colour images of 32 x 32; label: one of ten things."""
+    trained = 20_000
     sheets = [_read_sheet(f"cifar10/{sheet}.webp") for sheet in ("train_1", "train_2", "test")]
     with np.load(data_file("cifar10/labels.npz"), allow_pickle=False) as labels:
-        y = np.concatenate([labels["y_train"][:_TRAINED_OF_CIFAR10], labels["y_test"]]).astype(np.int64)
-    return Dataset(
-        name="cifar10",
-        raw=np.concatenate(sheets),
-        columns=(Column("image", "pixels"),),
-        y=y,
-        task=Task(kind="multiclass", classes=_THINGS, label="class"),
-        test=np.arange(_TRAINED_OF_CIFAR10, len(y)),
-        note="the first 20,000 of the 50,000 published training images, and all test images",
-    )
+        y = np.concatenate([labels["y_train"][:trained], labels["y_test"]])
+    note = "the first 20,000 of the 50,000 published training images, and all test images"
+    return _images("cifar10", np.concatenate(sheets), y, _THINGS, trained, note)
+
+
+def fashion_mnist() -> Dataset:
+    """Pieces of clothing, 70,000 grey images of 28 x 28; label: one of ten kinds."""
+    return _grey_images("fashion_mnist", "fashion_mnist.npz", _CLOTHES)
+
+
+def mnist() -> Dataset:
+    """Handwritten digits, 70,000 grey images of 28 x 28; label: the digit."""
+    return _grey_images("mnist", "mnist.npz", tuple(str(digit) for digit in range(10)))
 
 
 def _read_sheet(name: str) -> Array:
@@ -151,22 +153,24 @@ def _read_sheet(name: str) -> Array:
     return tiles.reshape(_TILES * _TILES, 3, _SIDE, _SIDE)
 
 
-_TRAINED_OF_CODRNA = 59535
+def _grey_images(name: str, file: str, classes: tuple[str, ...]) -> Dataset:
+    with np.load(data_file(file), allow_pickle=False) as arrays:
+        images = np.concatenate([arrays["x_train"], arrays["x_test"]])[:, np.newaxis]
+        labels = np.concatenate([arrays["y_train"], arrays["y_test"]])
+        return _images(name, images, labels, classes, len(arrays["x_train"]))
+
+
+def _images(name: str, raw: Array, y: Array, classes: tuple[str, ...], trained: int, note: str = "") -> Dataset:
+    """Images with an official test set after the training ones."""
+    task = Task(kind="multiclass", classes=classes, label="class")
+    columns, test = (Column("image", "pixels"),), np.arange(trained, len(y))
+    return Dataset(name=name, raw=raw, columns=columns, y=y.astype(np.int64), task=task, test=test, note=note)
 
 
 def codrna() -> Dataset:
     """RNA sequences, 331,152 with 8 columns as in LIBSVM; label: non-coding."""
-    frame = read_parquet("codrna_train.parquet", "codrna_test.parquet")
-    y = frame.pop("label").to_numpy(dtype=np.int64)
-    raw, columns = code_frame(frame)
-    return Dataset(
-        name="codrna",
-        raw=raw,
-        columns=columns,
-        y=y,
-        task=Task(kind="binary", classes=("other", "non-coding"), label="rna"),
-        test=np.arange(_TRAINED_OF_CODRNA, len(y)),
-    )
+    task = Task(kind="binary", classes=("other", "non-coding"), label="rna")
+    return _with_test("codrna", ("codrna_train.parquet", "codrna_test.parquet"), "label", task, 59535)
 
 
 _TREES = ("spruce/fir", "lodgepole pine", "ponderosa pine", "cottonwood/willow", "aspen", "douglas-fir", "krummholz")
@@ -195,14 +199,8 @@ def covtype() -> Dataset:
 def covtype_binary() -> Dataset:
     """Forest patches as in LIBSVM, 581,012 with 54 columns; label: lodgepole pine or not."""
     every = covtype()
-    return Dataset(
-        name="covtype_binary",
-        raw=every.raw,
-        columns=every.columns,
-        y=(every.y == 1).astype(np.int64),
-        task=Task(kind="binary", classes=("other trees", "lodgepole pine"), label="Cover_Type"),
-        groups=every.groups,
-    )
+    task = Task(kind="binary", classes=("other trees", "lodgepole pine"), label="Cover_Type")
+    return replace(every, name="covtype_binary", y=(every.y == 1).astype(np.int64), task=task)
 
 
 _ABOUT = ("LIMIT_BAL", "SEX", "EDUCATION", "MARRIAGE", "AGE", "PAY_0", "PAY_2", "PAY_3", "PAY_4", "PAY_5")
@@ -226,19 +224,6 @@ def credit_default() -> Dataset:
         ids=ids,
         groups={"bank": accounts, "bureau": _ABOUT},
     )
-
-
-_CLOTHES = ("T-shirt", "trousers", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "ankle boot")
-
-
-def fashion_mnist() -> Dataset:
-    """Pieces of clothing, 70,000 grey images of 28 x 28; label: one of ten kinds."""
-    return read_images("fashion_mnist", "fashion_mnist.npz", _CLOTHES)
-
-
-def mnist() -> Dataset:
-    """Handwritten digits, 70,000 grey images of 28 x 28; label: the digit."""
-    return read_images("mnist", "mnist.npz", tuple(str(digit) for digit in range(10)))
 
 
 _LATE = 15  # minutes; from here on a flight counts as late in US statistics
@@ -278,7 +263,6 @@ def _joined() -> "DataFrame":
     return joined[joined["arr_delay"].notna()]
 
 
-_TASK_OF_PHISHING = Task(kind="binary", classes=("phishing", "legitimate"), label="site")
 # How the authors of the set group their 30 attributes, in its order of columns.
 _OWNERS_OF_PHISHING = {"browser": 12, "crawler": 6, "page": 5, "registrar": 7}
 
@@ -289,7 +273,7 @@ def phishing() -> Dataset:
     y = frame.pop("label").to_numpy(dtype=np.int64)
     raw, columns = code_frame(frame)
     attributes = list(dict.fromkeys(column.name.split("=")[0] for column in columns))
-    return _dataset("phishing", raw, columns, y, attributes)
+    return _phishing("phishing", raw, columns, y, attributes)
 
 
 def phishing_cat30() -> Dataset:
@@ -297,16 +281,17 @@ def phishing_cat30() -> Dataset:
     frame = read_parquet("phishing_cat30.parquet")
     y = (frame.pop("label") == 1).to_numpy(dtype=np.int64)
     raw, columns = code_frame(frame, set(frame.columns))
-    return _dataset("phishing_cat30", raw, columns, y, [column.name for column in columns])
+    return _phishing("phishing_cat30", raw, columns, y, [column.name for column in columns])
 
 
-def _dataset(name: str, raw: Array, columns: tuple[Column, ...], y: Array, attributes: list[str]) -> Dataset:
+def _phishing(name: str, raw: Array, columns: tuple[Column, ...], y: Array, attributes: list[str]) -> Dataset:
     groups, start = {}, 0
     for owner, count in _OWNERS_OF_PHISHING.items():
         owned = set(attributes[start : start + count])
         groups[owner] = tuple(column.name for column in columns if column.name.split("=")[0] in owned)
         start += count
-    return Dataset(name=name, raw=raw, columns=columns, y=y, task=_TASK_OF_PHISHING, groups=groups)
+    task = Task(kind="binary", classes=("phishing", "legitimate"), label="site")
+    return Dataset(name=name, raw=raw, columns=columns, y=y, task=task, groups=groups)
 
 
 _PROPERTIES = (
@@ -341,30 +326,35 @@ _NOTE = "both published files together; 520 signals only, 'not heard' (100) as -
 
 def ujiindoorloc() -> Dataset:
     """Phones among 520 wireless stations, 21,048 measurements; target: longitude in metres."""
-    raw, columns, y = _measurements("LONGITUDE")
-    return _dataset_of_ujiindoorloc("ujiindoorloc", raw, columns, y, Task(kind="regression", label="longitude"))
+    return _measurements("ujiindoorloc", Task(kind="regression", label="longitude"))
 
 
 def ujiindoorloc_latitude() -> Dataset:
     """Phones among 520 wireless stations, 21,048 measurements; target: latitude in metres."""
-    raw, columns, y = _measurements("LATITUDE")
-    return _dataset_of_ujiindoorloc("ujiindoorloc_latitude", raw, columns, y, Task(kind="regression", label="latitude"))
+    return _measurements("ujiindoorloc_latitude", Task(kind="regression", label="latitude"))
 
 
 def ujiindoorloc_floor() -> Dataset:
     """Phones among 520 wireless stations, 21,048 measurements; label: one of five floors."""
-    raw, columns, y = _measurements("FLOOR")
     task = Task(kind="multiclass", classes=tuple(str(floor) for floor in range(5)), label="floor")
-    return _dataset_of_ujiindoorloc("ujiindoorloc_floor", raw, columns, y.astype(np.int64), task)
+    return _measurements("ujiindoorloc_floor", task)
 
 
-def _measurements(target: str) -> tuple[Array, tuple[Column, ...], Array]:
+def _measurements(name: str, task: Task) -> Dataset:
     frame = read_parquet("ujiindoorloc_train.parquet", "ujiindoorloc_validation.parquet")
     stations = [name for name in frame.columns if name.startswith("WAP")]
     heard = frame[stations].to_numpy(dtype=np.float32, copy=True)
     heard[heard == _NOT_HEARD] = _WEAKEST
-    return heard, tuple(Column(name) for name in stations), frame[target].to_numpy(dtype=np.float64)
+    y = frame[task.label.upper()].to_numpy(dtype=np.float64 if task.kind == "regression" else np.int64)
+    return Dataset(name=name, raw=heard, columns=tuple(Column(one) for one in stations), y=y, task=task, note=_NOTE)
 
 
-def _dataset_of_ujiindoorloc(name: str, raw: Array, columns: tuple[Column, ...], y: Array, task: Task) -> Dataset:
-    return Dataset(name=name, raw=raw, columns=columns, y=y, task=task, note=_NOTE)
+AT_HAND: tuple[Callable[[], Dataset], ...] = (breast_cancer, digits, diabetes)
+"""Sets that come with scikit-learn."""
+
+FROM_FILES: tuple[Callable[[], Dataset], ...] = (
+    *(credit_default, phishing, phishing_cat30, adult, a9a, codrna, covtype, covtype_binary, superconduct),
+    *(california_housing, ujiindoorloc, ujiindoorloc_latitude, ujiindoorloc_floor, nycflights13),
+    *(mnist, fashion_mnist, cifar10),
+)
+"""Sets whose files must be in the folder `LACONIC_DATA`."""

@@ -1,6 +1,7 @@
 """Ways to deal the columns of one data set among parties, each a value to choose by."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TypeAlias
 
 import numpy as np
@@ -15,7 +16,7 @@ _MOST_ROWS = 5000  # a ranking of columns needs no more
 
 
 def importances(dataset: Dataset, rng: Rng) -> Array:
-    """One number a raw column, summing to 1: how much extremely randomised trees gain from it."""
+    """One number per raw column, summing to 1: how much extremely randomised trees gain from it."""
     from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor
 
     rows = rng.permutation(dataset.rows)[:_MOST_ROWS]
@@ -42,7 +43,7 @@ class Equal(Settings, frozen=True):
 
     def __post_init__(self) -> None:
         """Check the number of parties."""
-        _check_parties(self.parties)
+        check_parties(self.parties)
 
     def pieces(self, dataset: Dataset, rng: Rng) -> dict[str, Piece]:
         """Each party's columns and cells, by its name."""
@@ -82,10 +83,7 @@ class Quadrants(Settings, frozen=True):
 
     def pieces(self, dataset: Dataset, rng: Rng) -> dict[str, Piece]:
         """Each party's column and pixels, by its name."""
-        _need_images(dataset, "Quadrants")
-        halves = [np.array_split(band, 2, axis=3) for band in np.array_split(dataset.raw, 2, axis=2)]
-        images = [image for band in halves for image in band]
-        return {name: _pixels(image) for name, image in zip(party_names(4), images, strict=True)}
+        return _patches(dataset, 2, 2)
 
 
 class Rows(Settings, frozen=True):
@@ -95,15 +93,11 @@ class Rows(Settings, frozen=True):
 
     def __post_init__(self) -> None:
         """Check the number of parties."""
-        _check_parties(self.parties)
+        check_parties(self.parties)
 
     def pieces(self, dataset: Dataset, rng: Rng) -> dict[str, Piece]:
         """Each party's column and pixels, by its name."""
-        _need_images(dataset, "Rows")
-        if self.parties > dataset.raw.shape[2]:
-            raise ValueError(f"images of {dataset.name} have {dataset.raw.shape[2]} rows, too few for {self.parties}")
-        bands = np.array_split(dataset.raw, self.parties, axis=2)
-        return {name: _pixels(band) for name, band in zip(party_names(self.parties), bands, strict=True)}
+        return _patches(dataset, self.parties, 1)
 
 
 class Patches(Settings, frozen=True):
@@ -119,19 +113,11 @@ class Patches(Settings, frozen=True):
 
     def __post_init__(self) -> None:
         """Check the grid."""
-        _check_parties(min(self.down, self.across))
+        check_parties(min(self.down, self.across))
 
     def pieces(self, dataset: Dataset, rng: Rng) -> dict[str, Piece]:
         """Each party's column and pixels, by its name."""
-        _need_images(dataset, "Patches")
-        height, width = dataset.raw.shape[2:]
-        if self.down > height or self.across > width:
-            raise ValueError(
-                f"images of {dataset.name} are {height} x {width}, too small for {self.down} x {self.across}"
-            )
-        bands = np.array_split(dataset.raw, self.down, axis=2)
-        images = [image for band in bands for image in np.array_split(band, self.across, axis=3)]
-        return {name: _pixels(image) for name, image in zip(party_names(len(images)), images, strict=True)}
+        return _patches(dataset, self.down, self.across)
 
 
 class Biased(Settings, frozen=True):
@@ -190,11 +176,23 @@ def _columns(dataset: Dataset, places: Array) -> Piece:
     return tuple(dataset.columns[i] for i in places), dataset.raw[:, places]
 
 
-def _pixels(images: Array) -> Piece:
-    return (Column("image", "pixels"),), np.ascontiguousarray(images)
+def _patches(dataset: Dataset, down: int, across: int) -> dict[str, Piece]:
+    """Images cut into a grid, row by row from the upper left."""
+    if not dataset.is_image:
+        raise ValueError(
+            f"{dataset.name} is a table, but this cut deals pixels of images; use Equal(parties=...) or Groups()"
+        )
+    height, width = dataset.raw.shape[2:]
+    if down > height or across > width:
+        raise ValueError(f"images of {dataset.name} are {height} x {width}, too small for {down} x {across} patches")
+    bands = np.array_split(dataset.raw, down, axis=2)
+    images = [np.ascontiguousarray(image) for band in bands for image in np.array_split(band, across, axis=3)]
+    column = (Column("image", "pixels"),)
+    return {name: (column, image) for name, image in zip(party_names(len(images)), images, strict=True)}
 
 
-def _check_parties(parties: int) -> None:
+def check_parties(parties: int) -> None:
+    """Refuse fewer than one party."""
     if parties < 1:
         raise ValueError(f"parties must be at least 1, not {parties}")
 
@@ -216,11 +214,6 @@ def _need_table(dataset: Dataset, cut: str) -> None:
         raise ValueError(f"{cut} deals columns, but {dataset.name} has images; use Quadrants() or Rows(parties=...)")
 
 
-def _need_images(dataset: Dataset, cut: str) -> None:
-    if not dataset.is_image:
-        raise ValueError(f"{cut} deals pixels, but {dataset.name} is a table; use Equal(parties=...) or Groups()")
-
-
 def split(
     rows: int, rng: Rng, test: float = 0.1, valid: float = 0.1, fixed_test: Array | None = None
 ) -> dict[str, Array]:
@@ -228,7 +221,7 @@ def split(
 
     Args:
         rows: how many there are.
-        rng: chance.
+        rng: for the draw.
         test: share of all rows to test on; not used with `fixed_test`.
         valid: share of the remaining rows to validate on; 0 for none.
         fixed_test: rows of an official test set; None to draw them.
@@ -259,6 +252,13 @@ def sides_with_classes(y: Array) -> tuple[str, ...]:
     return ("train", "test") if len(counts) == 2 and counts.min() > 1 else ("train",) if len(counts) > 1 else ()
 
 
+def seeds_to_try(seed: int) -> Iterator[int]:
+    """The seed itself, then others drawn from it, for rows that must be parted with two classes on either side."""
+    yield seed
+    for number in range(1, 200):
+        yield int(np.random.default_rng([seed, number]).integers(2**31))
+
+
 LABEL_HOLDER = "label_holder"
 """What a party is called that has the labels and no columns."""
 
@@ -275,20 +275,19 @@ def deal(
 ) -> Federation:
     """Deal a data set among parties, with the labels at one of them.
 
-    Rows are parted into test, valid and training rows as `split` does; the parting depends on the seed alone, so every
-    cut of a set is scored on the same rows. All parties have all test and valid rows. Of the training rows, `overlap`
-    are shared: every party has them, and they are the cut "train"; all rows that every party has are the cut "shared".
-    Each of the others is given to one party with columns, as equally many to each as can be, and is in that party's cut
-    "own": no other party has it, and the hub has no label for it. Rows shared by all come first in every table and in
-    the same order; the own rows follow. So cuts "train", "shared", "valid" and "test" are the same positions
-    everywhere; "own" is not.
+    Rows are split into test, valid and training rows as `split` does, by the seed alone, so that every cut of a set is
+    scored on the same rows. All parties have all test and valid rows. Of the training rows, `overlap` are shared: they
+    are the cut "train" of every party; all rows that every party has are the cut "shared". Each of the others goes to
+    one party with columns, as equally many to each as can be, and is in that party's cut "own": no other party has it,
+    and the hub has no label for it. Shared rows come first in every table and in the same order, so that only the cut
+    "own" has other positions at each party.
 
     Args:
         dataset: what to deal.
         cut: how to deal its columns.
         hub: which party, counting from 0, has the labels; None for one more party that has nothing else.
         overlap: how many training rows are shared, or which share of them if below 1; None for all.
-        seed: for all chance.
+        seed: for all randomness.
         test: share of rows to test on; an official test set is used instead where there is one.
         valid: share of the other rows to validate on.
 
@@ -379,7 +378,7 @@ def disturb(
             or of all shades of its images, which stay within their range. Of categories, the share that is exchanged
             for other rows' cells.
         cuts: which rows.
-        seed: for all chance.
+        seed: for all randomness.
     """
     if party not in federation.tables:
         raise ValueError(f"there is no party {party!r}; the parties are {', '.join(federation.tables)}")
@@ -390,16 +389,9 @@ def disturb(
     for cut in cuts:
         at = table.cut(cut)
         raw[at] = _noisy_images(table, raw[at], sd, rng) if raw.ndim == 4 else _noisy_columns(table, raw[at], sd, rng)
-    tables = federation.tables | {party: _with_raw(table, raw)}
+    noisy = Table(raw, table.columns, ids=table.ids, y=table.y, task=table.task, cuts=table.cuts, party=party)
     facts = federation.facts | {"disturbed": {"party": party, "sd": sd, "cuts": list(cuts)}}
-    return Federation(
-        name=federation.name,
-        tables=tables,
-        hub=federation.hub,
-        aligned=federation.aligned,
-        kind=federation.kind,
-        facts=facts,
-    )
+    return replace(federation, tables=federation.tables | {party: noisy}, facts=facts)
 
 
 def _noisy_images(table: Table, images: Array, sd: float, rng: Rng) -> Array:
@@ -419,7 +411,3 @@ def _noisy_columns(table: Table, cells: Array, sd: float, rng: Rng) -> Array:
             strange = rng.random(len(cells)) < sd
             found[strange, place] = rng.permutation(cells[:, place])[strange]
     return found
-
-
-def _with_raw(table: Table, raw: Array) -> Table:
-    return Table(raw, table.columns, ids=table.ids, y=table.y, task=table.task, cuts=table.cuts, party=table.party)

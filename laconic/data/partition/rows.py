@@ -1,11 +1,13 @@
 """Ways to deal the rows of one data set among parties that all have its columns, each a value to choose by."""
 
+from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
 from laconic.data.datasets.dataset import Dataset
 from laconic.data.federation import Federation
+from laconic.data.partition.columns import check_parties
 from laconic.tables.columns import Recipe, fit_recipe
 from laconic.tables.table import Table
 from laconic.values import Array, Rng, Settings
@@ -20,7 +22,7 @@ class Iid(Settings, frozen=True):
 
     def __post_init__(self) -> None:
         """Check the number of parties."""
-        _check_parties(self.parties)
+        check_parties(self.parties)
 
     def shares(self, y: Array, rng: Rng) -> list[Array]:
         """Each party's rows, as positions in `y`."""
@@ -46,16 +48,12 @@ class Dirichlet(Settings, frozen=True):
 
     def __post_init__(self) -> None:
         """Check the number of parties and the concentration."""
-        _check_parties(self.parties)
+        check_parties(self.parties)
         _check_beta(self.beta)
 
     def shares(self, y: Array, rng: Rng) -> list[Array]:
         """Each party's rows, as positions in `y`."""
-        for _ in range(_TRIES):
-            shares = self._draw(y, rng)
-            if min(len(share) for share in shares) >= self.least:
-                return [np.sort(share) for share in shares]
-        raise ValueError(_too_few(len(y), self.parties, self.beta, self.least))
+        return _with_enough(lambda: self._draw(y, rng), self.least, self.beta)
 
     def _draw(self, y: Array, rng: Rng) -> list[Array]:
         codes, counts = np.unique(y, return_counts=True)
@@ -68,7 +66,7 @@ class Dirichlet(Settings, frozen=True):
 
 
 class Sizes(Settings, frozen=True):
-    """Quantity skew: how many rows a party has is drawn from a Dirichlet distribution; which ones is chance.
+    """Quantity skew: how many rows a party has is drawn from a Dirichlet distribution; which ones is random.
 
     Attributes:
         parties: how many there are.
@@ -82,16 +80,13 @@ class Sizes(Settings, frozen=True):
 
     def __post_init__(self) -> None:
         """Check the number of parties and the concentration."""
-        _check_parties(self.parties)
+        check_parties(self.parties)
         _check_beta(self.beta)
 
     def shares(self, y: Array, rng: Rng) -> list[Array]:
         """Each party's rows, as positions in `y`."""
-        for _ in range(_TRIES):
-            shares = _by_weight(np.arange(len(y)), self.parties, self.beta, rng)
-            if min(len(share) for share in shares) >= self.least:
-                return [np.sort(share) for share in shares]
-        raise ValueError(_too_few(len(y), self.parties, self.beta, self.least))
+        rows = np.arange(len(y))
+        return _with_enough(lambda: _by_weight(rows, self.parties, self.beta, rng), self.least, self.beta)
 
 
 RowCut: TypeAlias = Iid | Dirichlet | Sizes
@@ -178,7 +173,7 @@ def deal_rows(dataset: Dataset, cut: RowCut, *, reserve: Reserve | None = None, 
         dataset: what to deal.
         cut: how to deal its training rows.
         reserve: which rows are public and which are scored on; None halves an official test set, or else draws them.
-        seed: for all chance; the test and public rows depend on it and on `reserve` alone.
+        seed: for all randomness; the test and public rows depend on it and on `reserve` alone.
 
     Raises:
         ValueError: the shares do not leave rows for the parties, or the cut does not fit the data set.
@@ -245,18 +240,18 @@ def _by_weight(rows: Array, parties: int, beta: float, rng: Rng, full: Array | N
     return np.split(rng.permutation(rows), ends)
 
 
-def _check_parties(parties: int) -> None:
-    if parties < 1:
-        raise ValueError(f"parties must be at least 1, not {parties}")
-
-
 def _check_beta(beta: float) -> None:
     if not beta > 0:
         raise ValueError(f"beta must be above 0, not {beta}; small is skewed, large is equal")
 
 
-def _too_few(rows: int, parties: int, beta: float, least: int) -> str:
-    return (
-        f"{rows} rows could not be dealt so that each of {parties} parties has at least {least} "
+def _with_enough(draw: Callable[[], list[Array]], least: int, beta: float) -> list[Array]:
+    """Shares drawn again until every party has at least so many rows."""
+    for _ in range(_TRIES):
+        shares = draw()
+        if min(len(share) for share in shares) >= least:
+            return [np.sort(share) for share in shares]
+    raise ValueError(
+        f"{sum(map(len, shares))} rows could not be dealt so that each of {len(shares)} parties has at least {least} "
         f"at beta={beta}; use fewer parties, a larger beta or a smaller least"
     )

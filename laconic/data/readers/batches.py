@@ -1,15 +1,21 @@
-"""A party's rows a batch at a time, whatever its source: CSV, Parquet, a folder of Parquet, a database."""
+"""A party's rows in batches, whatever its source: CSV, Parquet, a folder of Parquet files, a database."""
 
 import csv
 import difflib
 import io
+import lzma
 import re
-import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
+import pyarrow
+import pyarrow.compute as pc
+from pyarrow import csv as arrow_csv
+
+from laconic.data.readers.cells import plain_name
+from laconic.data.readers.columns import DELIMITER
 from laconic.data.readers.sql import sql_batches, sql_columns
 from laconic.data.schema import OwnData
 from laconic.errors import DataError
@@ -17,15 +23,16 @@ from laconic.errors import DataError
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+BATCH = 100_000
+"""Rows read at a time."""
 
-DELIMITERS = (",", ";", "\t", "|")
-"""What may be between columns, where nobody says."""
+MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "#N/A")
+"""Cells of a CSV file that count as missing, except among ids, where only an empty cell does."""
 
-SAMPLE = 1 << 18
-"""Bytes at the beginning of a file from which its form is told."""
-
-_WORDS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
-_EXCEL = "is an Excel file, not text; save it in Excel as 'CSV UTF-8 (comma delimited)' and name that file"
+_DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+_PARQUET = (".parquet", ".pq")
+_SAMPLE = 1 << 18  # bytes at the beginning of a file by which its form is detected
+_BLOCK = 1 << 22  # bytes of a CSV file read at a time; no row may be longer
 
 
 class CsvForm(NamedTuple):
@@ -43,170 +50,15 @@ class CsvForm(NamedTuple):
     names: tuple[str, ...]
 
 
-def csv_form(
-    where: str, head: bytes, keys: Sequence[str], *, delimiter: str | None = None, encoding: str | None = None
-) -> CsvForm:
-    """Tell the form of a file from its beginning.
-
-    Args:
-        where: party and file, for errors.
-        head: its first bytes, at most `SAMPLE`.
-        keys: columns that it should have, which help to tell what is between columns.
-        delimiter, encoding: where somebody says; None to tell them.
-
-    Raises:
-        DataError: the file is no text, or what is between its columns cannot be told.
-    """
-    encoding = encoding or _encoding(where, head)
-    text = head.decode(encoding, errors="replace").lstrip("\ufeff")
-    marked = re.match(r"sep=(.)\r?\n", text)
-    if marked:
-        delimiter, text = delimiter or marked.group(1), text[marked.end() :]
-    whole = len(head) < SAMPLE
-    ways = {mark: _rows(text, mark, whole=whole) for mark in ([delimiter] if delimiter else DELIMITERS)}
-    chosen = delimiter or _choose(where, ways, keys)
-    rows = ways[chosen]
-    if not rows:
-        raise DataError(
-            f"{where} cannot be read as CSV: it has no line of column names; export it again with names in its "
-            "first line"
-        )
-    return CsvForm("utf8" if encoding == "utf-8-sig" else encoding, chosen, 1 if marked else 0, _names(rows))
-
-
-def refuse_excel(where: str, path: Path, head: bytes) -> None:
-    """Refuse a file of Excel, whatever it is called, and say what to do."""
-    old, new = head.startswith(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"), head.startswith(b"PK\x03\x04")
-    if old or (new and (b"xl/" in head or b"[Content_Types].xml" in head or path.suffix in (".xlsx", ".xlsm", ".csv"))):
-        raise DataError(f"{where} {_EXCEL}")
-
-
-def first_bad_line(where: str, stream: IO[bytes]) -> str:
-    """What is wrong with the first line that is not UTF-8 text."""
-    for number, line in enumerate(stream.read().split(b"\n"), start=1):
-        try:
-            line.decode("utf-8")
-        except UnicodeDecodeError as problem:
-            shown = line[max(problem.start - 10, 0) : problem.end + 10].decode("cp1252", errors="replace").strip()
-            return (
-                f"{where} is not UTF-8 text: line {number} has the byte 0x{line[problem.start]:02x}, perhaps in "
-                f"{shown!r}; save it again with encoding UTF-8, or say data.encoding = 'cp1252' in a party file"
-            )
-    return f"{where} is not UTF-8 text; save it again with encoding UTF-8"
-
-
-def _encoding(where: str, head: bytes) -> str:
-    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return "utf-16"
-    if b"\x00" in head:
-        raise DataError(
-            f"{where} is not UTF-8 text: it has zero bytes, as files in UTF-16 without a mark or other programs' files "
-            "have; save it again as CSV with encoding UTF-8"
-        )
-    return "utf-8-sig"
-
-
-def _rows(text: str, delimiter: str, *, whole: bool) -> list[list[str]]:
-    """The rows of the beginning, but for the last if it may be cut off, and empty lines."""
-    limit = csv.field_size_limit(1 << 30)
-    try:
-        rows = list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter))
-    finally:
-        csv.field_size_limit(limit)
-    kept = rows if whole or len(rows) < 2 else rows[:-1]
-    return [row for row in kept if row]
-
-
-def _choose(where: str, ways: dict[str, list[list[str]]], keys: Sequence[str]) -> str:
-    """What is between columns: that by which all rows have as many cells as there are names, best with the key."""
-    found = {mark: rows for mark, rows in ways.items() if rows and len(rows[0]) > 1}
-    single = [mark for mark, rows in ways.items() if all(len(row) == 1 for row in rows)]
-    if not found:
-        # One column; commas in its cells are decimal ones only if a digit is on both sides of each.
-        lines = [row[0] for row in ways[single[0]]] if single else []
-        decimal = all(re.fullmatch(r"[^,]*\d,\d[^,]*|[^,]*", line) for line in lines)
-        return single[0] if single and decimal else ","
-    if single and all(len(rows) > 1 and {len(row) for row in rows[1:]} == {1} for rows in found.values()):
-        # One column, whose name has a sign that is in no other line.
-        return single[0]
-    even = {mark: rows for mark, rows in found.items() if _is_even(rows)} or found
-    there = {mark: len(set(keys) & set(_names(rows))) for mark, rows in even.items()}
-    keyed = {mark: rows for mark, rows in even.items() if there[mark] == max(there.values())}
-    if "," in keyed and len(keyed) > 1 and not _is_even(keyed[","]):
-        # No way fits; a comma is what the name of the file promises.
-        return ","
-    most = max(len(rows[0]) for rows in keyed.values())
-    best = [mark for mark, rows in keyed.items() if len(rows[0]) == most]
-    if len(best) > 1:
-        raise DataError(
-            f"{where}: its columns may be separated by {_WORDS[best[0]]} or by {_WORDS[best[1]]}; quote the cells that "
-            "have these signs, or say data.delimiter in a party file"
-        )
-    return best[0]
-
-
-def _is_even(rows: list[list[str]]) -> bool:
-    names, widths = len(rows[0]), {len(row) for row in rows[1:]}
-    return widths <= {names} or _shift(rows) != 0
-
-
-def _shift(rows: list[list[str]]) -> int:
-    """1 if all rows end in a delimiter that the names do not, -1 if the names do and no row, 0 otherwise."""
-    names, widths = len(rows[0]), {len(row) for row in rows[1:]}
-    if widths == {names + 1} and not any(row[-1].strip() for row in rows[1:]):
-        return 1
-    return -1 if widths == {names - 1} and not rows[0][-1].strip() and names > 1 else 0
-
-
-def _names(rows: list[list[str]]) -> tuple[str, ...]:
-    names = [unicodedata.normalize("NFC", name.strip()) for name in rows[0]]
-    shift = _shift(rows)
-    names = [*names, ""] if shift > 0 else names[:-1] if shift < 0 else names
-    # A column without a name that has cells, such as the row numbers that pandas writes, is called by its place.
-    return tuple(name or (f"column {at + 1}" if _has_cells(rows, at) else "") for at, name in enumerate(names))
-
-
-def _has_cells(rows: list[list[str]], at: int) -> bool:
-    return any(len(row) > at and row[at].strip() for row in rows[1:])
-
-
-BATCH = 100_000
-"""Rows read at a time."""
-
-MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "#N/A")
-"""Cells of a CSV file that count as missing, except among ids, where only an empty cell does."""
-
-_BLOCK = 1 << 23  # bytes of a CSV file read at a time
-
-PARQUET = (".parquet", ".pq")
-
-
 def column_names(party: str, data: OwnData) -> list[str]:
-    """The columns of a party's source, without reading its rows.
-
-    Raises:
-        DataError: the source is not there or cannot be read; names party and file.
-    """
+    """The columns of a party's source, without reading its rows."""
     if data.in_database:
         return sql_columns(party, data)
     path = _checked(party, Path(data.source))
     with _reading(party, path):
         if _is_parquet(path):
-            return [_plain_name(name) for name in _parquet(path).schema.names]
-        return [name for name in _form(party, path, data).names if name]
-
-
-def delimiter_of_source(party: str, data: OwnData) -> str:
-    """What is between the columns of a CSV file; empty for any other source.
-
-    Raises:
-        DataError: the source is not there or cannot be read; names party and file.
-    """
-    if data.in_database:
-        return ""
-    path = _checked(party, Path(data.source))
-    with _reading(party, path):
-        return "" if _is_parquet(path) else _form(party, path, data).delimiter
+            return [plain_name(name) for name in _parquet(path).schema.names]
+        return [name for name in _csv_form(party, path, data).names if name]
 
 
 def read_batches(
@@ -214,16 +66,12 @@ def read_batches(
 ) -> Iterator["DataFrame"]:
     """The rows of a party's source as frames of at most so many rows, in the order of the source.
 
-    Cells of CSV files stay text, so that all batches are alike and ids keep their zeros.
+    Cells of CSV files stay text, so that all batches have the same types and ids keep their zeros.
 
     Args:
-        party: for errors.
-        data: names the source.
+        party, data: whose rows they are, and where.
         columns: which columns are wanted; None for all.
         rows: the most in one frame.
-
-    Raises:
-        DataError: the source is not there or cannot be read; names party and file.
     """
     if data.in_database:
         yield from sql_batches(party, data, columns, rows)
@@ -237,7 +85,7 @@ def _from_parquet(
     _party: str, path: Path, _data: OwnData, columns: Sequence[str] | None, rows: int
 ) -> Iterator["DataFrame"]:
     source = _parquet(path)
-    given = {name: _plain_name(name) for name in source.schema.names}
+    given = {name: plain_name(name) for name in source.schema.names}
     names = [name for name, plain in given.items() if columns is None or plain in columns]
     for batch in source.to_batches(columns=names, batch_size=rows):
         if batch.num_rows:
@@ -245,84 +93,161 @@ def _from_parquet(
 
 
 def _from_csv(party: str, path: Path, data: OwnData, columns: Sequence[str] | None, rows: int) -> Iterator["DataFrame"]:
-    from pyarrow import csv
-
-    form = _form(party, path, data)
+    form = _csv_form(party, path, data)
     # Columns are known by their places, as two may have one name; others than those wanted are never built.
     wanted = {str(at): name for at, name in enumerate(form.names) if not name or columns is None or name in columns}
     with _opened(path) as stream:
-        for batch in csv.open_csv(
+        for batch in arrow_csv.open_csv(
             stream,
-            read_options=csv.ReadOptions(
+            read_options=arrow_csv.ReadOptions(
                 block_size=_BLOCK,
                 encoding=form.encoding,
                 skip_rows=form.skip,
                 column_names=[str(at) for at in range(len(form.names))],
                 skip_rows_after_names=1,
             ),
-            parse_options=csv.ParseOptions(delimiter=form.delimiter, newlines_in_values=True),
-            convert_options=_as_text(list(wanted)),
+            parse_options=arrow_csv.ParseOptions(delimiter=form.delimiter, newlines_in_values=True),
+            # All cells as text: types inferred from the first rows would refuse what comes later.
+            convert_options=arrow_csv.ConvertOptions(
+                column_types=dict.fromkeys(wanted, pyarrow.string()),
+                strings_can_be_null=False,
+                include_columns=list(wanted),
+            ),
         ):
             for start in range(0, batch.num_rows, rows):
-                yield _frame(party, path, batch.slice(start, rows), wanted, data)
-
-
-def _as_text(places: list[str]) -> Any:
-    """All cells as text: kinds told from the first rows would refuse what comes later."""
-    import pyarrow
-    from pyarrow import csv
-
-    types = dict.fromkeys(places, pyarrow.string())
-    return csv.ConvertOptions(column_types=types, strings_can_be_null=False, include_columns=places)
+                frame = _frame(party, path, batch.slice(start, rows), wanted, data)
+                frame.attrs[DELIMITER] = form.delimiter
+                yield frame
 
 
 def _frame(party: str, path: Path, batch: Any, wanted: Mapping[str, str], data: OwnData) -> "DataFrame":
-    import pyarrow
-    import pyarrow.compute as pc
-
-    missing = pyarrow.array(MISSING)
     cells = []
     for place, name in wanted.items():
         column = batch.column(place)
         if not name:
             if pc.any(pc.not_equal(pc.utf8_trim_whitespace(column), "")).as_py():
                 raise DataError(
-                    f"party {party!r}: column {int(place) + 1} of {path} has no name, but cells; give it a name, or "
-                    "delete it"
+                    f"party {party!r}: column {int(place) + 1} of {path} has cells but no name; name it in the first "
+                    "line, or delete it"
                 )
         elif name in data.keys:
             cells.append(column)
         else:
-            gone = pc.is_in(pc.utf8_trim_whitespace(column), value_set=missing)
+            gone = pc.is_in(pc.utf8_trim_whitespace(column), value_set=pyarrow.array(MISSING))
             cells.append(pc.if_else(gone, pyarrow.scalar(None, column.type), column))
     names = [name for name in wanted.values() if name]
-    places = [str(at) for at in range(len(names))]
-    frame: DataFrame = pyarrow.table(cells, names=places).to_pandas()
+    frame: DataFrame = pyarrow.table(cells, names=[str(at) for at in range(len(names))]).to_pandas()
     return frame.set_axis(names, axis=1)
 
 
-def _form(party: str, path: Path, data: OwnData) -> CsvForm:
-    """How a file is written, told from its beginning."""
+def _csv_form(party: str, path: Path, data: OwnData) -> CsvForm:
+    """Detect how a file is written from its beginning, except for what the party says."""
     where = f"party {party!r}: the file {path}"
-    with path.open("rb") as file:
-        refuse_excel(where, path, file.read(SAMPLE))
+    _refuse_excel(where, path)
     with _opened(path) as stream:
-        head = stream.read(SAMPLE)
-    expected = [*data.keys, *data.columns, *([] if data.label is None else [data.label])]
-    return csv_form(where, head, expected, delimiter=data.delimiter, encoding=data.encoding)
+        head = stream.read(_SAMPLE)
+    encoding = data.encoding or _encoding(where, head)
+    text = head.decode(encoding, errors="replace").lstrip("\ufeff")
+    marked = re.match(r"sep=(.)\r?\n", text)
+    said = data.delimiter or (marked.group(1) if marked else None)
+    text = text[marked.end() :] if marked else text
+    ways = {mark: _rows(text, mark, whole=len(head) < _SAMPLE) for mark in ([said] if said else _DELIMITERS)}
+    expected = {*data.keys, *data.columns, data.label}
+    delimiter = said or _choose(where, ways, expected)
+    if not ways[delimiter]:
+        raise DataError(
+            f"{where} cannot be read as CSV: it has no column names; export it with names in its first line"
+        )
+    names = _names(ways[delimiter])
+    return CsvForm("utf8" if encoding == "utf-8-sig" else encoding, delimiter, 1 if marked else 0, names)
 
 
-def _plain_name(name: str) -> str:
-    return unicodedata.normalize("NFC", str(name).strip())
+def _refuse_excel(where: str, path: Path) -> None:
+    with path.open("rb") as file:
+        head = file.read(_SAMPLE)
+    old, new = head.startswith(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"), head.startswith(b"PK\x03\x04")
+    if old or (new and (b"xl/" in head or b"[Content_Types].xml" in head or path.suffix in (".xlsx", ".xlsm", ".csv"))):
+        raise DataError(
+            f"{where} is an Excel file, not text; save it in Excel as 'CSV UTF-8 (comma delimited)' and name that file"
+        )
+
+
+def _encoding(where: str, head: bytes) -> str:
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return "utf-16"
+    if b"\x00" in head:
+        raise DataError(
+            f"{where} is not UTF-8 text: it has zero bytes, so it is UTF-16 without a byte order mark, or no text at "
+            "all; save it again as CSV with encoding UTF-8"
+        )
+    return "utf-8-sig"
+
+
+def _rows(text: str, delimiter: str, *, whole: bool) -> list[list[str]]:
+    """The rows of the beginning, except empty lines, and except the last if it may be cut off."""
+    limit = csv.field_size_limit(1 << 30)
+    try:
+        rows = list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter))
+    finally:
+        csv.field_size_limit(limit)
+    kept = rows if whole or len(rows) < 2 else rows[:-1]
+    return [row for row in kept if row]
+
+
+def _choose(where: str, ways: dict[str, list[list[str]]], expected: set[str | None]) -> str:
+    """The delimiter by which all rows have as many cells as there are names, best with the columns expected."""
+    found = {mark: rows for mark, rows in ways.items() if rows and len(rows[0]) > 1}
+    single = [mark for mark, rows in ways.items() if all(len(row) == 1 for row in rows)]
+    if not found:
+        # One column; commas in its cells are decimal ones only if a digit is on both sides of each.
+        lines = [row[0] for row in ways[single[0]]] if single else []
+        decimal = all(re.fullmatch(r"[^,]*\d,\d[^,]*|[^,]*", line) for line in lines)
+        return single[0] if single and decimal else ","
+    if single and all(len(rows) > 1 and {len(row) for row in rows[1:]} == {1} for rows in found.values()):
+        return single[0]  # One column, whose name has a sign that is in no other line.
+    even = {mark: rows for mark, rows in found.items() if _is_even(rows)} or found
+    there = {mark: len(expected.intersection(_names(rows))) for mark, rows in even.items()}
+    keyed = {mark: rows for mark, rows in even.items() if there[mark] == max(there.values())}
+    if "," in keyed and len(keyed) > 1 and not _is_even(keyed[","]):
+        return ","  # No way fits; a comma is what the name of the file promises.
+    most = max(len(rows[0]) for rows in keyed.values())
+    best = [mark for mark, rows in keyed.items() if len(rows[0]) == most]
+    if len(best) > 1:
+        raise DataError(
+            f"{where}: its columns may be separated by {_DELIMITERS[best[0]]} or by {_DELIMITERS[best[1]]}; quote the "
+            "cells that have these signs, or say data.delimiter in a party file"
+        )
+    return best[0]
+
+
+def _is_even(rows: list[list[str]]) -> bool:
+    return {len(row) for row in rows[1:]} <= {len(rows[0])} or _shift(rows) != 0
+
+
+def _shift(rows: list[list[str]]) -> int:
+    """1 if all rows end in a delimiter that the names do not, -1 if the names do and no row, 0 otherwise."""
+    names, widths = len(rows[0]), {len(row) for row in rows[1:]}
+    if widths == {names + 1} and not any(row[-1].strip() for row in rows[1:]):
+        return 1
+    return -1 if widths == {names - 1} and not rows[0][-1].strip() and names > 1 else 0
+
+
+def _names(rows: list[list[str]]) -> tuple[str, ...]:
+    names, shift = [plain_name(name) for name in rows[0]], _shift(rows)
+    names = [*names, ""] if shift > 0 else names[:-1] if shift < 0 else names
+    # A column without a name that has cells, such as the row numbers that pandas writes, is called by its place.
+    return tuple(name or (f"column {at + 1}" if _has_cells(rows, at) else "") for at, name in enumerate(names))
+
+
+def _has_cells(rows: list[list[str]], at: int) -> bool:
+    return any(len(row) > at and row[at].strip() for row in rows[1:])
 
 
 def _checked(party: str, path: Path) -> Path:
     if not path.exists():
-        raise DataError(f"party {party!r}: there is no file {path}; {_near(path)}")
-    if path.is_dir() and not any(part.suffix in PARQUET for part in path.rglob("*")):
-        raise DataError(
-            f"party {party!r}: {path} is a folder without Parquet files; name the file with the rows, CSV or Parquet"
-        )
+        raise DataError(f"party {party!r}: there is no file {path}; {_remedy_for_absent(path)}")
+    if path.is_dir() and not _parquet_files(path):
+        raise DataError(f"party {party!r}: the folder {path} holds no Parquet files; name a CSV or Parquet file")
     if path.is_file() and path.stat().st_size == 0:
         raise DataError(
             f"party {party!r}: the file {path} is empty; it needs a line of column names and at least two rows"
@@ -330,8 +255,7 @@ def _checked(party: str, path: Path) -> Path:
     return path
 
 
-def _near(path: Path) -> str:
-    """What to do about a file that is not there."""
+def _remedy_for_absent(path: Path) -> str:
     if not path.parent.is_dir():
         return f"nor is there a folder {path.parent}: check the path"
     close = difflib.get_close_matches(path.name, [one.name for one in path.parent.iterdir()], n=1)
@@ -342,17 +266,17 @@ def _near(path: Path) -> str:
 
 def _is_parquet(path: Path) -> bool:
     """By the ending of its name or, as for a Parquet file that is called .csv, by its first bytes."""
-    if path.is_dir() or path.suffix in PARQUET:
-        return True
-    with path.open("rb") as file:
-        return file.read(4) == b"PAR1"
+    return path.is_dir() or path.suffix in _PARQUET or _starts(path, b"PAR1")
+
+
+def _parquet_files(folder: Path) -> list[str]:
+    return sorted(str(part) for part in folder.rglob("*") if part.suffix in _PARQUET)
 
 
 def _parquet(path: Path) -> Any:
     import pyarrow.dataset
 
-    files = sorted(str(part) for part in path.rglob("*") if part.suffix in PARQUET) if path.is_dir() else str(path)
-    return pyarrow.dataset.dataset(files, format="parquet")
+    return pyarrow.dataset.dataset(_parquet_files(path) if path.is_dir() else str(path), format="parquet")
 
 
 def _starts(path: Path, mark: bytes) -> bool:
@@ -362,39 +286,41 @@ def _starts(path: Path, mark: bytes) -> bool:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[IO[bytes]]:
-    """A file as plain bytes, unpacked if the ending of its name says that it is packed."""
-    import pyarrow
-
-    packed = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
-    if path.suffix == ".xz":
-        import lzma
-
+    """A file as plain bytes; decompressed by the ending of its name, and gzip also by its first bytes."""
+    if path.suffix == ".xz":  # Arrow does not know it.
         with lzma.open(path) as stream:
             yield stream
-    elif path.suffix in packed or _starts(path, b"\x1f\x8b"):
-        with pyarrow.CompressedInputStream(pyarrow.OSFile(str(path)), packed.get(path.suffix, "gzip")) as stream:
-            yield stream
-    else:
-        # Not a file of Python's: Arrow reads ahead on a thread of its own, which Python would abort when it ends.
-        with pyarrow.OSFile(str(path)) as stream:
-            yield stream
+        return
+    # Not a file of Python's: Arrow reads ahead on a thread of its own, which Python would abort when it ends.
+    with pyarrow.input_stream(str(path), compression="gzip" if _starts(path, b"\x1f\x8b") else "detect") as stream:
+        yield stream
 
 
 @contextmanager
 def _reading(party: str, path: Path) -> Iterator[None]:
-    """Whatever a reader says of a broken file, said with party and file."""
-    import lzma
-
+    """Repeat with party and file whatever a reader says about a broken file."""
+    where = f"party {party!r}: the file {path}"
     try:
         yield
     except DataError:
         raise
     except (ValueError, OSError, EOFError, lzma.LZMAError) as problem:
         if "UTF8" in str(problem):
-            with _opened(path) as stream:
-                words = first_bad_line(f"party {party!r}: the file {path}", stream)
-            raise DataError(words) from problem
+            raise DataError(_first_bad_line(where, path)) from problem
         kind = "Parquet" if _is_parquet(path) else "CSV"
-        raise DataError(
-            f"party {party!r}: the file {path} cannot be read as {kind}: {str(problem).strip()}; export it again"
-        ) from problem
+        raise DataError(f"{where} cannot be read as {kind}: {str(problem).strip()}; export it again") from problem
+
+
+def _first_bad_line(where: str, path: Path) -> str:
+    with _opened(path) as stream:
+        lines = stream.read().split(b"\n")
+    for number, line in enumerate(lines, start=1):
+        try:
+            line.decode("utf-8")
+        except UnicodeDecodeError as problem:
+            shown = line[max(problem.start - 10, 0) : problem.end + 10].decode("cp1252", errors="replace").strip()
+            return (
+                f"{where} is not UTF-8 text: line {number} has the byte 0x{line[problem.start]:02x}, perhaps in "
+                f"{shown!r}; save it again with encoding UTF-8, or say data.encoding = 'cp1252' in a party file"
+            )
+    return f"{where} is not UTF-8 text; save it again with encoding UTF-8"

@@ -1,11 +1,14 @@
-"""A column's cells as text: each different text once, and which of them every row has."""
+"""A column's cells as text, each different text once; and what such texts are as numbers, dates or levels."""
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
+import pyarrow
+import pyarrow.compute as pc
 
 from laconic.values import Array
 
@@ -18,10 +21,10 @@ NO_VALUE = frozenset(
     | {"k.a.", "-", "--", "---", "\u2013", "\u2014", "?", "??", ".", "..", "...", "#n/a", "#na", "#value!", "#null!"}
     | {"<na>", "nat", "not a number", "#div/0!", "#ref!", "#name?", "#num!"}
 )
-"""Texts that stand for a missing cell among numbers or dates; among levels, `none` and `unknown` are levels."""
+"""Texts that mean a missing cell among numbers or dates; among levels, `none` and `unknown` are levels."""
 
 MARKS = frozenset(word for word in NO_VALUE if not any(letter.isalnum() for letter in word))
-"""Those of them that are no words: a column of nothing else is empty."""
+"""Those of them without letters or digits: a column of nothing else is empty."""
 
 
 class Cells(NamedTuple):
@@ -44,6 +47,10 @@ class Cells(NamedTuple):
         """The first row, counted from 0, that has one of the words that the mask chooses."""
         return int(np.append(which, False)[self.places].argmax())
 
+    def word_at(self, row: int) -> str:
+        """The text of a row that has one."""
+        return str(self.words[int(self.places[row])])
+
     def spread(self, values: Array) -> Array:
         """A value for each row from one for each word; NaN where the cell is missing."""
         return np.append(np.asarray(values, dtype=np.float64), np.nan)[self.places]
@@ -51,9 +58,7 @@ class Cells(NamedTuple):
 
 def cells_of(series: "Series") -> Cells:
     """A column of any kind as text; empty text is a missing cell, and so is what pandas counts as missing."""
-    import pyarrow.compute as pc
-
-    whole = pc.dictionary_encode(pc.utf8_trim_whitespace(arrow_text(_as_written(series))))
+    whole = pc.dictionary_encode(pc.utf8_trim_whitespace(arrow_text(as_whole_numbers(series))))
     words, places = whole.dictionary, whole.indices.to_numpy(zero_copy_only=False)
     places = np.where(np.isnan(places), -1, places).astype(np.int64) if places.dtype.kind == "f" else places
     empty = pc.index(words, "").as_py()
@@ -65,19 +70,22 @@ def cells_of(series: "Series") -> Cells:
 
 def arrow_text(series: "Series") -> Any:
     """A column as one Arrow array of text."""
-    import pyarrow
-
     made = pyarrow.array(series.astype("string"), from_pandas=True)
     if isinstance(made, pyarrow.ChunkedArray):
         made = made.combine_chunks()
     return made.cast(pyarrow.large_string())
 
 
+def plain_name(name: object) -> str:
+    """A column's name as text without white space around it, each letter in the composed form of Unicode."""
+    return unicodedata.normalize("NFC", str(name).strip())
+
+
 def fold(word: str) -> str:
     """What words have in common that differ only in case, or in how Unicode writes a letter."""
-    return (
-        word.lower() if word.isascii() else unicodedata.normalize("NFC", unicodedata.normalize("NFC", word).casefold())
-    )
+    if word.isascii():
+        return word.lower()
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", word).casefold())
 
 
 def one_spelling(words: Sequence[str], counts: Sequence[int]) -> dict[str, str]:
@@ -90,8 +98,8 @@ def one_spelling(words: Sequence[str], counts: Sequence[int]) -> dict[str, str]:
     return {word: unicodedata.normalize("NFC", found[fold(word)][1]) for word in words}
 
 
-def _as_written(series: "Series") -> "Series":
-    """Whole numbers without a point, as a file of text has them: a gap among them makes pandas keep 1 as 1.0."""
+def as_whole_numbers(series: "Series") -> "Series":
+    """Whole floats as integers, as a file of text has them: a gap among them makes pandas keep 1 as 1.0."""
     from pandas.api import types
 
     if types.is_float_dtype(series.dtype):
@@ -99,6 +107,51 @@ def _as_written(series: "Series") -> "Series":
         if bool(((known == np.floor(known)) & (np.abs(known) < 2**63)).all()):
             return series.astype("Int64")
     return series
+
+
+def code_levels(series: "Series", levels: Sequence[str] | None = None) -> tuple[Array, tuple[str, ...]]:
+    """A code for each cell, NaN for a missing one, and the levels the codes stand for.
+
+    Args:
+        series: cells of any kind; compared as text without white space around it, in whatever case; empty text is
+            missing.
+        levels: those of an earlier coding, for rows that come later; a level not among them gets the next code after
+            them, which no recipe knows. None to take the levels found here, in sorted order.
+    """
+    return code_cells(cells_of(series), levels, "", [])
+
+
+def code_cells(
+    cells: Cells, levels: Sequence[str] | None, where: str, notes: list[str]
+) -> tuple[Array, tuple[str, ...]]:
+    """As `code_levels`, for cells at hand; adds a note if levels were written in several ways.
+
+    Args:
+        cells, levels: as for `code_levels`.
+        where: party and column, for the note.
+        notes: where it is added.
+    """
+    words: list[str] = cells.words.to_pylist()
+    spelled = one_spelling(words, cells.counts.tolist())
+    if levels is None:
+        levels = sorted(set(spelled.values()))
+        note_spellings(spelled, where, notes)
+    codes = {fold(level): float(code) for code, level in reversed(list(enumerate(levels)))}
+    exact = {level: float(code) for code, level in enumerate(levels)}
+    coded = [exact.get(word, codes.get(fold(word), float(len(levels)))) for word in words]
+    return cells.spread(np.array(coded)), tuple(levels)
+
+
+def note_spellings(spelled: Mapping[str, str], where: str, notes: list[str]) -> None:
+    """Note that some words differ from how they are now written in case alone."""
+    times = Counter(spelled.values())
+    joined = [(word, now) for word, now in spelled.items() if word != now and times[now] > 1]
+    if joined:
+        word, now = joined[0]
+        more = f" ({len(joined)} such words)" if len(joined) > 1 else ""
+        notes.append(
+            f"{where}: {word!r} is taken as {now!r}, which differs in case or in spelling of letters only{more}"
+        )
 
 
 Decimal: TypeAlias = Literal[".", ","]
@@ -157,14 +210,11 @@ class Written(NamedTuple):
 
     def values(self, decimal: Decimal) -> Array:
         """Each word's number, with the sign before fractions where a word does not say; NaN for what is no number."""
-        import pyarrow
-        import pyarrow.compute as pc
-
         as_comma = self.comma | (self.either if decimal == "," else False)
         by_point = pc.replace_substring(self.text, ",", "")
         by_comma = pc.replace_substring(pc.replace_substring(self.text, ".", ""), ",", ".")
         text = pc.if_else(pyarrow.array(as_comma), by_comma, by_point)
-        # 12.3 % is 0.123: told to the reader of numbers, as a division would round once more.
+        # 12.3 % is read as 12.3e-2: a division would round once more.
         hundredth = pyarrow.array(self.percent & ~_is(text, r"[eE]"))
         text = pc.if_else(hundredth, pc.replace_substring_regex(text, r"$", "e-2", max_replacements=1), text)
         text = pc.if_else(pyarrow.array(self.numbers), text, pyarrow.scalar(None, text.type))
@@ -180,9 +230,6 @@ class Written(NamedTuple):
 
 def written(words: Any) -> Written:
     """Look at the different words of a column."""
-    import pyarrow
-    import pyarrow.compute as pc
-
     text = pc.replace_substring_regex(words, r"[\x{2212}\x{2013}\x{FE63}\x{FF0D}]", "-")
     text = pc.replace_substring_regex(text, r"[\x{A0}\x{202F}\x{2007}\x{2009}]", " ")
     text = pc.replace_substring_regex(text, r"[\x{2019}\x{2018}\x{02BC}]", "'")
@@ -225,9 +272,6 @@ def _certain(text: Any, decimal: str, group: str) -> Array:
 
 
 def _without_spaces(text: Any) -> tuple[Any, bool]:
-    import pyarrow
-    import pyarrow.compute as pc
-
     spaced = _is(text, rf"^{_SIGN}\s?\d{{1,3}}(?:(?: \d{{3}})+|(?:'\d{{3}})+)(?:[.,]\d*)?$")
     detached = _is(text, r"^[+-] \d")
     bare = pc.replace_substring_regex(text, r"[ ']", "")
@@ -235,8 +279,6 @@ def _without_spaces(text: Any) -> tuple[Any, bool]:
 
 
 def _without_currency(text: Any) -> Any:
-    import pyarrow.compute as pc
-
     text = pc.replace_substring_regex(text, rf"^([+-]?)\s*{_CURRENCY}\s*([+-]?)\s*", r"\1\2")
     text = pc.replace_substring_regex(text, rf"^(\(?)\s*{_CURRENCY}\s*", r"\1")
     return pc.replace_substring_regex(text, rf"\s*{_CURRENCY}(\)?)$", r"\1")
@@ -253,8 +295,6 @@ def _currencies(text: Any, digits: Array) -> tuple[Array, tuple[str, ...]]:
 
 
 def _is(text: Any, pattern: str) -> Array:
-    import pyarrow.compute as pc
-
     found: Array = pc.match_substring_regex(text, pattern).to_numpy(zero_copy_only=False)
     return found.astype(bool)
 
@@ -303,8 +343,6 @@ class Dates(NamedTuple):
     def days(self, order: DayOrder) -> Array:
         """Each word as days since 1970, a time as part of a day; NaN for what is no date, or none that there is."""
         import pandas
-        import pyarrow
-        import pyarrow.compute as pc
 
         # A word that can only be read one way is read so, whatever the others are.
         month_first = self.month | (False if order == "day_first" else self.year_last & ~self.day)
@@ -323,12 +361,12 @@ class Dates(NamedTuple):
 
 def looked_at(words: Any) -> Dates:
     """Look at the different words of a column."""
-    year_last = _is_of_dates(words, _YEAR_LAST)
+    year_last = _is(words, _YEAR_LAST)
     first = _number(words, r"^(?P<n>\d{1,2})[./-]", year_last)
     second = _number(words, r"^\d{1,2}[./-](?P<n>\d{1,2})[./-]", year_last)
-    dotted = year_last & _is_of_dates(words, r"^\d+\.")
+    dotted = year_last & _is(words, r"^\d+\.")
     month = year_last & ~dotted & (second > 12) & (first <= 12)
-    return Dates(words, _is_of_dates(words, _YEAR_FIRST), year_last, dotted | (year_last & (first > 12)), month)
+    return Dates(words, _is(words, _YEAR_FIRST), year_last, dotted | (year_last & (first > 12)), month)
 
 
 def days_of(moments: Any) -> Array:
@@ -342,23 +380,16 @@ def days_of(moments: Any) -> Array:
 
 def _plain_times(text: Any) -> Any:
     """Times as ISO 8601 has them: two digits, a point, no words."""
-    import pyarrow.compute as pc
-
     text = pc.replace_substring_regex(text, r"^(\d{4}-\d\d-\d\d)(?:, | )", r"\1T")
     text = pc.replace_substring_regex(text, r"T(\d):", r"T0\1:")
     text = pc.replace_substring_regex(text, r",(\d+)", r".\1")
     text = pc.replace_substring_regex(text, r" ?UTC$", "Z")
-    halves = _is_of_dates(text, r"[AaPp][Mm]")
-    if halves.any():
-        import pyarrow
-
+    if _is(text, r"[AaPp][Mm]").any():
         text = pyarrow.array([_by_24(word) for word in text.to_pylist()], text.type)
     return pc.replace_substring(text, " ", "")
 
 
 def _by_24(word: str) -> str:
-    import re
-
     match = re.fullmatch(r"(.*T)(\d\d)(:.*?) ?([AaPp])[Mm](.*)", word)
     if match is None:
         return word
@@ -367,16 +398,6 @@ def _by_24(word: str) -> str:
 
 
 def _number(words: Any, pattern: str, where: Array) -> Array:
-    import pyarrow
-    import pyarrow.compute as pc
-
     found = pc.struct_field(pc.extract_regex(words, pattern), [0])
     numbers = pc.cast(pc.if_else(pyarrow.array(where), found, pyarrow.scalar("0", found.type)), pyarrow.int64())
     return np.asarray(pc.fill_null(numbers, 0).to_numpy(zero_copy_only=False))
-
-
-def _is_of_dates(text: Any, pattern: str) -> Array:
-    import pyarrow.compute as pc
-
-    found: Array = pc.match_substring_regex(text, pattern).to_numpy(zero_copy_only=False)
-    return found.astype(bool)

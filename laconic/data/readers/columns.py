@@ -3,13 +3,15 @@
 What is decided is kept with the column (`Column.written`), so that rows that come later are read in the same way.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
+import pyarrow
+import pyarrow.compute as pc
 
 from laconic.data.readers.cells import (
     MARKS,
@@ -21,12 +23,13 @@ from laconic.data.readers.cells import (
     Written,
     arrow_text,
     cells_of,
+    code_cells,
     could_be_groups,
     days_of,
     looked_at,
     written,
 )
-from laconic.data.schema import ColumnKind, code_cells
+from laconic.data.schema import ColumnKind
 from laconic.errors import DataError
 from laconic.tables.columns import MOST_LEVELS, Column
 from laconic.values import Array
@@ -121,7 +124,7 @@ class Tally(NamedTuple):
     def kind(self) -> ColumnKind:
         """Numbers or dates if all cells are, or most and the others look like mistakes; levels otherwise."""
         if self.known == 0:
-            return "categorical" if self.different and self.numbers == 0 and self.different > 1 else "numeric"
+            return "categorical" if self.numbers == 0 and self.different > 1 else "numeric"
         best: Literal["numeric", "date"] = "date" if self.dates > self.numbers else "numeric"
         odd = 1 - max(self.dates, self.numbers) / self.known
         mistaken = odd <= _FEW or (odd <= _MOSTLY and self.different > MOST_LEVELS)
@@ -132,19 +135,13 @@ class Tally(NamedTuple):
         """Whether most cells are numbers or dates and yet the column holds levels."""
         return self.kind == "categorical" and 2 * max(self.dates, self.numbers) >= self.known > 0
 
-    def __add__(self, other: object) -> "Tally":
-        """Both columns together."""
-        if not isinstance(other, Tally):
-            return NotImplemented
-        return Tally(*(one + two for one, two in zip(self, other, strict=True)))
-
 
 class Evidence(NamedTuple):
     """What the other columns of a file say of one that does not say it itself.
 
     Attributes:
-        decimal: the sign before fractions in most columns that tell; None if none does.
-        order: whether the day or the month is first in most columns that tell; None if none does.
+        decimal: the sign before fractions in most columns that show one; None if none does.
+        order: whether the day or the month is first in most columns that show it; None if none does.
         delimiter: what is between the file's columns; empty if nothing is, as in Parquet.
     """
 
@@ -169,7 +166,7 @@ def look_at(series: "Series") -> Look:
     return Look(series, _plain(series), None)
 
 
-def evidence_of(looks: Iterable[Look], delimiter: str) -> Evidence:
+def _evidence_of(looks: Iterable[Look], delimiter: str) -> Evidence:
     """What the columns of one file say together."""
     decimals: list[str] = []
     orders: list[str] = []
@@ -177,7 +174,7 @@ def evidence_of(looks: Iterable[Look], delimiter: str) -> Evidence:
         if look.fixed is not None:
             continue
         if look.values is not None:
-            if has_fractions(look.values) and not look.could_be_groups():
+            if _has_fractions(look.values) and not look.could_be_groups():
                 decimals.append(".")
         elif look.kind == "numeric":
             decimals.append(look.numbers.decimal(look.cells.counts) or "")
@@ -186,7 +183,7 @@ def evidence_of(looks: Iterable[Look], delimiter: str) -> Evidence:
     return Evidence(_most(decimals, ".", ","), _most(orders, "day_first", "month_first"), delimiter)
 
 
-def has_fractions(values: Array) -> bool:
+def _has_fractions(values: Array) -> bool:
     """Whether any number is not whole."""
     known = values[np.isfinite(values)]
     return bool((known != np.floor(known)).any())
@@ -199,9 +196,6 @@ def _most(found: list[str], one: Any, other: Any) -> Any:
 
 def _plain(series: "Series") -> Array | None:
     """The numbers of a column of text that has nothing but plain ones; None if any cell is something else."""
-    import pyarrow
-    import pyarrow.compute as pc
-
     text = arrow_text(series)
     try:
         numbers = pc.cast(text, pyarrow.float64())
@@ -214,79 +208,87 @@ POINT, GROUPS, COMMA = "1234.5", "1,234.5", "1.234,5"
 ISO, DAY_FIRST, MONTH_FIRST = "2013-01-31", "31.01.2013", "01/31/2013"
 
 DELIMITER = "delimiter"
-"""Where a frame that was a file says what was between its columns, in its `attrs`."""
+"""The key in a frame's `attrs` under which the delimiter of its file is kept."""
 
+LEFT_OUT = "left out, as nearly every row has another text, like an id"
+
+_Values: TypeAlias = tuple[Array, Array, str | msgspec.UnsetType]  # per word, whether it fits, and how it is written
 _MOST_UNIQUE = 20  # with more different texts than this, nearly one per row, a column names its rows
 _NEARLY = 0.9
 
 
+def kinds_of(
+    party: str, looks: Mapping[str, Look], said: Mapping[str, ColumnKind], notes: list[str]
+) -> dict[str, ColumnKind]:
+    """What each column is: as said, or as its cells show. Columns that only name rows are left out, with a note."""
+    kinds: dict[str, ColumnKind] = {}
+    for name, look in looks.items():
+        if name not in said and look.kind == "categorical" and name_rows([look]):
+            notes.append(f"{_of(party, look)}: {LEFT_OUT}")
+        else:
+            kinds[name] = said.get(name) or look.kind
+    return kinds
+
+
 def read_columns(
     party: str,
-    frame: "DataFrame",
-    names: Iterable[str],
+    looks: Mapping[str, Look],
+    kinds: Mapping[str, ColumnKind],
     *,
-    said: Mapping[str, ColumnKind],
+    said: Collection[str],
+    frame: "DataFrame",
     notes: list[str],
-) -> list[tuple[Column, Array]]:
-    """The named columns of a party's rows, but for those that only name rows.
+) -> tuple[list[Column], Array]:
+    """The columns that `kinds` names, and their cells as one matrix.
 
     Args:
-        party: whose rows they are, for notes and errors.
-        frame: the rows.
-        names: which columns are wanted.
-        said: what some columns are, which is then not told from the cells.
+        party, frame: whose rows they are, and the rows.
+        looks: all columns of the file: one may show how another is written.
+        kinds: what each column is that is wanted.
+        said: those whose kind somebody said; a cell that does not fit is refused there.
         notes: what was decided and should be looked at is added here.
-
-    Raises:
-        DataError: a cell of a column that was said to hold numbers or dates is none.
     """
-    looks = {name: look_at(frame[name]) for name in names}
-    evidence = evidence_of(looks.values(), delimiter_of(frame))
-    found = []
-    for name, look in looks.items():
-        kind = said.get(name) or look.kind
+    evidence = _evidence_of(looks.values(), delimiter_of(frame))
+    columns, cells = [], []
+    for name, kind in kinds.items():
+        look = looks[name]
         if kind == "categorical":
-            if name not in said and names_rows(look):
-                notes.append(f"{_of(party, look)}: left out, as nearly every row has another text, like an id")
-                continue
             if name not in said:
-                note_mixed(party, look, notes)
-            codes, levels = code_cells(look.cells, None, f"{_of(party, look)}", notes)
-            found.append((Column(name, "categorical", levels), codes))
+                _note_mixed(party, look, notes)
+            codes, levels = code_cells(look.cells, None, _of(party, look), notes)
+            columns.append(Column(name, "categorical", levels))
+            cells.append(codes)
         else:
             values, how = read_values(party, look, kind, evidence, notes, said=name in said)
-            found.append((Column(name, written=how), values))
-    return found
+            columns.append(Column(name, written=how))
+            cells.append(values)
+    return columns, np.column_stack(cells) if cells else np.empty((len(frame), 0))
 
 
 def read_known(
     party: str, frame: "DataFrame", columns: Iterable[Column], *, notes: list[str], before: int = 0
-) -> list[Array]:
-    """The cells of columns that a model was trained on, read as they were then.
+) -> Array:
+    """The cells of columns that a model was trained on, read as they were then, as one matrix.
 
     Args:
-        party: whose rows they are.
-        frame: the rows; may have other columns too.
+        party, frame: whose rows they are, and the rows, which may have other columns too.
         columns: what the model knows of them.
         notes: what was decided and should be looked at is added here.
         before: how many rows came before these, for errors.
-
-    Raises:
-        DataError: most cells of a column of numbers or dates are none.
     """
-    looks = {column.name: look_at(frame[column.name]) for column in columns if column.kind != "categorical"}
-    evidence = evidence_of(looks.values(), delimiter_of(frame))
+    looks = {column.name: look_at(frame[column.name]) for column in columns}
+    counted = [looks[column.name] for column in columns if column.kind != "categorical"]
+    evidence = _evidence_of(counted, delimiter_of(frame))
     found = []
     for column in columns:
-        if column.kind == "categorical":
-            cells = look_at(frame[column.name]).cells
-            found.append(code_cells(cells, column.levels, "", [])[0])
-            continue
         look, how = looks[column.name], column.notation
+        if column.kind == "categorical":
+            found.append(code_cells(look.cells, column.levels, "", [])[0])
+            continue
         dated = how in (ISO, DAY_FIRST, MONTH_FIRST) or (not how and look.kind == "date")
         kind: ColumnKind = "date" if dated else "numeric"
         found.append(read_values(party, look, kind, evidence, notes, said=False, known=how, before=before)[0])
-    return found
+    return np.column_stack(found) if found else np.empty((len(frame), 0))
 
 
 def read_values(
@@ -308,15 +310,10 @@ def read_values(
         said: whether somebody said what it is; then a cell that does not fit is refused.
         known: how the column was written when a model was trained; empty if that is not known.
         before: how many rows came before these, for errors.
-
-    Raises:
-        DataError: cells do not fit.
     """
-    if look.values is not None and (kind == "date") == (look.fixed == "date"):
-        plain = look.values
-        if not look.could_be_groups():
-            fraction = look.fixed is None and has_fractions(plain)
-            return plain, ISO if kind == "date" else POINT if fraction else msgspec.UNSET
+    if look.values is not None and (kind == "date") == (look.fixed == "date") and not look.could_be_groups():
+        fraction = look.fixed is None and _has_fractions(look.values)
+        return look.values, ISO if kind == "date" else POINT if fraction else msgspec.UNSET
     if look.fixed == "categorical":
         look = Look(look.series, None, None)
     values, fits, how = (_days if kind == "date" else _numbers)(party, look, evidence, notes, known)
@@ -324,26 +321,22 @@ def read_values(
     return look.cells.spread(values), how
 
 
-def names_rows(look: Look) -> bool:
-    """Whether a column of text has another text in nearly every row, as an id or a name does."""
-    known = int((look.cells.places >= 0).sum())
-    return look.fixed is None and is_nearly_unique(len(look.cells.words), known)
+def name_rows(looks: Collection[Look]) -> bool:
+    """Whether a column, at one party or several, has another text in nearly every row, as an id or a name does."""
+    different = sum(len(look.cells.words) for look in looks)
+    known = sum(int((look.cells.places >= 0).sum()) for look in looks)
+    text = all(look.fixed is None for look in looks)
+    return text and different > _MOST_UNIQUE and different >= _NEARLY * known
 
 
-def is_nearly_unique(different: int, known: int) -> bool:
-    """Whether so many different texts in so many cells are nearly one per row."""
-    return different > _MOST_UNIQUE and different >= _NEARLY * known
-
-
-def note_mixed(party: str, look: Look, notes: list[str]) -> None:
+def _note_mixed(party: str, look: Look, notes: list[str]) -> None:
     """Note a column of levels most of which are numbers or dates."""
     if look.fixed is None and look.tally.mixed:
         odd = ~(look.numbers.numbers | look.dates.dates | look.no_value)
         row = look.cells.first_row(odd)
-        word = look.cells.words[int(look.cells.places[row])].as_py()
         notes.append(
             f"{_of(party, look)}: most cells are numbers, but {int(look.cells.counts[odd].sum())} are text, such as "
-            f"{_short(word)} in row {row + 1}; all are taken as levels"
+            f"{_short(look.cells.word_at(row))} in row {row + 1}; all are taken as levels"
         )
 
 
@@ -352,9 +345,7 @@ def delimiter_of(frame: "DataFrame") -> str:
     return str(frame.attrs.get(DELIMITER, ""))
 
 
-def _numbers(
-    party: str, look: Look, evidence: Evidence, notes: list[str], known: str
-) -> tuple[Array, Array, str | msgspec.UnsetType]:
+def _numbers(party: str, look: Look, evidence: Evidence, notes: list[str], known: str) -> _Values:
     found, counts = look.numbers, look.cells.counts
     own = found.decimal(counts)
     before = None if not known else "," if known == COMMA else "."
@@ -363,15 +354,14 @@ def _numbers(
     values = found.values("," if decimal == "," else ".")
     if own is None and found.either.any() and not before and (decimal == "," or found.has_commas):
         row = look.cells.first_row(found.either)
-        word = look.cells.words[int(look.cells.places[row])].as_py()
         number = values[int(look.cells.places[row])]
         why = "as other columns of the file are written" if evidence.decimal else "as nothing shows otherwise"
         notes.append(
-            f"{_of(party, look)}: {word!r} in row {row + 1} is read as {number:.15g}, {why}; if that is wrong, write "
-            "the column without signs between thousands"
+            f"{_of(party, look)}: {look.cells.word_at(row)!r} in row {row + 1} is read as {number:.15g}, {why}; if "
+            "that is wrong, write the column without signs between thousands"
         )
     if own is not None and before is not None and own != before and (found.comma.any() or found.either.any()):
-        notes.append(f"{_of(party, look)}: numbers are written otherwise than in training, with {own!r} for fractions")
+        notes.append(f"{_of(party, look)}: numbers are written differently from training, with {own!r} for fractions")
     if found.point.any() and found.comma.any():
         notes.append(f"{_of(party, look)}: some numbers have a point before the fraction and some a comma")
     if len(found.currencies) > 1:
@@ -383,9 +373,7 @@ def _numbers(
     return values, found.numbers, how
 
 
-def _days(
-    party: str, look: Look, evidence: Evidence, notes: list[str], known: str
-) -> tuple[Array, Array, str | msgspec.UnsetType]:
+def _days(party: str, look: Look, evidence: Evidence, notes: list[str], known: str) -> _Values:
     found = look.dates
     own = found.order(look.cells.counts)
     before = {DAY_FIRST: "day_first", MONTH_FIRST: "month_first"}.get(known)
@@ -393,12 +381,11 @@ def _days(
     values = found.days("month_first" if order == "month_first" else "day_first")
     if own is None and found.needs_order and not before:
         row = look.cells.first_row(found.year_last)
-        word = look.cells.words[int(look.cells.places[row])].as_py()
         why = "as other columns of the file are written" if evidence.order else "as nothing shows otherwise"
         first = "month" if order == "month_first" else "day"
         notes.append(
-            f"{_of(party, look)}: {word!r} in row {row + 1} is read with the {first} first, {why}; if that is wrong, "
-            "write dates as 2013-01-31"
+            f"{_of(party, look)}: {look.cells.word_at(row)!r} in row {row + 1} is read with the {first} first, {why}; "
+            "if that is wrong, write dates as 2013-01-31"
         )
     how = ISO if not found.year_last.any() else MONTH_FIRST if order == "month_first" else DAY_FIRST
     return values, found.dates & ~np.isnan(values), how
@@ -412,19 +399,19 @@ def _check_odd(
         return
     counts = look.cells.counts
     row = look.cells.first_row(odd & ~look.no_value if (odd & ~look.no_value).any() else odd)
-    word = look.cells.words[int(look.cells.places[row])].as_py()
+    word = _short(look.cells.word_at(row))
     mistakes, times = int(counts[odd & ~look.no_value].sum()), int(counts[odd].sum())
     what = "numbers" if kind == "numeric" else "dates"
     known = int(counts[~look.no_value].sum())
     if mistakes and (said or (strict and 2 * mistakes > known)):
         remedy = "write dates as 2013-01-31" if kind == "date" else "correct the cell"
         raise DataError(
-            f"party {party!r}, column {look.name!r}: found {_short(word)} in row {late + row + 1} among {what} "
+            f"party {party!r}, column {look.name!r}: found {word} in row {late + row + 1} among {what} "
             f"({mistakes} such cells of {len(look.series)}); {remedy}, leave it empty if it is missing, or say "
             f"kinds={{{look.name!r}: 'categorical'}} (data.columns in a party file) if it holds names"
         )
     notes.append(
-        f"{_of(party, look)}: {times} of {len(look.series)} cells are no {what}, such as {_short(word)} in row "
+        f"{_of(party, look)}: {times} of {len(look.series)} cells are no {what}, such as {word} in row "
         f"{late + row + 1}, and count as missing"
     )
 

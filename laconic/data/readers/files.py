@@ -1,15 +1,15 @@
-"""A federation from one file a party, with other columns or with other rows: CSV (compressed or not) or Parquet."""
+"""A federation from one file per party, with other columns or with other rows: CSV (compressed or not) or Parquet."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from laconic.data.federation import Federation
-from laconic.data.readers.batches import column_names, delimiter_of_source, read_batches
-from laconic.data.readers.columns import DELIMITER
 from laconic.data.readers.frames import Kinds, from_frames
 from laconic.data.readers.horizontal_frames import PUBLIC, rows_from_frames
-from laconic.data.schema import OwnData
+from laconic.data.readers.source_table import own_frame
+from laconic.data.schema import ColumnKind, OwnData
 from laconic.errors import DataError
 from laconic.tables.task import Task
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 
-_NO_KEY = "\0"  # no column is called so: all cells of the file are read alike
+_NO_KEY = "\0"  # no column is called so: all cells of the file are read in the same way
 
 
 def from_files(
@@ -29,7 +29,7 @@ def from_files(
     task: Task | None = None,
     name: str = "files",
 ) -> Federation:
-    """Read one file a party; the party with the label column is the hub.
+    """Read one file per party; the party with the label column is the hub.
 
     Ids in CSV files are read as text, so that leading zeros stay. The rest is as in `from_frames`.
 
@@ -44,13 +44,10 @@ def from_files(
     Raises:
         DataError: a file cannot be used; says which, which column, and what to do.
     """
-    named = {party: Path(path) for party, path in _by_party(paths).items()}
+    named = _by_party(paths)
     frames = {party: read_file(party, path, id, [label]) for party, path in named.items()}
-    try:
+    with _naming(named):
         federation = from_frames(frames, id=id, label=label, kinds=kinds, task=task, name=name)
-    except DataError as problem:
-        places = ", ".join(f"{party} is {path}" for party, path in named.items())
-        raise DataError(f"{problem} ({places})") from problem
     federation.facts["files"] = {party: path.name for party, path in named.items()}
     return federation
 
@@ -68,7 +65,7 @@ def rows_from_files(
     seed: int = 0,
     name: str = "files",
 ) -> Federation:
-    """Read one file a party, all with the same columns, each with labels for its own rows.
+    """Read one file per party, all with the same columns, each with labels for its own rows.
 
     Args:
         paths: by party, or just paths: a party is then called what its file is called, up to the first dot.
@@ -79,11 +76,11 @@ def rows_from_files(
     Raises:
         DataError: a file cannot be used; says which, which column, and what to do.
     """
-    named = {party: Path(path) for party, path in _by_party(paths).items()}
+    named = _by_party(paths)
     frames = {party: read_file(party, path, id, [label]) for party, path in named.items()}
     first = next(iter(frames.values()), None)
     shown = None if public is None else read_file(PUBLIC, Path(public), id, () if first is None else first.columns)
-    try:
+    with _naming(named, "" if public is None else f", public rows are {public}"):
         federation = rows_from_frames(
             frames,
             label=label,
@@ -96,16 +93,12 @@ def rows_from_files(
             seed=seed,
             name=name,
         )
-    except DataError as problem:
-        places = ", ".join(f"{party} is {path}" for party, path in named.items())
-        shown_at = "" if public is None else f", public rows are {public}"
-        raise DataError(f"{problem} ({places}{shown_at})") from problem
     federation.facts["files"] = {party: path.name for party, path in named.items()}
     return federation
 
 
 def read_file(party: str, path: Path, id_name: str | None, expected: Iterable[str] = ()) -> "DataFrame":
-    """All rows of one CSV or Parquet file, chosen by the ending of its name; cells of CSV stay as written.
+    """All rows of one CSV or Parquet file; cells of CSV stay as written.
 
     Texts that stand for a missing cell become one, but not among ids, if there is an id column.
 
@@ -113,31 +106,29 @@ def read_file(party: str, path: Path, id_name: str | None, expected: Iterable[st
         party: whose file it is.
         path: where it is.
         id_name: the id column; None if there is none.
-        expected: other columns that it should have, which help to tell what is between columns.
-
-    Raises:
-        DataError: the file is missing, empty, not what its name says, or has two columns of one name.
+        expected: other columns that it should have, which help to detect the delimiter.
     """
-    import pandas
-
     key = id_name or _NO_KEY
-    data = OwnData(source=str(path), key=key, columns={name: "categorical" for name in expected if name != key})
-    names = column_names(party, data)
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise DataError(f"party {party!r}: two columns of {path} are called {twice[0]!r}; rename one")
-    frames = list(read_batches(party, data))
-    found = pandas.concat(frames, ignore_index=True) if frames else pandas.DataFrame(columns=names)
-    found.attrs[DELIMITER] = delimiter_of_source(party, data)
-    return found
+    columns: dict[str, ColumnKind] = {name: "categorical" for name in expected if name != key}
+    return own_frame(party, OwnData(source=str(path), key=key, columns=columns))
 
 
-def _by_party(paths: Mapping[str, Path | str] | Iterable[Path | str]) -> dict[str, Path | str]:
+@contextmanager
+def _naming(paths: Mapping[str, Path], more: str = "") -> Iterator[None]:
+    """Add to an error which file each party's rows are from."""
+    try:
+        yield
+    except DataError as problem:
+        places = ", ".join(f"{party} is {path}" for party, path in paths.items())
+        raise DataError(f"{problem} ({places}{more})") from problem
+
+
+def _by_party(paths: Mapping[str, Path | str] | Iterable[Path | str]) -> dict[str, Path]:
     if isinstance(paths, Mapping):
-        return dict(paths)
-    named: dict[str, Path | str] = {}
-    for path in paths:
-        party = Path(path).name.split(".")[0]
+        return {party: Path(path) for party, path in paths.items()}
+    named: dict[str, Path] = {}
+    for path in map(Path, paths):
+        party = path.name.split(".")[0]
         if party in named:
             raise DataError(f"{named[party]} and {path} would both be party {party!r}; rename one file or name parties")
         named[party] = path

@@ -2,11 +2,12 @@
 
 import unicodedata
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from laconic.data.schema import IdRules
+from laconic.data.readers.cells import as_whole_numbers
+from laconic.data.schema import IdRules, OwnData
 from laconic.errors import DataError
 from laconic.tables.columns import Column
 from laconic.tables.task import Task
@@ -16,38 +17,26 @@ if TYPE_CHECKING:
     from pandas import DataFrame, Series
 
 
-MISSING_IDS = ("", "nan", "<NA>", "NaT", "None")
-"""Texts that a missing id becomes when it is made text."""
-
+_MISSING = ("", "nan", "<NA>", "NaT", "None")  # what a missing id becomes as text
 _BETWEEN, _ESCAPE = "|", "\\"
 
 
 def read_ids(frame: "DataFrame", keys: Sequence[str], rules: IdRules, party: str) -> Array:
     """One text for each row from the columns of its key; empty where any of them is missing.
 
-    Several columns are joined by `|`, in the order of the key.
-
-    Args:
-        frame: rows with the key columns.
-        keys: their names, in the order that all parties use.
-        rules: how ids are written.
-        party: whose rows these are, for errors.
-
-    Raises:
-        DataError: an id is not a date although the rules say it is.
+    Several columns are joined by `|`, in the order of the key, which all parties must use.
     """
-    texts = [normalise(frame[key], rules, party) for key in keys]
+    texts = [_normalise(frame[key], rules, party) for key in keys]
     if len(texts) == 1:
         return texts[0].to_numpy(dtype=object)
     gaps = np.logical_or.reduce([(text == "").to_numpy() for text in texts])
-    safe = [_escape(text) for text in texts]
-    joined = safe[0].to_numpy(dtype=object)
-    for other in safe[1:]:
-        joined = joined + _BETWEEN + other.to_numpy(dtype=object)
-    return np.where(gaps, "", joined)
+    joined = _escape(texts[0])
+    for other in texts[1:]:
+        joined = joined + _BETWEEN + _escape(other)
+    return np.where(gaps, "", joined.to_numpy(dtype=object))
 
 
-def normalise(series: "Series", rules: IdRules, party: str) -> "Series":
+def _normalise(series: "Series", rules: IdRules, party: str) -> "Series":
     """One column of ids as text, written as the rules say; empty where missing."""
     text = plain_text(series)
     if series.name in rules.dates:
@@ -65,14 +54,11 @@ def plain_text(series: "Series") -> "Series":
     """Cells as text without white space around it: whole numbers without a point, letters in Unicode's one way."""
     from pandas.api import types
 
-    if types.is_float_dtype(series.dtype):
-        known = series.dropna()
-        if bool((known == np.floor(known)).all()):
-            series = series.astype("Int64")
+    series = as_whole_numbers(series)
     if types.is_datetime64_any_dtype(series.dtype):
         return _written(series)
     text = series.astype("string").str.strip().fillna("")
-    text = text.mask(text.isin(MISSING_IDS) & series.isna(), "")
+    text = text.mask(text.isin(_MISSING) & series.isna(), "")
     if bool(text.str.endswith(".0").any()) and bool(text.str.fullmatch(r"-?\d+\.0+|").all()):
         text = text.str.replace(r"\.0+$", "", regex=True)  # Whole numbers that a program wrote as decimals.
     if not text.str.isascii().all():
@@ -120,85 +106,111 @@ def _escape(text: "Series") -> "Series":
     return text
 
 
-def join_duplicates(
+class UsableRows(NamedTuple):
+    """Rows that have an id, one for each id.
+
+    Attributes:
+        places: where they are among all rows, in rising order.
+        raw: their cells.
+        left_out: how many other rows there were, by reason.
+    """
+
+    places: Array
+    raw: Array
+    left_out: dict[str, int]
+
+
+def usable_rows(
     party: str,
+    data: OwnData,
     ids: Array,
     raw: Array,
     columns: Sequence[Column],
     y: Array | None,
     task: Task | None,
-    rule: Literal["first", "aggregate"],
-) -> tuple[Array, Array, Array | None]:
-    """Ids, cells and labels with one row for each id, in the order in which ids first occur; empty ids are left alone.
+    notes: list[str],
+) -> UsableRows:
+    """Leave out or refuse rows without an id, and leave out, join or refuse rows of the same id, as the party says.
 
-    `aggregate` takes the mean of the known numbers (dates are numbers), and the most frequent of the known levels, the
+    Joining takes the mean of the known numbers (dates are numbers), and the most frequent of the known levels, the
     first of several that are as frequent. Labels are never averaged: they must agree.
 
+    Args:
+        party, data: whose rows they are, and its rules.
+        ids: as text, empty where missing.
+        raw, columns: the cells, and what they are. y, task: the labels, and what they are.
+        notes: where nothing is said, the first row of each id is kept, and what is left out is noted here.
+
     Raises:
-        DataError: rows of one id have different labels.
+        DataError: no row has an id, the party refuses what was found, or rows to be joined have different labels.
     """
+    name = " + ".join(data.keys)
+    there = _with_id(party, name, ids, data.on_empty, notes)
+    left_out = {"no id": len(ids) - len(there)} if len(there) < len(ids) else {}
+    ids, raw, y = ids[there], raw[there], None if y is None else y[there]
     _, first, groups = np.unique(ids, return_index=True, return_inverse=True)
-    groups = np.where(ids == "", len(first) + np.arange(len(ids)), groups)  # A missing id is nobody's second row.
-    _, first, groups = np.unique(groups, return_index=True, return_inverse=True)
-    order = np.argsort(first)
-    kept = first[order]
+    kept = np.sort(first)
     if len(kept) == len(ids):
-        return ids, raw, y
-    if rule == "first":
-        return ids[kept], raw[kept], None if y is None else y[kept]
-    if y is not None:
-        _refuse_disagreement(party, ids, y, groups, first, task)
-    cells = [
-        (_most_frequent if column.kind == "categorical" else _mean)(raw[:, at], groups, len(first))
-        for at, column in enumerate(columns)
-    ]
-    joined = np.column_stack(cells)[order] if cells else raw[kept]
-    return ids[kept], joined, None if y is None else y[kept]
+        return UsableRows(there, raw, left_out)
+    if data.on_duplicate == "error":
+        twice = list(dict.fromkeys(ids[first[groups] != np.arange(len(ids))].tolist()))
+        raise DataError(
+            f"party {party!r}, id {name!r}: {len(twice)} ids occur more than once, such as {', '.join(twice[:3])}; "
+            "keep one row for each id, or say data.on_duplicate = 'first' or 'aggregate'"
+        )
+    if data.on_duplicate == "aggregate":
+        left_out["made one with another row of the same id"] = len(ids) - len(kept)
+        if y is not None:
+            _refuse_disagreement(party, ids, y, first[groups], task)
+        raw = _joined(raw, columns, groups)[np.argsort(first)]
+        return UsableRows(there[kept], raw, left_out)
+    if data.on_duplicate is None:
+        _note_duplicates(party, name, ids, raw, y, first[groups], notes)
+    left_out["same id as an earlier row"] = len(ids) - len(kept)
+    return UsableRows(there[kept], raw[kept], left_out)
 
 
-def usable_rows(party: str, series: "Series", raw: Array, y: Array | None, notes: list[str]) -> tuple[Array, Array]:
-    """The ids of the rows that have one, the first row of each, and where these rows are; the others are noted.
-
-    Raises:
-        DataError: no row has an id.
-    """
-    from pandas.api import types
-
-    name = str(series.name)
-    text = plain_text(series).to_numpy(dtype=object).astype(str)
-    gaps = text == ""
+def _with_id(party: str, name: str, ids: Array, rule: str | None, notes: list[str]) -> Array:
+    """Where the rows with an id are."""
+    gaps = ids == ""
     if gaps.all():
         raise DataError(f"party {party!r}, id {name!r}: no row has an id; fill the column in, or name another")
-    if gaps.any():
-        notes.append(
-            f"{party}, id {name!r}: {int(gaps.sum())} of {len(text)} rows have no id, the first is row "
-            f"{int(gaps.argmax()) + 1}, and are left out"
-        )
-    there = np.flatnonzero(~gaps)
-    note_duplicates(party, name, text[there], raw[there], None if y is None else y[there], notes)
-    kept = there[np.sort(np.unique(text[there], return_index=True)[1])]
-    # Whole numbers stay numbers: as text they would take more bytes to send.
-    return (series.to_numpy() if types.is_integer_dtype(series.dtype) and not gaps.any() else text)[kept], kept
+    found = f"{int(gaps.sum())} of {len(ids)} rows have no id, the first is row {int(gaps.argmax()) + 1}"
+    if gaps.any() and rule == "error":
+        remedy = "fill them in, or say data.on_empty = 'drop' to leave those rows out"
+        raise DataError(f"party {party!r}, id {name!r}: {found}; {remedy}")
+    if gaps.any() and rule is None:
+        notes.append(f"{party}, id {name!r}: {found}, and are left out")
+    return np.flatnonzero(~gaps)
 
 
-def note_duplicates(party: str, key: str, ids: Array, raw: Array, y: Array | None, notes: list[str]) -> None:
+def _note_duplicates(
+    party: str, name: str, ids: Array, raw: Array, y: Array | None, origin: Array, notes: list[str]
+) -> None:
     """Note rows of the same id, of which the first will be kept, and how many of them are not the same as the first."""
-    _, first, groups = np.unique(ids, return_index=True, return_inverse=True)
-    origin = first[groups]
     later = np.flatnonzero(origin != np.arange(len(ids)))
-    if not len(later):
-        return
-    same = ((raw[later] == raw[origin[later]]) | (np.isnan(raw[later]) & np.isnan(raw[origin[later]]))).all(axis=1)
+    one, other = raw[later], raw[origin[later]]
+    same = ((one == other) | (np.isnan(one) & np.isnan(other))).all(axis=1)
     if y is not None:
         same &= y[later] == y[origin[later]]
-    other = later[~same]
-    words = f"{party}, key {key!r}: {len(later)} rows have the id of an earlier row and are left out"
-    if len(other):
+    differ = later[~same]
+    words = f"{party}, id {name!r}: {len(later)} rows have the id of an earlier row and are left out"
+    if len(differ):
         words += (
-            f"; {len(other)} of them differ from it, such as the id {ids[other[0]]}: say what to do with them in "
+            f"; {len(differ)} of them differ from it, such as the id {ids[differ[0]]}: say what to do with them in "
             "data.on_duplicate of a party file, or make them one row first"
         )
     notes.append(words)
+
+
+def _joined(raw: Array, columns: Sequence[Column], groups: Array) -> Array:
+    """One row for each group."""
+    count = int(groups.max()) + 1
+    cells = [
+        (_most_frequent if column.kind == "categorical" else _mean)(raw[:, at], groups, count)
+        for at, column in enumerate(columns)
+    ]
+    return np.column_stack(cells) if cells else np.empty((count, 0))
 
 
 def _mean(cells: Array, groups: Array, count: int) -> Array:
@@ -218,11 +230,11 @@ def _most_frequent(cells: Array, groups: Array, count: int) -> Array:
     return found
 
 
-def _refuse_disagreement(party: str, ids: Array, y: Array, groups: Array, first: Array, task: Task | None) -> None:
-    differs = y != y[first][groups]
+def _refuse_disagreement(party: str, ids: Array, y: Array, origin: Array, task: Task | None) -> None:
+    differs = y != y[origin]
     if differs.any():
-        twice = str(ids[int(differs.argmax())])
         raise DataError(
-            f"party {party!r}, label {task.label if task else ''!r}: rows of the id {twice!r} have different labels, "
-            "which cannot be made one; give each id one label, or say data.on_duplicate = 'first'"
+            f"party {party!r}, label {task.label if task else ''!r}: rows of the id "
+            f"{str(ids[int(differs.argmax())])!r} have different labels and cannot be made one; give each id one "
+            "label, or say data.on_duplicate = 'first'"
         )

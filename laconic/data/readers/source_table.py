@@ -1,7 +1,7 @@
-"""A party's table from its own source, as its `party.toml` describes it, read in batches."""
+"""A party's table from its rows: of a frame, or of the source that its `party.toml` describes."""
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -9,10 +9,10 @@ import msgspec
 import numpy as np
 
 from laconic.data.labels import read_labels, refuse_unique
-from laconic.data.readers.batches import column_names, delimiter_of_source, read_batches
-from laconic.data.readers.columns import DELIMITER, delimiter_of, look_at, names_rows, read_columns, read_known
-from laconic.data.readers.ids import join_duplicates, note_duplicates, read_ids
-from laconic.data.schema import ColumnKind, OwnData
+from laconic.data.readers.batches import column_names, read_batches
+from laconic.data.readers.columns import delimiter_of, kinds_of, look_at, read_columns, read_known
+from laconic.data.readers.ids import read_ids, usable_rows
+from laconic.data.schema import ColumnKind, IdRules, OwnData
 from laconic.errors import DataError
 from laconic.tables.columns import Column, Recipe
 from laconic.tables.table import Table
@@ -40,7 +40,14 @@ class OwnTable:
     notes: tuple[str, ...] = ()
 
 
-def read_own(party: str, data: OwnData, *, recipe: Recipe | None = None, frame: "DataFrame | None" = None) -> OwnTable:
+def read_own(
+    party: str,
+    data: OwnData,
+    *,
+    recipe: Recipe | None = None,
+    task: Task | None = None,
+    frame: "DataFrame | None" = None,
+) -> OwnTable:
     """Read, check and code a party's rows.
 
     Args:
@@ -48,13 +55,19 @@ def read_own(party: str, data: OwnData, *, recipe: Recipe | None = None, frame: 
         data: what its `party.toml` says of its data.
         recipe: that of a model, for rows that come later: its columns are read, text is coded by its levels, and a
             level that it does not know counts as unseen. None to take columns and levels from the data.
+        task: what is predicted; None to take it from `data` and the labels.
         frame: the rows themselves, where they are at hand already; `data.source` is then only a name for errors.
 
     Raises:
         DataError: the source cannot be used; says party, file, column, what was found and what to do.
     """
     try:
-        return _read(party, data, recipe, frame)
+        there = column_names(party, data) if frame is None else [str(name) for name in frame.columns]
+        known = None if recipe is None else [column.name for column in recipe.columns]
+        names = _wanted(party, data, there, known)
+        labels = [data.label] if data.label is not None and recipe is None else []
+        whole = own_frame(party, data, [*data.keys, *names, *labels], frame)
+        return build_table(party, data, whole, names, said=data.columns, task=task, recipe=recipe)
     except DataError as problem:
         # The party knows its files by their names; a database may hold a password in its URL.
         where = f"table {data.table or 'of its query'}" if data.in_database else data.source
@@ -69,22 +82,14 @@ def own_table(party: str, data: OwnData, *, recipe: Recipe | None = None) -> Tab
     return own.table
 
 
-def own_columns(party: str, data: OwnData, frame: "DataFrame | None" = None) -> dict[str, ColumnKind]:
-    """The columns a party would use and what they are: as approved in its file, or told from its cells.
-
-    Raises:
-        DataError: a column is missing.
-    """
-    there = _names_in(party, data, frame)
-    _check_names(party, data, there)
-    if data.columns:
+def own_columns(party: str, data: OwnData) -> dict[str, ColumnKind]:
+    """The columns a party would use and what they are: as approved in its file, or as its cells show."""
+    names = _wanted(party, data, column_names(party, data))
+    if data.columns or not names:
         return dict(data.columns)
-    names = [name for name in there if name not in (*data.keys, data.label)]
-    whole = own_frame(party, data, names, frame) if names else None
-    if whole is not None and not len(whole):
-        raise DataError(f"party {party!r} has no rows, only the column names {', '.join(there[:20])}; give it rows")
-    looks = {} if whole is None else {name: look_at(whole[name]) for name in names}
-    return {name: look.kind for name, look in looks.items() if look.kind != "categorical" or not names_rows(look)}
+    frame = own_frame(party, data, names)
+    check_frame(party, frame)
+    return kinds_of(party, {name: look_at(frame[name]) for name in names}, {}, [])
 
 
 def own_batches(party: str, data: OwnData, recipe: Recipe) -> Iterator[Table]:
@@ -100,140 +105,137 @@ def own_batches(party: str, data: OwnData, recipe: Recipe) -> Iterator[Table]:
         raise DataError(f"party {party!r}: rows read in batches cannot be made one; say data.on_duplicate = 'first'")
     # A table cannot say what was left out of it, so that nothing is unless the party says so.
     data = msgspec.structs.replace(data, on_duplicate=data.on_duplicate or "error", on_empty=data.on_empty or "error")
-    names = [*data.keys, *(column.name for column in recipe.columns)]
-    _check_names(party, data, column_names(party, data), names)
+    names = _wanted(party, data, column_names(party, data), [column.name for column in recipe.columns])
     seen: set[str] = set()
     before = 0
-    delimiter = delimiter_of_source(party, data)
-    for frame in read_batches(party, data, names):
-        frame.attrs[DELIMITER] = delimiter
-        table = _assemble(party, data, frame, names[len(data.keys) :], recipe, before).table
+    for frame in read_batches(party, data, [*data.keys, *names]):
+        table = build_table(party, data, frame, names, recipe=recipe, before=before).table
         before += len(frame)
         again = np.array([key in seen for key in table.keys.tolist()])
         if again.any() and data.on_duplicate == "error":
-            twice = table.keys[again][0]
             raise DataError(
-                f"party {party!r}, key {' + '.join(data.keys)!r}: the id {twice} occurs more than once in "
-                f"{data.source}; keep one row for each id, or say data.on_duplicate = 'first'"
+                f"party {party!r}, id {' + '.join(data.keys)!r}: the id {table.keys[again][0]} occurs more than once "
+                f"in {data.source}; keep one row for each id, or say data.on_duplicate = 'first'"
             )
         seen |= set(table.keys.tolist())
         if not again.all():
             yield Table(table.raw[~again], table.columns, ids=table.keys[~again], party=party, recipe=recipe)
 
 
-def _read(party: str, data: OwnData, recipe: Recipe | None, frame: "DataFrame | None") -> OwnTable:
-    there = _names_in(party, data, frame)
-    label = None if recipe is not None else data.label
-    if recipe is not None:
-        columns = [column.name for column in recipe.columns]
-    else:
-        _check_names(party, data, there)
-        columns = list(data.columns) or [name for name in there if name not in (*data.keys, data.label)]
-    names = [*data.keys, *columns, *([] if label is None else [label])]
-    _check_names(party, data, there, names)
-    whole = own_frame(party, data, names, frame)
-    if len(whole) == 0:
-        raise DataError(f"party {party!r} has no rows, only the column names {', '.join(there[:20])}; give it rows")
-    return _assemble(party, data, whole, columns, recipe)
-
-
-def _names_in(party: str, data: OwnData, frame: "DataFrame | None") -> list[str]:
-    return column_names(party, data) if frame is None else [str(name) for name in frame.columns]
-
-
-def own_frame(party: str, data: OwnData, names: Sequence[str], frame: "DataFrame | None" = None) -> "DataFrame":
-    """All rows with some columns, as text: how a column is written may only show in its last cell."""
+def own_frame(
+    party: str, data: OwnData, names: Sequence[str] | None = None, frame: "DataFrame | None" = None
+) -> "DataFrame":
+    """All rows with some columns, or with all: how a column is written may only show in its last cell."""
     import pandas
 
+    if names is None:
+        names = column_names(party, data)
+        refuse_repeated(party, names, f" of {data.source}")
     if frame is not None:
         return frame.set_axis([str(name) for name in frame.columns], axis=1)[list(names)].reset_index(drop=True)
     parts = list(read_batches(party, data, names))
-    found = pandas.concat(parts, ignore_index=True) if parts else pandas.DataFrame(columns=list(names))
-    found.attrs[DELIMITER] = delimiter_of_source(party, data)
-    return found
+    return pandas.concat(parts, ignore_index=True) if parts else pandas.DataFrame(columns=list(names))
 
 
-def _assemble(
-    party: str, data: OwnData, frame: "DataFrame", names: Sequence[str], recipe: Recipe | None, before: int = 0
+def build_table(
+    party: str,
+    data: OwnData,
+    frame: "DataFrame",
+    names: Sequence[str],
+    *,
+    said: Mapping[str, ColumnKind] | None = None,
+    task: Task | None = None,
+    recipe: Recipe | None = None,
+    before: int = 0,
 ) -> OwnTable:
+    """The one way from a party's rows to its table.
+
+    Args:
+        party: its name.
+        data: its key and label, and its rules for ids and duplicates.
+        frame: the rows.
+        names: the columns to learn from.
+        said: what some of these are; the cells of the others show it.
+        task: what the label is; None to take it from `data` and the labels.
+        recipe: of a model, for rows that come later, which need no labels. None to take columns from the rows.
+        before: how many rows came before these, for errors.
+    """
+    check_frame(party, frame)
     notes: list[str] = []
-    rows = len(frame)
+    y: Array | None = None
+    columns: Sequence[Column]
+    if recipe is not None:
+        columns, raw = recipe.columns, read_known(party, frame, recipe.columns, notes=notes, before=before)
+    else:
+        if data.label is not None:
+            expected = task or (None if data.task is None else Task(kind=data.task))
+            y, task = read_labels(frame[data.label], expected, party, notes, delimiter_of(frame))
+            refuse_unique(y, task, party)
+        looks = {name: look_at(frame[name]) for name in names}
+        kinds = kinds_of(party, looks, said or {}, notes)
+        columns, raw = read_columns(party, looks, kinds, said=said or {}, frame=frame, notes=notes)
+        columns = _prepared(columns, data, party)
     # Fixed-width text: Python's own would take twice the memory and more.
     ids = read_ids(frame, data.keys, data.ids, party).astype(str)
-    y, found = None, None
-    if recipe is None:
-        read = read_columns(party, frame, names, said=data.columns, notes=notes)
-        columns = _prepared([column for column, _ in read], data, party)
-        cells = [values for _, values in read]
-        if data.label is not None:
-            task = None if data.task is None else Task(kind=data.task)
-            y, found = read_labels(frame[data.label], task, party, notes, delimiter_of(frame))
-            refuse_unique(y, found, party)
-    else:
-        columns = list(recipe.columns)
-        cells = read_known(party, frame, columns, notes=notes, before=before)
-    raw = np.column_stack(cells) if cells else np.empty((rows, 0))
-    _check_ids(party, data, ids)
-    kept = np.flatnonzero(ids != "")
-    left_out = {"no id": rows - len(kept)} if len(kept) < rows else {}
-    if left_out and data.on_empty is None:
-        notes.append(
-            f"{party}, key {' + '.join(data.keys)!r}: {rows - len(kept)} of {rows} rows have no id, the first is row "
-            f"{int((ids == '').argmax()) + 1}, and are left out"
-        )
-    ids, raw, y = ids[kept], raw[kept], None if y is None else y[kept]
-    if data.on_duplicate != "error":
-        if data.on_duplicate is None:
-            note_duplicates(party, " + ".join(data.keys), ids, raw, y, notes)
-        count = len(ids)
-        rule = data.on_duplicate or "first"
-        ids, raw, y = join_duplicates(party, ids, raw, columns, y, found, rule)
-        if len(ids) < count:
-            words = {"first": "same id as an earlier row", "aggregate": "made one with another row of the same id"}
-            left_out[words[rule]] = count - len(ids)
-    table = Table(raw, columns, ids=ids, y=y, task=found, party=party, recipe=recipe)
-    return OwnTable(table=table, rows=rows, left_out=left_out, notes=tuple(notes))
+    usable = usable_rows(party, data, ids, raw, columns, y, task, notes)
+    at = usable.places
+    table = Table(
+        usable.raw,
+        columns,
+        ids=(frame[data.keys[0]].to_numpy() if _has_whole_ids(frame, data) else ids)[at],
+        y=None if y is None else y[at],
+        task=task,
+        party=party,
+        recipe=recipe,
+    )
+    return OwnTable(table=table, rows=len(frame), left_out=usable.left_out, notes=tuple(notes))
 
 
-def _check_ids(party: str, data: OwnData, ids: Array) -> None:
-    """Refuse rows without an id, or of the same id, unless the party says what to do with them."""
-    key = f"party {party!r}, key {' + '.join(data.keys)!r}"
-    empty = ids == ""
-    if empty.all() or (empty.any() and data.on_empty == "error"):
-        raise DataError(
-            f"{key}: {int(empty.sum())} of {len(ids)} rows have no id, the first is row {int(empty.argmax()) + 1}; "
-            "fill them in, or say data.on_empty = 'drop' to leave those rows out"
-        )
-    if data.on_duplicate == "error":
-        different, times = np.unique(ids[~empty], return_counts=True)
-        twice = different[times > 1]
-        if len(twice):
-            raise DataError(
-                f"{key}: {len(twice)} ids occur more than once, such as {', '.join(twice[:3])}; keep one row for each "
-                "id, or say data.on_duplicate = 'first' or 'aggregate'"
-            )
+def check_frame(party: str, frame: "DataFrame") -> None:
+    """Refuse a frame without rows, or with two columns of one name."""
+    names = frame.columns.tolist()
+    if len(frame) == 0:
+        raise DataError(f"party {party!r} has no rows, only the column names {', '.join(names[:20])}; give it rows")
+    refuse_repeated(party, names)
+
+
+def refuse_repeated(party: str, names: Sequence[str], source: str = "") -> None:
+    """Refuse two columns of one name."""
+    if len(set(names)) < len(names):
+        twice = min(name for name in names if names.count(name) > 1)
+        raise DataError(f"party {party!r}: two columns{source} are called {twice!r}; rename one")
+
+
+def _has_whole_ids(frame: "DataFrame", data: OwnData) -> bool:
+    """Whether ids can stay whole numbers, which take less memory than text."""
+    from pandas.api import types
+
+    plain = len(data.keys) == 1 and data.ids == IdRules()
+    return plain and types.is_integer_dtype(frame[data.keys[0]].dtype) and not frame[data.keys[0]].hasnans
 
 
 def _prepared(columns: list[Column], data: OwnData, party: str) -> list[Column]:
     """The columns, with how they are to be prepared as the party says."""
-    strangers = set(data.prepare) - {column.name for column in columns}
-    if strangers:
+    unknown = set(data.prepare) - {column.name for column in columns}
+    if unknown:
         raise DataError(
-            f"party {party!r}: data.prepare names the column {min(strangers)!r}, which is not used; "
+            f"party {party!r}: data.prepare names the column {min(unknown)!r}, which is not used; "
             f"name one of {', '.join(column.name for column in columns)}"
         )
     return [msgspec.structs.replace(column, prepare=data.prepare.get(column.name, "usual")) for column in columns]
 
 
-def _check_names(party: str, data: OwnData, there: list[str], wanted: Sequence[str] | None = None) -> None:
-    twice = sorted({name for name in there if there.count(name) > 1})
-    if twice:
-        raise DataError(f"party {party!r}: two columns of {data.source} are called {twice[0]!r}; rename one")
-    roles = dict.fromkeys(wanted or (), "column") | dict.fromkeys(data.columns, "column")
-    roles |= dict.fromkeys(data.keys, "key") | ({data.label: "label"} if data.label and wanted is None else {})
+def _wanted(party: str, data: OwnData, there: list[str], known: list[str] | None = None) -> list[str]:
+    """The columns to learn from: those of a model, those that the party names, or all but key and label."""
+    refuse_repeated(party, there, f" of {data.source}")
+    roles = dict.fromkeys(known or (), "column") | dict.fromkeys(data.columns, "column")
+    roles |= dict.fromkeys(data.keys, "key") | ({data.label: "label"} if data.label and known is None else {})
     for name, role in roles.items():
         if name not in there:
             raise DataError(
                 f"party {party!r} has no {role} column {name!r} in {data.source}; its columns are "
                 f"{', '.join(there[:20])}; correct the party file, or rename the column"
             )
+    if known is not None:
+        return known
+    return list(data.columns) or [name for name in there if name not in (*data.keys, data.label)]

@@ -4,6 +4,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from laconic.data.schema import OwnData
@@ -21,24 +22,14 @@ def sql_columns(party: str, data: OwnData) -> list[str]:
 
 
 def sql_batches(party: str, data: OwnData, columns: Sequence[str] | None, rows: int) -> Iterator["DataFrame"]:
-    """The rows as frames of at most so many rows, fetched as they are needed; an empty result gives one empty frame.
-
-    Args:
-        party: for errors.
-        data: names the database, and the table or query.
-        columns: which columns to fetch; None for all.
-        rows: the most in one frame.
-    """
+    """The rows, with some columns or all, as frames of at most so many rows, fetched as they are needed."""
     import pandas
 
     with _connected(party, data) as connection:
         streaming = connection.execution_options(stream_results=True, max_row_buffer=rows)
-        cursor = streaming.execute(_select(party, connection, data, columns))
-        names = list(cursor.keys())
-        first = True
-        while (block := cursor.fetchmany(rows)) or first:
-            first = False
-            frame = pandas.DataFrame([tuple(row) for row in block], columns=pandas.Index(names))
+        select = _select(party, connection, data, columns)
+        # Decimals stay as they are: floats would round long ids.
+        for frame in pandas.read_sql_query(select, streaming, chunksize=rows, coerce_float=False):
             yield frame if columns is None else frame[list(columns)]
 
 
@@ -69,7 +60,9 @@ def _connected(party: str, data: OwnData) -> "Iterator[Connection]":
         parsed = sqlalchemy.make_url(url)
         if parsed.get_backend_name() == "postgresql" and "+" not in parsed.drivername:
             parsed = parsed.set(drivername="postgresql+psycopg")  # The driver that the extra brings.
-        _refuse_absent_sqlite(party, parsed)
+        file = parsed.database if parsed.get_backend_name() == "sqlite" else None
+        if file and file != ":memory:" and not Path(file).is_file():  # Opening it would make an empty one.
+            raise DataError(f"party {party!r}: there is no database file {file}; check data.source")
         engine = sqlalchemy.create_engine(parsed)
     except (sqlalchemy.exc.ArgumentError, sqlalchemy.exc.NoSuchModuleError) as problem:
         raise DataError(
@@ -112,16 +105,6 @@ def _select(party: str, connection: "Connection", data: OwnData, columns: Sequen
     table = sqlalchemy.Table(name, sqlalchemy.MetaData(), schema=schema or None, autoload_with=connection)
     wanted = table.columns.values() if columns is None else [table.columns[one] for one in columns]
     return sqlalchemy.select(*wanted)
-
-
-def _refuse_absent_sqlite(party: str, url: Any) -> None:
-    """Opening an SQLite file that is not there would make an empty one."""
-    from pathlib import Path
-
-    if url.get_backend_name() == "sqlite" and url.database and url.database != ":memory:":
-        path = Path(url.database)
-        if not path.is_file():
-            raise DataError(f"party {party!r}: there is no database file {path}; check data.source")
 
 
 def _first_line(problem: Exception) -> str:

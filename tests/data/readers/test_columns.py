@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from laconic.data.readers.columns import read_columns, read_known
+from laconic.data.readers.columns import kinds_of, look_at, read_columns, read_known
 from laconic.data.readers.files import from_files, read_file, rows_from_files
 from laconic.data.readers.frames import from_frames
 from laconic.data.readers.source_table import read_own
@@ -27,8 +27,13 @@ def cells(texts, notes=None, delimiter="", **others):
     """A column of text, beside others of the same file, as raw cells."""
     frame = pd.DataFrame({"x": texts, **others}, dtype="string")
     frame.attrs["delimiter"] = delimiter
-    found = read_columns("bank", frame, frame.columns, said={}, notes=[] if notes is None else notes)
-    return {column.name: (column, values) for column, values in found}["x"]
+    return read(frame, [] if notes is None else notes)["x"]
+
+
+def read(frame, notes):
+    looks = {name: look_at(frame[name]) for name in frame.columns}
+    columns, raw = read_columns("bank", looks, kinds_of("bank", looks, {}, notes), said={}, frame=frame, notes=notes)
+    return {column.name: (column, raw[:, at]) for at, column in enumerate(columns)}
 
 
 def numbers(texts, notes=None, **others):
@@ -147,7 +152,7 @@ def test_new_rows_are_read_as_in_training(texts, new, meant):
     column, _ = cells(texts)
     frame = pd.DataFrame({"x": [new]}, dtype="string")
     frame.attrs["delimiter"] = ";"
-    assert read_known("bank", frame, [column], notes=[])[0].tolist() == [meant]
+    assert read_known("bank", frame, [column], notes=[])[:, 0].tolist() == [meant]
 
 
 def test_new_cells_that_are_mostly_no_numbers_are_refused():
@@ -165,12 +170,12 @@ def test_levels_that_differ_in_case_space_or_letters_only_are_one():
     column, codes = cells(["Z\u00fcrich", "Zu\u0308rich", "Ulm"])
     assert column.levels == ("Ulm", "Z\u00fcrich")
     new = read_known("bank", pd.DataFrame({"x": ["ULM", "Zu\u0308rich", "Bonn"]}), [column], notes=[])
-    assert new[0].tolist() == [0, 1, 2]
+    assert new[:, 0].tolist() == [0, 1, 2]
 
 
 def test_levels_are_the_same_from_whole_floats_as_from_text():
     column = Column("x", "categorical", ("1", "2"))
-    assert read_known("bank", pd.DataFrame({"x": [1.0, 2.0, None]}), [column], notes=[])[0].tolist()[:2] == [0, 1]
+    assert read_known("bank", pd.DataFrame({"x": [1.0, 2.0, None]}), [column], notes=[])[:2, 0].tolist() == [0, 1]
 
 
 def test_bands_and_codes_stay_levels():
@@ -181,8 +186,7 @@ def test_bands_and_codes_stay_levels():
 def test_a_text_of_its_own_in_every_row_is_left_out():
     notes = []
     frame = pd.DataFrame({"name": [f"person {row}" for row in range(50)], "n": range(50)})
-    found = read_columns("bank", frame, frame.columns, said={}, notes=notes)
-    assert [column.name for column, _ in found] == ["n"]
+    assert list(read(frame, notes)) == ["n"]
     assert notes == ["bank, column 'name': left out, as nearly every row has another text, like an id"]
 
 
@@ -271,7 +275,7 @@ def excel():
         ("bank.xlsx", excel(), "is an Excel file, not text; save it in Excel as 'CSV UTF-8"),
         ("bank.csv", excel(), "is an Excel file"),
         ("bank.xls", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + b"\0" * 100, "is an Excel file"),
-        ("bank.csv", TABLE.format(d=",").encode("utf-16")[2:], "zero bytes, as files in UTF-16 without a mark"),
+        ("bank.csv", TABLE.format(d=",").encode("utf-16")[2:], "zero bytes, so it is UTF-16 without a byte order mark"),
         ("bank.csv", TABLE.format(d=",").replace("green", "gr\u00fcn").encode("cp1252"), "line 3 has the byte 0xfc"),
         ("bank.csv", "id,n;m,y\n1,2;3,0\n".replace("n;m", "n;m;k").replace("2;3", "2;3;4"), "commas or by semicolons"),
     ],
@@ -294,7 +298,7 @@ def test_a_missing_file_is_reported_with_one_of_nearly_that_name(tmp_path):
         read_file("bank", tmp_path / "bnak.csv", "id")
     with pytest.raises(DataError, match="nor is there a folder"):
         read_file("bank", tmp_path / "nowhere" / "bank.csv", "id")
-    with pytest.raises(DataError, match="is a folder without Parquet files; name the file"):
+    with pytest.raises(DataError, match=r"the folder .* holds no Parquet files; name a CSV or Parquet file"):
         read_file("bank", tmp_path, "id")
 
 
@@ -366,14 +370,10 @@ def test_a_table_in_any_legal_notation_is_read_as_it_was_written(
     )
     path = tmp_path / "bank.csv"
     frame.to_csv(path, sep=delimiter, index=False, encoding=encoding, lineterminator=ending)
-    read = read_file("bank", path, "id")
-    found = {
-        column.name: cells
-        for column, cells in read_columns("bank", read, ["amount", "count", "since"], said={}, notes=[])
-    }
-    assert found["amount"].tolist() == values
-    assert found["count"].tolist() == whole
-    assert found["since"].tolist() == since
+    found = read(read_file("bank", path, "id")[["amount", "count", "since"]], [])
+    assert found["amount"][1].tolist() == values
+    assert found["count"][1].tolist() == whole
+    assert found["since"][1].tolist() == since
 
 
 def test_labels_of_new_rows_are_those_of_the_rows_that_are_kept(tmp_path):

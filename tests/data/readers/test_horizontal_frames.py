@@ -116,7 +116,7 @@ def changed(party, change):
         (changed("west", lambda one: one.assign(diagnosis=one.size1)), r"quantity at 'west' and like classes"),
         (changed("south", lambda one: one.drop(columns="diagnosis")), r"'south' has no label column 'diagnosis'"),
         (changed("south", lambda one: one.drop(columns="patient")), r"'south' has no id column 'patient'"),
-        (changed("south", lambda one: one.assign(patient=None)), r"'south', id 'patient': 100 of 100 rows have no id"),
+        (changed("south", lambda one: one.assign(patient=None)), r"'south', id 'patient': no row has an id"),
         (changed("south", lambda one: one.iloc[:0]), r"'south' has no rows"),
         ({"server": hospitals()["north"]}, r"cannot be called 'server'"),
         ({"north": hospitals()["north"].assign(diagnosis="benign")}, r"found only 'benign' at all parties"),
