@@ -1,4 +1,4 @@
-"""Attack a run: do it again from its record, listen to all that crosses, and try what a curious party could try."""
+"""Attack a run: repeat it from its record, listen to all that crosses, and try what a curious party could try."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,6 +9,7 @@ import numpy as np
 
 from laconic.align.exact import ExactMatch
 from laconic.audit.attacks import (
+    Finding,
     LinearAttacker,
     MlpAttacker,
     compare_labels,
@@ -18,7 +19,6 @@ from laconic.audit.attacks import (
     row_losses,
     threshold_attack,
 )
-from laconic.audit.finding import Finding
 from laconic.core.method import Method, task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
@@ -50,11 +50,9 @@ def audit(
 
     Args:
         method: what was run, with the noise it had.
-        federation: whose rows.
-        seed: the run's.
         known: how many rows of another party an attacker knows in full.
-        shadows: how many models an attacker trains to tell members by likelihood ratio; 0 leaves that attack out,
-            which takes this many runs and one more.
+        shadows: how many models an attacker trains to find members by likelihood ratio, which takes this many runs
+            and one more; 0 leaves that attack out.
         align: how rows are matched if they do not correspond yet.
     """
     if federation.kind != "vertical":
@@ -78,17 +76,13 @@ class AttackedRun:
     def __init__(self, method: Method, hub: Party, judge: Party, peers: Peers) -> None:
         self.method, self.hub, self.judge, self.peers = method, hub, judge, peers
 
-    def predict(self, rows: str) -> Array:
-        """Predictions for the rows of a cut."""
-        self.hub.turn("final", 0)
-        return self.method.predict(self.hub, self.peers, rows)
-
     def losses(self, rows: str) -> Array:
         """The model's loss on every row of a cut."""
         y = self.judge.data.part(rows)[1]
         if y is None:
-            raise ValueError(f"{self.judge.name} has no labels for its rows {rows!r}")
-        return row_losses(task_of(self.judge), self.predict(rows), y)
+            raise ValueError(f"{self.judge.name} has no labels for its rows {rows!r}; an audit needs them")
+        self.hub.turn("final", 0)
+        return row_losses(task_of(self.judge), self.method.predict(self.hub, self.peers, rows), y)
 
 
 @contextmanager

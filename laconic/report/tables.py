@@ -7,7 +7,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from laconic.audit.finding import Finding
+from laconic.audit.attacks import Finding
 from laconic.core.result import Price, Release, Result
 from laconic.inference.bundle import Card, Expected
 from laconic.report.comparisons import Comparison, comparisons_of, verdict
@@ -54,10 +54,10 @@ def show_findings(findings: Sequence[Finding]) -> Table:
     table = Table(title="Attacks", title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
     for heading in ("attack", "the attacker knows", "measure"):
         table.add_column(heading)
-    for heading in ("success", "chance"):
+    for heading in ("success", "baseline"):
         table.add_column(heading, justify="right")
     for one in findings:
-        table.add_row(one.attack, one.knows, one.measure, f"{one.success:.3f}", f"{one.chance:.3f}")
+        table.add_row(one.attack, one.knows, one.measure, f"{one.success:.3f}", f"{one.baseline:.3f}")
     return table
 
 

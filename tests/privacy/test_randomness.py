@@ -13,7 +13,7 @@ from laconic.methods.vertical.fedonce import FedOnce
 from laconic.privacy.encoders import Codebook, DpPca, PublicProjection
 from laconic.privacy.mechanisms.gaussian import LocalGaussian
 from laconic.privacy.mechanisms.rows import ClippedGaussian
-from laconic.privacy.mechanisms.votes import L1, GaussianVotes, noisy_winners
+from laconic.privacy.mechanisms.votes import L1, GaussianVotes
 from laconic.privacy.private_sgd import DpSgd
 from laconic.privacy.randomness import randomness_from
 from laconic.tables.table import Table
@@ -58,7 +58,7 @@ _DRAWS = {
     "Codebook": lambda x, hub: _flat(Codebook(trainer=DpSgd(sigma=2.0, epochs=1)).fit(x, hub.rng)),
     "ClippedGaussian": lambda x, hub: ClippedGaussian(sigma=2.0).put_on_rows(x, hub, "train", ()).value,
     "LocalGaussian": lambda x, hub: LocalGaussian(epsilon=1.0).put_on(x, hub, "train").value,
-    "votes": lambda x, hub: noisy_winners(np.rint(9 * abs(x)), GaussianVotes(sigma=20.0), hub.rng, secure=True),
+    "votes": lambda x, hub: _FEDKT.level.winners(np.rint(9 * abs(x)), hub.rng),
 }
 
 
