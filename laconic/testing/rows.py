@@ -1,8 +1,6 @@
 """The rows of a messy federation: true cells, labels that depend on them, and who has which rows."""
 
 import csv
-import gzip
-from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,13 +23,12 @@ from laconic.values import Array, Rng
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
 
-
 NEW_ROWS = 12
 UNSEEN = "never seen"
-"""A level that only rows have which come later."""
+"""A level that only new rows have."""
 
 RARE = "rare"
-"""A level that one row has, of all parties."""
+"""A level that a single row has, at one party."""
 
 _AMBIGUOUS = ("day_first", "month_first")
 _MOSTLY = 0.95
@@ -40,19 +37,8 @@ _NOISE = 0.3
 
 @lru_cache(maxsize=8)
 def build(federation: MessyFederation, *, new: bool) -> Truth:
-    """All parties' rows; `new` for rows that come later."""
+    """All parties' rows; `new` for rows to predict."""
     return (_columns_apart if federation.kind == "vertical" else _rows_apart)(federation, new=new)
-
-
-def distinct_labels(federation: MessyFederation, truth: Truth) -> int:
-    """How many different labels there are among the rows that can be learnt from."""
-    found: set[object] = set()
-    shared = set(truth.shared)
-    for party in truth.parties.values():
-        if party.label is not None:
-            pairs = zip(party.ids, party.label.values.tolist(), strict=True)
-            found |= {label for key, label in pairs if federation.kind == "horizontal" or key in shared}
-    return len(found)
 
 
 def _columns_apart(federation: MessyFederation, *, new: bool) -> Truth:
@@ -209,84 +195,6 @@ def _change(truth: PartyTruth, first: int, rng: Rng) -> None:
             cells.values[first:] = rng.permutation(cells.values[:first])[: len(cells.values) - first]
 
 
-EVERY: frozenset[str] = frozenset(
-    {
-        "vertical", "horizontal", "negative numbers", "huge numbers", "tiny numbers", "constant column",
-        "mostly missing column", "integer-like numbers", "dates iso", "dates dotted", "dates day_first",
-        "dates month_first", "booleans in words", "unicode", "thousands separator", "decimal comma", "currency", "bom",
-        "delimiter ,", "delimiter ;", "delimiter tab", "delimiter |", "skewed classes", "labels as text",
-        "labels as numbers", "a quantity to predict", "level at one party only", "level in one row only",
-        "shuffled ids", "same row twice", "other row of the same id", "partly shared ids", "leading zeros",
-        "20 rows", "2000 rows", "one column", "40 columns", "csv", "parquet", "frames",
-    }
-)  # fmt: skip
-"""All that a set of messy federations should have."""
-
-_COLUMN_TRAITS = {
-    "negative": "negative numbers",
-    "huge": "huge numbers",
-    "tiny": "tiny numbers",
-    "constant": "constant column",
-    "mostly missing": "mostly missing column",
-    "integer": "integer-like numbers",
-    "boolean": "booleans in words",
-    "rare level": "level in one row only",
-}
-
-
-def traits_of(federation: MessyFederation) -> frozenset[str]:
-    """What is messy about a federation."""
-    found = {federation.kind, "shuffled ids"} if federation.id else {str(federation.kind)}
-    kinds = {"quantity": "a quantity to predict", "numbers": "labels as numbers", "decimals": "labels as numbers"}
-    found.add(kinds.get(federation.label_kind, "labels as text"))
-    if federation.rows in (20, 2000):
-        found.add(f"{federation.rows} rows")
-    if federation.skew >= 0.9 and federation.classes:
-        found.add("skewed classes")
-    if federation.id and federation.id_form.startswith(("{:0", "00")):
-        found.add("leading zeros")
-    if federation.framed:
-        found.add("frames")
-    for party in federation.parties:
-        found |= set(_of_party(federation, party))
-    return frozenset(found)
-
-
-def _of_party(federation: MessyFederation, party: MessyParty) -> Iterator[str]:
-    yield from (_COLUMN_TRAITS[column.trait] for column in party.columns if column.trait in _COLUMN_TRAITS)
-    if len(party.columns) in (1, 40):
-        yield "one column" if len(party.columns) == 1 else "40 columns"
-    if federation.kind == "horizontal" and any(column.trait == "level" for column in party.columns):
-        yield "level at one party only"
-    if party.duplicates != "none" and federation.id:
-        yield "same row twice" if party.duplicates == "same" else "other row of the same id"
-    if party.keeps < 1 and federation.id:
-        yield "partly shared ids"
-    if not all(text.isascii() for column in party.columns for text in (column.name, *column.words)):
-        yield "unicode"
-    if not federation.framed:
-        yield from _of_file(party)
-
-
-def _of_file(party: MessyParty) -> Iterator[str]:
-    style, traits = party.style, {column.trait for column in party.columns}
-    yield style.format.partition(".")[0]
-    if style.format == "parquet" and style.typed:
-        return
-    if "date" in traits:
-        yield f"dates {style.dates}"
-    if "money" in traits:
-        yield "currency"
-        if style.numbers.thousands:
-            yield "thousands separator"
-        if style.numbers.decimal == ",":
-            yield "decimal comma"
-    if style.format != "parquet":
-        yield f"delimiter {'tab' if style.delimiter == chr(9) else style.delimiter}"
-        if style.bom:
-            yield "bom"
-
-
 _FOLDED = {word for pair in FOLDED for word in pair}
 
 
@@ -323,19 +231,15 @@ def _write(federation: MessyFederation, party: MessyParty, truth: PartyTruth, pa
         frame.to_parquet(path, index=False)
         return
     frame = _frame(federation, party, truth, typed=False, plain_dates=False)
-    opened = gzip.open if style.format == "csv.gz" else open
-    encoding = "utf-8-sig" if style.bom else "utf-8"
-    with opened(path, "wt", encoding=encoding, newline="") as file:
-        writer = csv.writer(
-            file,
-            delimiter=style.delimiter,
-            lineterminator=style.line_end,
-            quoting=csv.QUOTE_ALL if style.quoted else csv.QUOTE_MINIMAL,
-        )
-        writer.writerow(frame.columns)
-        for cells in frame.itertuples(index=False):
-            texts = [style.empty if cell is None else str(cell) for cell in cells]
-            writer.writerow([f" {text} " if style.padded else text for text in texts])
+    texts = frame.map(lambda cell: style.empty if cell is None else str(cell))
+    (texts.map(" {} ".format) if style.padded else texts).to_csv(
+        path,
+        index=False,
+        sep=style.delimiter,
+        lineterminator=style.line_end,
+        quoting=csv.QUOTE_ALL if style.quoted else csv.QUOTE_MINIMAL,
+        encoding="utf-8-sig" if style.bom else "utf-8",
+    )
 
 
 def _frame(
