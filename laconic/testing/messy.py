@@ -13,6 +13,7 @@ import numpy as np
 
 from laconic.errors import MissingExtra
 from laconic.testing.notations import BOOLEANS, LEVELS, Case, DateNotation, NumberNotation, Truth
+from laconic.testing.rows import build, frame_of, write_files
 from laconic.values import Settings
 
 if TYPE_CHECKING:
@@ -135,15 +136,11 @@ class MessyFederation(Settings, frozen=True, tag=False):
     @property
     def truth(self) -> Truth:
         """What is true of every cell."""
-        from laconic.testing.rows import build
-
         return build(self, new=False)
 
     @property
     def new_truth(self) -> Truth:
         """The same of rows to predict: about new people, with a level that nobody had."""
-        from laconic.testing.rows import build
-
         return build(self, new=True)
 
     @property
@@ -159,15 +156,11 @@ class MessyFederation(Settings, frozen=True, tag=False):
 
     def frames(self, *, new: bool = False) -> "dict[str, DataFrame]":
         """Each party's rows as a DataFrame; `new` for rows to predict."""
-        from laconic.testing.rows import frame_of
-
         truth = self.new_truth if new else self.truth
         return {party.name: frame_of(self, party, truth.parties[party.name]) for party in self.parties}
 
     def write(self, folder: Path, *, new: bool = False) -> dict[str, Path]:
         """Write each party's file to a folder that exists, and return the paths by party; `new` for rows to predict."""
-        from laconic.testing.rows import write_files
-
         return write_files(self, folder, new=new)
 
 

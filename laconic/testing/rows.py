@@ -1,13 +1,15 @@
-"""The rows of a messy federation: true cells, labels that depend on them, and who has which rows."""
+"""The rows of a messy federation: true cells, labels that depend on them, who has which rows, and files of them."""
 
 import csv
 from functools import lru_cache
 from pathlib import Path
+from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas
+from pandas import DataFrame, Series
 
-from laconic.testing.messy import FileStyle, MessyColumn, MessyFederation, MessyParty
 from laconic.testing.notations import (
     FOLDED,
     CellTruth,
@@ -21,7 +23,7 @@ from laconic.testing.notations import (
 from laconic.values import Array, Rng
 
 if TYPE_CHECKING:
-    from pandas import DataFrame, Series
+    from laconic.testing.messy import FileStyle, MessyColumn, MessyFederation, MessyParty
 
 NEW_ROWS = 12
 UNSEEN = "never seen"
@@ -36,12 +38,12 @@ _NOISE = 0.3
 
 
 @lru_cache(maxsize=8)
-def build(federation: MessyFederation, *, new: bool) -> Truth:
+def build(federation: "MessyFederation", *, new: bool) -> Truth:
     """All parties' rows; `new` for rows to predict."""
     return (_columns_apart if federation.kind == "vertical" else _rows_apart)(federation, new=new)
 
 
-def _columns_apart(federation: MessyFederation, *, new: bool) -> Truth:
+def _columns_apart(federation: "MessyFederation", *, new: bool) -> Truth:
     rng = np.random.default_rng([federation.seed, 1 + new])
     count = NEW_ROWS if new else federation.rows
     latent = {party.name: rng.normal(size=(count, len(party.columns))) for party in federation.parties}
@@ -60,7 +62,7 @@ def _columns_apart(federation: MessyFederation, *, new: bool) -> Truth:
     return Truth(parties, None, tuple(sorted(shared)))
 
 
-def _rows_apart(federation: MessyFederation, *, new: bool) -> Truth:
+def _rows_apart(federation: "MessyFederation", *, new: bool) -> Truth:
     rng = np.random.default_rng([federation.seed, 1 + new])
     parties = {}
     share = max(NEW_ROWS if new else federation.rows // len(federation.parties), 5)
@@ -75,7 +77,7 @@ def _rows_apart(federation: MessyFederation, *, new: bool) -> Truth:
 
 
 def _horizontal_rows(
-    federation: MessyFederation, party: MessyParty, place: int, count: int, rng: Rng, *, new: bool
+    federation: "MessyFederation", party: "MessyParty", place: int, count: int, rng: Rng, *, new: bool
 ) -> PartyTruth:
     latent = rng.normal(size=(count, len(party.columns)))
     columns = {}
@@ -94,7 +96,9 @@ def _horizontal_rows(
     return PartyTruth(ids, columns, label)
 
 
-def _labels(federation: MessyFederation, latent: list[tuple[MessyParty, Array]], rng: Rng, *, new: bool) -> CellTruth:
+def _labels(
+    federation: "MessyFederation", latent: "list[tuple[MessyParty, Array]]", rng: Rng, *, new: bool
+) -> CellTruth:
     """Labels that depend on columns of every party, and a little on nothing."""
     score = np.zeros(len(latent[0][1]))
     for party, block in latent:
@@ -115,12 +119,10 @@ def _labels(federation: MessyFederation, latent: list[tuple[MessyParty, Array]],
 
 
 def _normal_quantile(share: float) -> float:
-    from statistics import NormalDist
-
     return NormalDist(sigma=float(np.sqrt(1 + _NOISE**2))).inv_cdf(min(share, 0.999))
 
 
-def _cells(column: MessyColumn, latent: Array, rng: Rng, *, new: bool) -> CellTruth:
+def _cells(column: "MessyColumn", latent: Array, rng: Rng, *, new: bool) -> CellTruth:
     """A column's true cells; those that numbers are written from, to the digits that are written."""
     if column.trait in ("boolean", "level", "rare level", "unique"):
         cells = CellTruth("boolean" if column.trait == "boolean" else "level", _words(column, latent, new=new))
@@ -133,7 +135,7 @@ def _cells(column: MessyColumn, latent: Array, rng: Rng, *, new: bool) -> CellTr
     return cells
 
 
-def _numbers(column: MessyColumn, latent: Array) -> Array:
+def _numbers(column: "MessyColumn", latent: Array) -> Array:
     if column.trait in ("huge", "beyond", "tiny"):
         scale = {"huge": 1e13, "beyond": 1e298, "tiny": 1e-12}[column.trait]
         return np.array([float(f"{one:.6g}") for one in (latent * scale).tolist()])
@@ -151,7 +153,7 @@ def _numbers(column: MessyColumn, latent: Array) -> Array:
     return np.asarray(np.maximum(numbers, 1e6) if column.trait == "grouped" else numbers)
 
 
-def _words(column: MessyColumn, latent: Array, *, new: bool) -> Array:
+def _words(column: "MessyColumn", latent: Array, *, new: bool) -> Array:
     if column.trait == "unique":
         return np.array([f"name {abs(one):.9f}" for one in latent.tolist()], dtype=object)
     if column.trait == "boolean":
@@ -166,13 +168,13 @@ def _words(column: MessyColumn, latent: Array, *, new: bool) -> Array:
     return words
 
 
-def _kept(party: MessyParty, count: int, rng: Rng, *, new: bool) -> Array:
+def _kept(party: "MessyParty", count: int, rng: Rng, *, new: bool) -> Array:
     """The people whom a party has rows of, shuffled."""
     there = np.arange(count) if new else np.flatnonzero(rng.random(count) < party.keeps)
     return np.asarray(rng.permutation(there if len(there) else np.arange(1)))
 
 
-def _as_in_file(party: MessyParty, truth: PartyTruth, rng: Rng) -> PartyTruth:
+def _as_in_file(party: "MessyParty", truth: PartyTruth, rng: Rng) -> PartyTruth:
     """The rows with dates that cannot be read in two ways, and with those that come again."""
     if party.style.dates in _AMBIGUOUS:
         for cells in truth.columns.values():
@@ -198,7 +200,7 @@ def _change(truth: PartyTruth, first: int, rng: Rng) -> None:
 _FOLDED = {word for pair in FOLDED for word in pair}
 
 
-def write_files(federation: MessyFederation, folder: Path, *, new: bool) -> dict[str, Path]:
+def write_files(federation: "MessyFederation", folder: Path, *, new: bool) -> dict[str, Path]:
     """Write each party's file, and return the paths by party."""
     truth = federation.new_truth if new else federation.truth
     paths = {}
@@ -209,22 +211,22 @@ def write_files(federation: MessyFederation, folder: Path, *, new: bool) -> dict
     return paths
 
 
-def write_public(federation: MessyFederation, folder: Path) -> Path | None:
+def write_public(federation: "MessyFederation", folder: Path) -> Path | None:
     """Write the rows that everybody may see, as the first party writes files; None if there are none."""
-    shown = federation.truth.public
+    shown, first = federation.truth.public, federation.parties[0]
     if shown is None:
         return None
-    path = folder / f"open rows.{federation.parties[0].style.format}"
-    _write(federation, federation.parties[0], shown, path)
+    path = folder / f"open rows.{first.style.format}"
+    _write(federation, first, shown, path)
     return path
 
 
-def frame_of(federation: MessyFederation, party: MessyParty, truth: PartyTruth) -> "DataFrame":
+def frame_of(federation: "MessyFederation", party: "MessyParty", truth: PartyTruth) -> DataFrame:
     """A party's rows as a DataFrame: of numbers, dates and booleans, or all of text as its file would have it."""
     return _frame(federation, party, truth, typed=party.style.typed, plain_dates=False)
 
 
-def _write(federation: MessyFederation, party: MessyParty, truth: PartyTruth, path: Path) -> None:
+def _write(federation: "MessyFederation", party: "MessyParty", truth: PartyTruth, path: Path) -> None:
     style = party.style
     if style.format == "parquet":
         frame = _frame(federation, party, truth, typed=style.typed, plain_dates=style.dates == "iso")
@@ -243,10 +245,8 @@ def _write(federation: MessyFederation, party: MessyParty, truth: PartyTruth, pa
 
 
 def _frame(
-    federation: MessyFederation, party: MessyParty, truth: PartyTruth, *, typed: bool, plain_dates: bool
-) -> "DataFrame":
-    import pandas
-
+    federation: "MessyFederation", party: "MessyParty", truth: PartyTruth, *, typed: bool, plain_dates: bool
+) -> DataFrame:
     found: dict[str, Series] = {}
     if federation.id is not None:
         whole = typed and federation.id_form == "{}"
@@ -263,10 +263,8 @@ def _frame(
     return pandas.DataFrame(found)
 
 
-def _typed(column: MessyColumn, cells: CellTruth, plain_dates: bool) -> "Series":
+def _typed(column: "MessyColumn", cells: CellTruth, plain_dates: bool) -> Series:
     """A column with the types that a program would keep it in."""
-    import pandas
-
     if cells.kind == "number":
         return pandas.Series(cells.values).astype("Int64" if column.trait == "integer" else "float64")
     if cells.kind == "date":
@@ -277,16 +275,14 @@ def _typed(column: MessyColumn, cells: CellTruth, plain_dates: bool) -> "Series"
     return pandas.Series(cells.values, dtype="category" if column.trait == "level" else object)
 
 
-def _spelt(column: MessyColumn, cells: CellTruth, style: FileStyle) -> "Series":
+def _spelt(column: "MessyColumn", cells: CellTruth, style: "FileStyle") -> Series:
     """A column as text, None where missing."""
-    import pandas
-
     pairs = enumerate(zip(cells.values.tolist(), cells.missing.tolist(), strict=True))
     texts = [None if gap else _spell(column, one, style, row) for row, (one, gap) in pairs]
     return pandas.Series(texts, dtype=object)
 
 
-def _spell(column: MessyColumn, value: float | str, style: FileStyle, row: int) -> str:
+def _spell(column: "MessyColumn", value: float | str, style: "FileStyle", row: int) -> str:
     if isinstance(value, str):
         return spell_word(value, style.case, row) if column.trait == "boolean" and value in _FOLDED else value
     numbers = style.numbers
@@ -301,9 +297,7 @@ def _spell(column: MessyColumn, value: float | str, style: FileStyle, row: int) 
     return numbers.fixed(value, 0 if column.trait == "grouped" else 2)
 
 
-def _label(federation: MessyFederation, cells: CellTruth, style: FileStyle, *, typed: bool) -> "Series":
-    import pandas
-
+def _label(federation: "MessyFederation", cells: CellTruth, style: "FileStyle", *, typed: bool) -> Series:
     kind = federation.label_kind
     if typed and kind in ("quantity", "decimals"):
         return pandas.Series(cells.values.astype(float))

@@ -123,7 +123,4 @@ def mu_of(epsilon: float, delta: float) -> float:
     """The greatest mu whose releases are still (epsilon, delta)-DP."""
     if epsilon <= 0:
         raise ValueError(f"epsilon must be above 0, not {epsilon}")
-    high = 1.0
-    while epsilon_of(high, delta) < epsilon:
-        high *= 2
-    return float(brentq(lambda mu: epsilon_of(mu, delta) - epsilon, 1e-9, high, xtol=1e-12))
+    return 1 / gaussian_scale(epsilon, delta, 1.0)

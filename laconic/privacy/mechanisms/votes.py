@@ -219,6 +219,14 @@ class NoisyVotes(Settings, frozen=True):
     def __post_init__(self) -> None:
         check_delta(self.delta)
 
+    def at_parties(self) -> "NoisyVotes | None":
+        """What adds noise to parties' votes; None for no noise."""
+        return None
+
+    def at_server(self) -> "NoisyVotes | None":
+        """What adds noise to the server's votes; None for no noise."""
+        return None
+
     def winners(self, counts: Array, rng: Rng) -> Array:
         """The class with the most votes of each row, once every count of shape (rows, classes) has its noise."""
         return np.asarray((counts + self.noise.draw(uniforms(counts, rng, secure=self.secure))).argmax(axis=1))
@@ -236,11 +244,11 @@ class L0(Settings, frozen=True):
     """No noise anywhere: the server and whoever gets the final model are trusted."""
 
     def at_parties(self) -> NoisyVotes | None:
-        """Parties' votes get no noise."""
+        """What adds noise to parties' votes."""
         return None
 
     def at_server(self) -> NoisyVotes | None:
-        """The server's votes get no noise."""
+        """What adds noise to the server's votes."""
         return None
 
 
@@ -252,30 +260,23 @@ class L1(NoisyVotes, frozen=True):
 
     noise: VoteNoise = LaplaceVotes(gamma=0.04)
 
-    def at_parties(self) -> NoisyVotes | None:
-        """Parties' votes get no noise."""
-        return None
-
     def at_server(self) -> NoisyVotes | None:
-        """The server's votes get noise."""
+        """These settings."""
         return self
 
 
 class L2(NoisyVotes, frozen=True):
     """Noise on each party's own votes: not even the server sees a student that one row could have changed much.
 
-    What is protected is each row of a party: its being there instead of another one.
+    What is protected is each row of a party: its being there instead of another one. The server's votes need no more
+    noise, as they are made from what is already protected.
     """
 
     noise: VoteNoise = LaplaceVotes(gamma=0.05)
 
     def at_parties(self) -> NoisyVotes | None:
-        """Parties' votes get noise."""
+        """These settings."""
         return self
-
-    def at_server(self) -> NoisyVotes | None:
-        """The server's votes need no more noise: they are made from what is already protected."""
-        return None
 
 
 Level: TypeAlias = L0 | L1 | L2
