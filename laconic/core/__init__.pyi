@@ -1,9 +1,37 @@
 # Where each public name is defined; it is imported when it is first used. Written by `make names`: do not edit.
 
+from .device import device_asked as device_asked
 from .device import on_device as on_device
+from .ledger import EVERY_ROW as EVERY_ROW
+from .ledger import Entry as Entry
+from .ledger import Ledger as Ledger
+from .ledger import Noise as Noise
+from .ledger import Noised as Noised
+from .ledger import unwrap as unwrap
 from .method import Method as Method
 from .method import task_of as task_of
 from .party import Party as Party
+from .peers import Carrier as Carrier
 from .peers import Peers as Peers
+from .result import Absence as Absence
+from .result import Look as Look
+from .result import PartyTraffic as PartyTraffic
+from .result import Price as Price
+from .result import Release as Release
 from .result import Result as Result
+from .run import run as run
+from .step import Ask as Ask
+from .step import Opening as Opening
+from .step import Script as Script
+from .step import answer as answer
 from .step import step as step
+from .step import steps_of as steps_of
+from .traffic import Crossing as Crossing
+from .traffic import Traffic as Traffic
+from .traffic import WireLog as WireLog
+from .wire import Blob as Blob
+from .wire import Question as Question
+from .wire import decode as decode
+from .wire import decode_question as decode_question
+from .wire import encode as encode
+from .wire import read_heading as read_heading
