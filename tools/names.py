@@ -76,8 +76,9 @@ PACKAGES = {
     "report": "commands_for plot_bytes plot_importance plot_rounds plot_wire rows_of show_card show_price track",
     "tables": "Column Recipe Scaled Score Table Task apply_recipe fingerprint fit_recipe headline metrics",
     "testing": (
-        "CellTruth MessyFederation Misread PartyTruth Truth check_method compare_new_rows compare_reading draw "
-        "find_leak frame_of messy_federations small_federation small_horizontal write_public"
+        "CellTruth MessyFederation Misread PartyTruth Truth bare_party check_method compare_new_rows compare_reading "
+        "draw find_leak frame_of messy_federations open_peers small_federation small_horizontal small_overlap "
+        "write_public"
     ),
 }
 """Everything else that users, and people who write methods and tests, need by its package: `laconic.privacy.DpSgd`."""

@@ -12,8 +12,6 @@ from laconic.audit.attacks import (
     threshold_attack,
 )
 from laconic.audit.audit_run import audit
-from laconic.data.datasets import load
-from laconic.data.partition.columns import Equal, deal
 from laconic.learn.encoders.encoder import Pca
 from laconic.learn.nets.nets import Joint, Mlp
 from laconic.learn.train.fixmatch import FixMatchTab
@@ -25,7 +23,7 @@ from laconic.methods.vertical.fedonce import FedOnce
 from laconic.methods.vertical.oneshot import OneShot
 from laconic.methods.vertical.splitnn import SplitNN
 from laconic.tables.task import Task
-from laconic.testing.small_federations import small_federation
+from laconic.testing.small_federations import small_federation, small_overlap
 
 
 def test_a_model_that_remembers_its_rows_is_found_out():
@@ -120,7 +118,7 @@ QUICK = {"local": FixMatchTab(steps=5), "trainer": Sgd(epochs=2)}
     ids=["OneShot", "SendLabels", "LateFusion", "FedCVT, batch 40", "FedCVT, batch 64"],
 )
 def test_an_audit_finds_the_labels_that_every_party_is_sent(method, words):
-    shared = deal(load("breast_cancer"), Equal(parties=3), hub=None, overlap=60, seed=3, test=0.3, valid=0.03)
+    shared = small_overlap()
     found = [one for one in audit(method, shared, known=30) if "labels" in one.attack]
     assert {one.attack for one in found} == {f"{words} {name}" for name in shared.peers}
     assert all(one.success == 1.0 > one.baseline for one in found)

@@ -3,16 +3,14 @@ import pytest
 
 from laconic.audit.attacks import commonest, gradients_sent, labels_read_off
 from laconic.core.party import Party
-from laconic.core.peers import Peers
-from laconic.core.traffic import WireLog
 from laconic.data.datasets import load
 from laconic.data.partition.columns import Equal, deal
-from laconic.deploy.transports.inprocess import InProcess
 from laconic.learn.models.clustering import purity
 from laconic.learn.nets.nets import Joint, Mlp
 from laconic.learn.train.sgd import Sgd
 from laconic.methods.families.guided import first_gradients, in_bytes
 from laconic.methods.vertical.splitnn import SplitNN
+from laconic.testing import open_peers
 
 
 def numbers(rng, rows=400, parties=2, width=16):
@@ -50,8 +48,7 @@ def read_after(epochs):
     method = SplitNN(width=32, head=Joint(head=Mlp(hidden=())), trainer=Sgd(epochs=epochs, batch=32, lr=3e-3))
     parties = {name: Party(name, table, 0) for name, table in federation.tables.items()}
     hub = parties.pop(federation.hub)
-    with InProcess().open(tuple(parties.values())) as carrier:
-        peers = Peers(method, hub, carrier, WireLog(), carrier.names)
+    with open_peers(method, hub, parties.values()) as peers:
         for _ in method.fit(hub, peers):
             pass
         outputs = peers.ask(method.give_outputs, rows="train")
