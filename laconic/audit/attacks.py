@@ -38,11 +38,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LinearAttacker(Settings, frozen=True):
-    """Least squares with a small penalty.
-
-    Attributes:
-        penalty: weight of the squared length of the solution.
-    """
+    """Least squares with a small penalty on the squared length of the solution."""
 
     penalty: float = 1e-3
 
@@ -110,10 +106,7 @@ def reconstruct(
 def infer_labels(gradients: Array, y: Array, rng: Rng, *, whose: str = "a party") -> Finding:
     """Cluster the gradients that a party received for its rows, and see how well clusters and classes agree.
 
-    Args:
-        gradients: one row each.
-        y: the classes of the same rows; used to judge the attack only.
-        whose: the party that received them.
+    The classes `y` of the same rows only judge the attack.
     """
     classes = np.unique(y)
     found = cluster(gradients.reshape(len(gradients), -1), len(classes), rng)
@@ -129,10 +122,7 @@ def infer_labels(gradients: Array, y: Array, rng: Rng, *, whose: str = "a party"
 def compare_labels(received: Array, y: Array, *, whose: str = "a party") -> Finding:
     """See how well the classes that a party received, under whatever numbers, agree with the true ones.
 
-    Args:
-        received: a number per row for its class, randomised or not.
-        y: the true classes of the same rows.
-        whose: the party that received them.
+    `received` has a number per row for its class, randomised or not; `y` has the true classes.
     """
     return Finding(
         attack=f"labels sent to {whose}",
@@ -232,10 +222,7 @@ def labels_read_off(gradients: Array, labels: Array, classes: int, rng: Rng, *, 
 def gradients_sent(method: Splitting, hub: Party, outputs: Mapping[str, Array]) -> dict[str, Array]:
     """What split learning would send each party next, for all training rows: the summed loss's gradients.
 
-    Args:
-        method: how the hub learns.
-        hub: the label holder, with its head as trained so far in its memory.
-        outputs: what each party's net puts out for all training rows.
+    The hub has its head as trained so far in its memory; `outputs` are those of each party's net for all training rows.
     """
     received = {name: to_tensor(values).requires_grad_() for name, values in outputs.items()}
     rows = np.arange(len(hub.data.cut("train")))

@@ -239,7 +239,8 @@ def _write(federation: "MessyFederation", party: "MessyParty", truth: PartyTruth
         index=False,
         sep=style.delimiter,
         lineterminator=style.line_end,
-        quoting=csv.QUOTE_ALL if style.quoted else csv.QUOTE_MINIMAL,
+        # In a file of one column nothing else says what the delimiter is.
+        quoting=csv.QUOTE_ALL if style.quoted or texts.shape[1] == 1 else csv.QUOTE_MINIMAL,
         encoding="utf-8-sig" if style.bom else "utf-8",
     )
 
