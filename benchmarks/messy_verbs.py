@@ -23,6 +23,7 @@ from laconic.deploy.simulation import simulate
 from laconic.errors import LaconicError
 from laconic.methods.registry import methods
 from laconic.testing import MessyFederation, Misread, compare_new_rows, compare_reading
+from laconic.testing.messy import USABLE
 from laconic.testing.rows import frame_of, write_public
 
 Ended: TypeAlias = Literal["result", "clear error", "result due", "traceback", "misreading"]
@@ -60,7 +61,7 @@ class Tour:
         self.paths = federation.write(folder)
         self.new = federation.write(folder, new=True)
         self.public = write_public(federation, folder)
-        self.owed = federation.owes_result
+        self.owed = owes_result(federation)
 
     def step(self, words: str, work: Callable[[], object]) -> Any:
         """Do something, note how it ended, and return what came of it; None after an error."""
@@ -130,6 +131,25 @@ def suited(federation: MessyFederation) -> list[type[Method]]:
         and task in method.tasks
         and (federation.public or federation.kind == "vertical" or "public" not in method().uses)
     ]
+
+
+def owes_result(federation: MessyFederation) -> bool:
+    """Whether every method must give a result: 50 rows, two labels, and a usable column at every party."""
+    truth, vertical = federation.truth, federation.kind == "vertical"
+    rows = [
+        (key, None if party.label is None else party.label.values[at])
+        for party in truth.parties.values()
+        for at, key in enumerate(party.ids)
+        if not vertical or key in truth.shared
+    ]
+    held = len(truth.shared) if vertical else len(rows)
+    usable = all(any(column.trait in USABLE for column in party.columns) for party in federation.parties)
+    return held >= 50 and usable and len({label for _, label in rows} - {None}) >= 2
+
+
+def needs_rules(federation: MessyFederation) -> bool:
+    """Whether rows of one id differ, so that a party file should say what to do about them."""
+    return federation.kind == "vertical" and any(party.duplicates == "other" for party in federation.parties)
 
 
 def read(tour: Tour) -> None:
@@ -219,7 +239,7 @@ def _from_files(tour: Tour) -> Federation:
     federation = tour.federation
     if federation.kind == "horizontal":
         return rows_from_files(tour.paths, label=federation.label, id=federation.id, public=tour.public)
-    if federation.needs_rules:
+    if needs_rules(federation):
         return from_party_files([*_party_files(tour).values()])
     return from_files(tour.paths, id=federation.id or "", label=federation.label)
 
@@ -236,7 +256,7 @@ def frames_of(federation: MessyFederation) -> Federation:
 def _data(tour: Tour) -> list[object]:
     """The options that name files, id and label."""
     federation = tour.federation
-    if federation.needs_rules:
+    if needs_rules(federation):
         return ["--files", *_party_files(tour).values()]
     words: list[object] = ["--files", *tour.paths.values(), "--label", federation.label]
     words += [] if federation.id is None else ["--id", federation.id]

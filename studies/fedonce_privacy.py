@@ -15,9 +15,10 @@ from pathlib import Path
 import numpy as np
 
 from laconic.audit.attacks import threshold_attack
-from laconic.audit.audit_run import attack_columns, fitted
+from laconic.audit.audit_run import attack_columns, losses_of
+from laconic.deploy.simulation import train
+from laconic.deploy.transports.inprocess import Recorder
 from laconic.privacy.accounting import AnyAccountant, Event, Moments, Pld, Rdp, SimpleDivision
-from laconic.tables.task import metrics
 from studies.fedonce_privacy_arms import (
     ACCOUNTED,
     DELTA,
@@ -74,12 +75,11 @@ def _measure(name: str, arm: str, epsilon: float, host: int, seed: int) -> Recor
     method = method_of(name, arm, epsilon, federation)
     judge = federation.tables[federation.hub]
     rng = np.random.default_rng(seed)
-    with fitted(method, federation, seed) as (run, recorder):
-        members = run.losses("train")
-        recorder.crossings.clear()
-        predictions, outsiders = run.predict("test"), run.losses("test")
-        attacks = attack_columns(recorder, federation, 100, rng)
-    values = metrics(federation.task, federation.labels("test"), predictions, 1.0)
+    recorder = Recorder()
+    fitted = train(method, federation, seed=seed, runtime=recorder)
+    members, outsiders = losses_of(fitted, "train"), losses_of(fitted, "test")
+    attacks = attack_columns(fitted, recorder, 100, rng)
+    values = fitted.score("test")
     columns = [one.success for one in attacks if "LinearAttacker" in one.attack]
     return {
         "accuracy": round(values["accuracy"], 4),

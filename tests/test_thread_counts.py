@@ -21,8 +21,6 @@ from threadpoolctl import threadpool_limits
 
 from laconic.audit.audit_run import audit
 from laconic.core.party import Party
-from laconic.core.peers import Peers
-from laconic.core.traffic import WireLog
 from laconic.core.wire import encode
 from laconic.data.datasets import load
 from laconic.data.partition.columns import Equal, deal
@@ -30,7 +28,6 @@ from laconic.data.partition.rows import Iid, deal_rows
 from laconic.deploy.party_importance import importance
 from laconic.deploy.simulation import reach, simulate, train
 from laconic.deploy.transports.forked import Forked
-from laconic.deploy.transports.inprocess import open_calls
 from laconic.inference.absent import Refit, Zeros
 from laconic.inference.estimators import FederatedClassifier
 from laconic.inference.local_transport import parts_of, reach_parts
@@ -49,6 +46,7 @@ from laconic.methods.vertical.rap import MixedRows, cluster, nearest
 from laconic.methods.vertical.splitnn import SplitNN
 from laconic.privacy.encoders import DpPca
 from laconic.privacy.private_sgd import DpSgd
+from laconic.testing import open_peers
 from laconic.testing.small_federations import small_federation
 from laconic.threads import limit_threads, threads_now
 
@@ -167,8 +165,7 @@ def _uses():
     yield "Trained.predict", trained.predict()
     yield "Trained.score", trained.score()
     hub = Party(trained.hub.name, trained.hub.data, 0, dict(trained.hub.memory))
-    with open_calls(trained.others) as carrier:
-        peers = Peers(trained.method, hub, carrier, WireLog(), carrier.names)
+    with open_peers(trained.method, hub, trained.others) as peers:
         yield "Method.predict", trained.method.predict(hub, peers, "train")
         for _ in trained.method.fit(hub, peers):
             pass

@@ -30,24 +30,59 @@ TOP = {
 
 PACKAGES = {
     "align": "AgreedIds ExactMatch PrivateMatch SameColumns",
-    "core": "Method Party Peers Result step task_of",
-    "data": "Biased Dirichlet Equal Federation Groups HalfTest Iid Patches Quadrants RandomHoldout Rows Sizes",
-    "deploy": "Faults Forked InProcess Processes",
-    "inference": "Abstain Model Refit Scores SoloModel Zeros",
+    "audit": (
+        "Finding LinearAttacker MlpAttacker attack_columns audit best_correlations canary_attack commonest "
+        "compare_labels encoder_game epsilon_lower_bound gradients_sent infer_labels labels_read_off "
+        "likelihood_ratio_attack losses_of match_by_leverage pair_codes pca_game reconstruct recover_from_known_rows "
+        "row_losses rows_game sgd_game share_recovered threshold_attack unmask_numeric_label unmask_single unmix"
+    ),
+    "core": (
+        "Absence Ask Blob Carrier Crossing EVERY_ROW Entry Ledger Look Method Noise Noised Opening Party PartyTraffic "
+        "Peers Price Question Release Result Script Traffic WireLog answer decode decode_question encode "
+        "read_heading run step steps_of task_of unwrap"
+    ),
+    "data": (
+        "Biased Dataset Dirichlet Equal Federation Groups HalfTest IdRules Iid LABEL_HOLDER OwnData Patches Quadrants "
+        "RandomHoldout Reserve Rows Sizes party_names read_own usual_cut"
+    ),
+    "deploy": (
+        "Consortium EpsilonAccount Faults FittedRun Forked HubAddress Importance InProcess Journal KeyRing "
+        "PartyFile PartyFolder PartySite Policy Processes Recorder Runtime SecretKey denoise "
+        "make_key open_calls open_runtime open_site provision reach read_party read_public save_key roles "
+        "seal_plan summarise trust write_consortium"
+    ),
+    "inference": (
+        "Abstain About Access AnyAbsent Limits Model Refit Scores SoloModel Store Zeros make_app parts_of "
+        "reach_parts read_new read_new_labels read_tokens"
+    ),
     "learn": (
-        "Boosted Cnn FixMatch FixMatchTab Forest Joint Logistic Mlp Network PatchNet Pca RandomProjection "
-        "ResNet Sgd SummedHeads WhitenedPca on_device"
+        "Adaptive AnyAssignment AnyClassifier AnyEncoder AnyExtractor AnyLocal Attention Autoencoder BestEncoder "
+        "Boosted Cnn Confident Ensemble Exact FixMatch FixMatchTab Fixed Forest Gaussian Joint LinearModel "
+        "Logistic Mlp Nat Net NetModel Network Optimiser Orthogonal PatchNet Pca RandomProjection ResNet Sgd Shard "
+        "Soft SummedHeads Swaps TreeModel WhitenedPca check_model classes_of evaluate fit_linear fit_models "
+        "fit_supervised initialise make predict_linear predict_model predict_supervised purity torch_generator "
+        "weights_of device_asked on_device Learner"
     ),
-    "methods": "Gradients Prox SendLabels",
+    "methods": "Admm Gradients MixedRows Prox SendLabels Socket batch_rows labelled methods",
+    "plan": (
+        "AnyRuntime Budget DataPlan Journalled Plan change_plan draft open_releases plan_fingerprint read_plan read_plan_file "
+        "read_value refuse_unkept to_plain write_plan"
+    ),
     "privacy": (
-        "AsPublished BatchClip ClippedGaussian Codebook DpNat DpPca DpSgd GaussianVotes L0 L1 L2 LaplaceVotes "
-        "LocalGaussian Moments Perturb Pld PrivateSteps PublicProjection PureNoise RandomisedResponse Rdp "
-        "RowsOnce SimpleDivision ledgers_of"
+        "AnyAccountant AsPublished BatchClip Budget ClippedGaussian Codebook Demand DpNat DpPca DpSgd Encrypted Event "
+        "Events GaussianVotes L0 L1 L2 LaplaceVotes Level LocalGaussian Moments Perturb Pld PrivateEncoder "
+        "PrivateSteps PublicProjection PureNoise RandomisedResponse Randomness Rdp RowsOnce SecureRandomness "
+        "SeededRandomness SimpleDivision compose epsilon_of ledgers_of mu_of poisson_sample"
     ),
-    "report": "plot_bytes plot_importance plot_rounds plot_wire track",
-    "tables": "Task",
+    "report": "commands_for plot_bytes plot_importance plot_rounds plot_wire rows_of show_card show_price track",
+    "tables": "Column Recipe Scaled Score Table Task apply_recipe fingerprint fit_recipe headline metrics",
+    "testing": (
+        "CellTruth MessyFederation Misread PartyTruth Truth bare_party check_method compare_new_rows compare_reading "
+        "draw find_leak frame_of messy_federations open_peers small_federation small_horizontal small_overlap "
+        "write_public"
+    ),
 }
-"""Everything else that users need, by its package: `laconic.privacy.DpSgd`."""
+"""Everything else that users, and people who write methods and tests, need by its package: `laconic.privacy.DpSgd`."""
 
 _HEAD = """\
 # Where each public name is defined; it is imported when it is first used. Written by `make names`: do not edit.
@@ -87,6 +122,8 @@ def _defined(path: Path) -> set[str]:
             found |= {target.id for target in node.targets if isinstance(target, ast.Name)}
         elif isinstance(node, ast.ImportFrom):  # `import X as X` is how a file passes a name on.
             found |= {alias.name for alias in node.names if alias.asname == alias.name}
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            found.add(node.target.id)
     return found
 
 

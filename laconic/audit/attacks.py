@@ -1,13 +1,14 @@
-"""What were this party's columns? An attacker who knows some rows in full learns to undo the representation."""
+"""What a curious receiver could find out: columns, labels, and who was among the training rows."""
 
 from collections.abc import Mapping
 from typing import TypeAlias
 
+import msgspec
 import numpy as np
 import torch
+from scipy.stats import mannwhitneyu
 from torch.nn import functional
 
-from laconic.audit.finding import Finding
 from laconic.core.party import Party
 from laconic.learn.models.clustering import cluster, purity
 from laconic.learn.nets.nets import Mlp, load, make, to_array, to_tensor
@@ -18,12 +19,26 @@ from laconic.threads import limit_threads
 from laconic.values import Array, Rng, Settings
 
 
-class LinearAttacker(Settings, frozen=True):
-    """Least squares with a small penalty.
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """How well one attack did, beside what is possible without what was released.
 
     Attributes:
-        penalty: weight of the squared length of the solution.
+        attack: what was tried, on whom.
+        knows: what the attacker must know.
+        measure: what the figures are.
+        success: how well it did.
+        baseline: how well a guess that ignores what was released does; for a canary, the epsilon that is claimed.
     """
+
+    attack: str
+    knows: str
+    measure: str
+    success: float
+    baseline: float
+
+
+class LinearAttacker(Settings, frozen=True):
+    """Least squares with a small penalty on the squared length of the solution."""
 
     penalty: float = 1e-3
 
@@ -35,18 +50,13 @@ class LinearAttacker(Settings, frozen=True):
 
 
 class MlpAttacker(Settings, frozen=True):
-    """A small net.
-
-    Attributes:
-        net: the net.
-        trainer: how it is trained.
-    """
+    """A small net."""
 
     net: Mlp = Mlp(hidden=(128,))
     trainer: Sgd = Sgd(epochs=100, batch=64)
 
     def guess(self, sent: Array, columns: Array, others: Array, rng: Rng) -> Array:
-        """The columns of other rows, from what was sent for them and from rows known in full."""
+        """As `LinearAttacker.guess`."""
         module = make(self.net, sent.shape[1:], columns.shape[1], rng)
         self.trainer.fit(module, [to_tensor(sent)], to_tensor(columns), functional.mse_loss, rng)
         return to_array(evaluate(module, [to_tensor(others)]))
@@ -71,8 +81,7 @@ def reconstruct(
         sent: what was sent for each row.
         columns: the party's columns as its models see them, for the same rows.
         known: how many rows the attacker knows in full.
-        rng: chance for which rows those are.
-        attacker: how it guesses.
+        rng: decides which rows those are.
         whose: the party's name.
     """
     truth, sent = (np.asarray(x, dtype=np.float64).reshape(len(x), -1) for x in (columns, sent))
@@ -90,18 +99,14 @@ def reconstruct(
         knows=f"what {whose} sent, and {known:,} of its rows in full",
         measure="share of the columns' variance explained (R2)",
         success=max(0.0, float(1 - errors / around)) if around > 0 else 0.0,
-        chance=0.0,
+        baseline=0.0,
     )
 
 
 def infer_labels(gradients: Array, y: Array, rng: Rng, *, whose: str = "a party") -> Finding:
     """Cluster the gradients that a party received for its rows, and see how well clusters and classes agree.
 
-    Args:
-        gradients: a row each.
-        y: the classes of the same rows; used to judge the attack only.
-        rng: chance for the clustering.
-        whose: the party that received them.
+    The classes `y` of the same rows only judge the attack.
     """
     classes = np.unique(y)
     found = cluster(gradients.reshape(len(gradients), -1), len(classes), rng)
@@ -110,32 +115,30 @@ def infer_labels(gradients: Array, y: Array, rng: Rng, *, whose: str = "a party"
         knows="the gradients that it was sent first, and how many classes there are",
         measure="share of rows in a cluster of mostly their own class",
         success=purity(found, np.searchsorted(classes, y)),
-        chance=_commonest(y),
+        baseline=commonest(y),
     )
 
 
-def compare_labels(told: Array, y: Array, *, whose: str = "a party") -> Finding:
-    """See how well the classes that a party was told, under whatever numbers, agree with the true ones.
+def compare_labels(received: Array, y: Array, *, whose: str = "a party") -> Finding:
+    """See how well the classes that a party received, under whatever numbers, agree with the true ones.
 
-    Args:
-        told: a number for each row's class, with lies if any.
-        y: the true classes of the same rows.
-        whose: the party that was told.
+    `received` has a number per row for its class, randomised or not; `y` has the true classes.
     """
     return Finding(
-        attack=f"labels told to {whose}",
-        knows="what it was told",
-        measure="share of rows whose class is that of most rows told alike",
-        success=purity(told, np.unique(y, return_inverse=True)[1]),
-        chance=_commonest(y),
+        attack=f"labels sent to {whose}",
+        knows="the labels that it was sent",
+        measure="share of rows whose class is the most frequent one among rows with the same number",
+        success=purity(received, np.unique(y, return_inverse=True)[1]),
+        baseline=commonest(y),
     )
 
 
-def _commonest(y: Array) -> float:
-    return float(np.unique(y, return_counts=True)[1].max() / len(y))
+def commonest(labels: Array) -> float:
+    """The share of rows that have the most frequent label: what anyone can claim without looking."""
+    return float(np.unique(labels, return_counts=True)[1].max() / len(labels))
 
 
-_MEASURE = "chance to tell a training row from another (AUC)"
+_MEASURE = "probability to tell a training row from another (AUC)"
 
 
 def row_losses(task: Task, predictions: Array, y: Array) -> Array:
@@ -150,18 +153,13 @@ def row_losses(task: Task, predictions: Array, y: Array) -> Array:
 
 
 def threshold_attack(members: Array, outsiders: Array) -> Finding:
-    """Call a row a member if the model's loss on it is small.
-
-    Args:
-        members: losses on rows that were trained on.
-        outsiders: losses on rows of the same kind that were not.
-    """
+    """Call a row a member if the model's loss on it is small, given losses of members and of similar other rows."""
     return Finding(
         attack="membership, by a threshold on the loss",
         knows="rows with labels, and the model's predictions for them",
         measure=_MEASURE,
         success=_auc(-members, -outsiders),
-        chance=0.5,
+        baseline=0.5,
     )
 
 
@@ -176,7 +174,7 @@ def likelihood_ratio_attack(losses: Array, present: Array, shadows: Array, shado
     """
     scores = _as_normal(shadows)
     with_row, without_row = (_means(scores, seen) for seen in (shadow_present, ~shadow_present))
-    # One spread for all: with a handful of shadow models, a spread for each row is mostly chance.
+    # One spread for all: with a handful of shadow models, a spread per row would be mostly noise.
     spread = np.sqrt(np.mean(np.where(shadow_present, scores - with_row, scores - without_row) ** 2)) + 1e-9
     seen = _as_normal(losses)
     ratio = ((seen - without_row) ** 2 - (seen - with_row) ** 2) / (2 * spread**2)
@@ -185,7 +183,7 @@ def likelihood_ratio_attack(losses: Array, present: Array, shadows: Array, shado
         knows="rows with labels, the model's predictions for them, and how to train such models on half of them",
         measure=_MEASURE,
         success=_auc(ratio[present], ratio[~present]),
-        chance=0.5,
+        baseline=0.5,
     )
 
 
@@ -202,54 +200,32 @@ def _means(scores: Array, seen: Array) -> Array:
 
 
 def _auc(members: Array, outsiders: Array) -> float:
-    from scipy.stats import rankdata
-
-    ranks = rankdata(np.concatenate([members, outsiders]))[: len(members)]
-    return float((ranks.sum() - len(members) * (len(members) + 1) / 2) / (len(members) * len(outsiders)))
+    return float(mannwhitneyu(members, outsiders).statistic / (len(members) * len(outsiders)))
 
 
 @limit_threads()
-def labels_read_off(
-    gradients: Array, labels: Array, classes: int, rng: Rng, *, normalise: bool = True, restarts: int = 10
-) -> float:
+def labels_read_off(gradients: Array, labels: Array, classes: int, rng: Rng, *, normalise: bool = True) -> float:
     """The share of rows whose class a party knows, up to a renaming, once it has clustered their gradients.
 
-    Always naming the commonest class is right that often by chance: compare with `commonest`.
+    Compare it with `commonest`: naming the most frequent class is right that often without looking.
 
     Args:
         gradients: what one party was sent, shape (rows, numbers).
         labels: the true class codes of these rows.
-        classes: how many there are; the hub tells parties.
-        rng: chance for the clustering.
+        classes: how many there are; parties know it from the hub.
         normalise: cluster directions instead of raw gradients; raw ones work before training, and fail after it.
-        restarts: how often clustering is tried.
     """
-    return purity(cluster(gradients, classes, rng, normalise=normalise, restarts=restarts), labels)
-
-
-@limit_threads()
-def labels_read_off_signs(gradients: Array, labels: Array) -> float:
-    """The share of labels of two classes told by the side of the main direction on which a gradient lies."""
-    main = np.linalg.svd(gradients.astype(np.float64), full_matrices=False)[2][0]
-    return purity((gradients @ main > 0).astype(int), labels)
+    return purity(cluster(gradients, classes, rng, normalise=normalise), labels)
 
 
 @limit_threads()
 def gradients_sent(method: Splits, hub: Party, outputs: Mapping[str, Array]) -> dict[str, Array]:
     """What split learning would send each party next, for all training rows: the summed loss's gradients.
 
-    Args:
-        method: how the hub learns.
-        hub: the label holder, with its head as trained so far in its memory.
-        outputs: what each party's net puts out for all training rows.
+    The hub has its head as trained so far in its memory; `outputs` are those of each party's net for all training rows.
     """
     received = {name: to_tensor(values).requires_grad_() for name, values in outputs.items()}
     rows = np.arange(len(hub.data.cut("train")))
     head = load(method.split.top(hub, sum(values.shape[1] for values in outputs.values())), hub.memory["model"])
     torch.autograd.backward(method.split.loss(hub, head, rows, received) * len(rows))
     return {name: to_array(values.grad) for name, values in received.items() if values.grad is not None}
-
-
-def commonest(labels: Array) -> float:
-    """The share of rows that have the commonest label: what anyone can claim without looking."""
-    return float(np.bincount(labels.astype(int)).max() / len(labels))

@@ -1,7 +1,5 @@
-"""Attack a run: do it again from its record, listen to all that crosses, and try what a curious party could try."""
+"""Attack a run: repeat it from its record, listen to all that crosses, and try what a curious party could try."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -9,6 +7,7 @@ import numpy as np
 
 from laconic.align.exact import ExactMatch
 from laconic.audit.attacks import (
+    Finding,
     LinearAttacker,
     MlpAttacker,
     compare_labels,
@@ -18,22 +17,18 @@ from laconic.audit.attacks import (
     row_losses,
     threshold_attack,
 )
-from laconic.audit.finding import Finding
-from laconic.core.method import Method, task_of
-from laconic.core.party import Party
-from laconic.core.peers import Peers
-from laconic.core.traffic import WireLog
-from laconic.core.wire import decode, decode_question
+from laconic.core.method import Method
+from laconic.core.wire import decode, decode_question, read_heading
 from laconic.data.federation import Federation
-from laconic.deploy.transports.inprocess import Recorder, open_calls
+from laconic.deploy.simulation import FittedRun, train
+from laconic.deploy.transports.inprocess import Recorder
 from laconic.methods.families.rows import batch_rows
 from laconic.methods.families.split import split_of
-from laconic.tables.table import Table
 from laconic.threads import limit_threads
 from laconic.values import Array, Rng
 
 _WHEN = frozenset({"seed", "epoch", "number"})
-"""What a question of split learning says of the batch that it asks for."""
+"""How a question of split learning names the batch that it asks for."""
 
 
 @limit_threads()
@@ -50,78 +45,41 @@ def audit(
 
     Args:
         method: what was run, with the noise it had.
-        federation: whose rows.
-        seed: the run's.
         known: how many rows of another party an attacker knows in full.
-        shadows: how many models an attacker trains to tell members by likelihood ratio; 0 leaves that attack out,
-            which takes this many runs and one more.
+        shadows: how many models an attacker trains to find members by likelihood ratio, which takes this many runs
+            and one more; 0 leaves that attack out.
         align: how rows are matched if they do not correspond yet.
     """
     if federation.kind != "vertical":
         raise ValueError(f"{federation.name} is a horizontal federation; this audit attacks vertical runs")
-    rng = np.random.default_rng([seed, 0x5EC2E7])
-    federation = federation if federation.aligned else _matched(federation, align, seed)
-    with fitted(method, federation, seed) as (run, recorder):
-        findings = [threshold_attack(run.losses("train"), run.losses("test"))]
-        findings += attack_labels(run, recorder, rng)
-        recorder.crossings.clear()
-        run.losses("test")
-        findings += attack_columns(recorder, federation, known, rng)
+    rng, recorder = np.random.default_rng([seed, 0x5EC2E7]), Recorder()
+    fitted = train(method, federation, seed=seed, runtime=recorder, align=align)
+    findings = [
+        threshold_attack(losses_of(fitted, "train"), losses_of(fitted, "test")),
+        *attack_labels(fitted, recorder, rng),
+        *attack_columns(fitted, recorder, known, rng),
+    ]
     if shadows:
-        findings.append(_likelihood_ratio(method, federation, seed, shadows, rng))
+        findings.append(_likelihood_ratio(method, fitted.federation, seed, shadows, rng))
     return tuple(findings)
 
 
-class AttackedRun:
-    """A fitted method with its parties still there."""
-
-    def __init__(self, method: Method, hub: Party, judge: Party, peers: Peers) -> None:
-        self.method, self.hub, self.judge, self.peers = method, hub, judge, peers
-
-    def predict(self, rows: str) -> Array:
-        """Predictions for the rows of a cut."""
-        self.hub.turn("final", 0)
-        return self.method.predict(self.hub, self.peers, rows)
-
-    def losses(self, rows: str) -> Array:
-        """The model's loss on every row of a cut."""
-        y = self.judge.data.part(rows)[1]
-        if y is None:
-            raise ValueError(f"{self.judge.name} has no labels for its rows {rows!r}")
-        return row_losses(task_of(self.judge), self.predict(rows), y)
+def losses_of(fitted: FittedRun, rows: str) -> Array:
+    """The model's loss on every row of a cut."""
+    return row_losses(fitted.federation.task, fitted.predict(rows), fitted.federation.labels(rows))
 
 
-@contextmanager
-def fitted(method: Method, federation: Federation, seed: int) -> Iterator[tuple[AttackedRun, Recorder]]:
-    """Fit a method on an aligned federation; keep its parties, and all that crossed, for as long as the block lasts."""
-    parties = {name: Party(name, table, seed) for name, table in federation.tables.items()}
-    judge = parties[federation.hub]
-    hub = Party("server", Table.without_rows("server"), seed) if method.server else judge
-    recorder = Recorder()
-    with recorder.open(tuple(party for party in parties.values() if party is not hub)) as carrier:
-        peers = Peers(method, hub, carrier, WireLog(), carrier.names)
-        hub.turn("fit", 0)
-        for _ in method.fit(hub, peers):
-            pass
-        yield AttackedRun(method, hub, judge, peers), recorder
-
-
-def _matched(federation: Federation, align: ExactMatch, seed: int) -> Federation:
-    """The federation with its rows matched."""
-    parties = {name: Party(name, table, seed) for name, table in federation.tables.items()}
-    hub = parties[federation.hub]
-    with open_calls(tuple(party for party in parties.values() if party is not hub)) as carrier:
-        hub.turn("align", 0)
-        align.match(hub, Peers(align, hub, carrier, WireLog(), carrier.names))
-    return replace(federation, tables={name: party.data for name, party in parties.items()}, aligned=True)
-
-
-def attack_columns(recorder: Recorder, federation: Federation, known: int, rng: Rng) -> list[Finding]:
-    """Reconstruct each party's columns of the held-out rows from what it sent for them."""
+def attack_columns(fitted: FittedRun, recorder: Recorder, known: int, rng: Rng) -> list[Finding]:
+    """Reconstruct each party's columns of the test rows from what it sent for their predictions."""
     found = []
-    sent = {party: decode(blob) for party, _, way, blob in recorder.crossings if way == "up"}
+    pairs = zip(recorder.crossings[::2], recorder.crossings[1::2], strict=True)
+    sent = {
+        party: decode(answer)
+        for (party, _, _, question), (_, _, _, answer) in pairs
+        if read_heading(question).phase == "final"
+    }
     for party, answer in sent.items():
-        x = federation.tables[party].part("test")[0]
+        x = fitted.federation.tables[party].part("test")[0]
         parts = [values.reshape(len(x), -1) for values in _arrays(answer) if values.ndim and len(values) == len(x)]
         for attacker in (LinearAttacker(), MlpAttacker()) if parts else ():
             beside = np.concatenate(parts, axis=1).astype(np.float32)
@@ -130,15 +88,14 @@ def attack_columns(recorder: Recorder, federation: Federation, known: int, rng: 
     return found
 
 
-def attack_labels(run: AttackedRun, recorder: Recorder, rng: Rng) -> list[Finding]:
-    """Cluster the first gradients that went down to each party, or compare the labels that it was sent.
+def attack_labels(fitted: FittedRun, recorder: Recorder, rng: Rng) -> list[Finding]:
+    """Cluster the first gradients that each party was sent, or compare the labels that it was sent.
 
-    Split learning, LateFusion and methods that guide parties send one or the other; of others nothing is said here.
+    Split learning, LateFusion and methods that guide parties send one or the other; others are not attacked here.
     """
-    task, y = task_of(run.judge), run.judge.data.part("train")[1]
-    if task.kind == "regression" or y is None:
+    if fitted.federation.task.kind == "regression":
         return []
-    split = split_of(run.method)
+    y, split = fitted.federation.labels("train"), split_of(fitted.method)
     found: dict[str, Finding] = {}
     before: dict[str, dict[str, Any]] = {}
     for party, _, way, blob in recorder.crossings:
@@ -150,9 +107,9 @@ def attack_labels(run: AttackedRun, recorder: Recorder, rng: Rng) -> list[Findin
         elif "gradients" in payload:
             found[party] = infer_labels(payload["gradients"], y, rng, whose=party)
         elif payload.get("gradient") is not None and party in before and split is not None:
-            # A question brings the gradients of the batch before, and says which batch comes next.
+            # A question brings the gradients of the batch before, and names the next batch.
             rows = batch_rows(len(y), split.trainer.batch, **before[party])
-            # Behind those of shared rows there may be some of own rows, which have no labels.
+            # After those of shared rows there may be some of own rows, which have no labels.
             found[party] = infer_labels(payload["gradient"][: len(rows)], y[rows], rng, whose=party)
         if payload.keys() >= _WHEN:
             before[party] = {name: payload[name] for name in _WHEN}
@@ -162,27 +119,24 @@ def attack_labels(run: AttackedRun, recorder: Recorder, rng: Rng) -> list[Findin
 def _likelihood_ratio(method: Method, federation: Federation, seed: int, shadows: int, rng: Rng) -> Finding:
     """One model on half of the training rows is attacked with the help of others on other halves."""
     rows = len(federation.tables[federation.hub].cut("train"))
-    # Halves in pairs of opposites, so that every row is in as many models as it is out of.
-    orders = [rng.permutation(rows) for _ in range(1 + (shadows + 1) // 2)]
-    present = np.zeros((1 + 2 * (len(orders) - 1), rows), dtype=bool)
-    present[0, orders[0][: rows // 2]] = True
-    for place, order in enumerate(orders[1:]):
-        present[1 + 2 * place, order[: rows // 2]] = True
-        present[2 + 2 * place] = ~present[1 + 2 * place]
-    losses = []
-    for number, inside in enumerate(present):
-        with fitted(method, _only(federation, inside), seed + number) as (run, _):
-            losses.append(run.losses("candidates"))
-    found = np.stack(losses)
-    return likelihood_ratio_attack(found[0], present[0], found[1:], present[1:])
+    halves = [rng.permutation(rows) < rows // 2 for _ in range(1 + (shadows + 1) // 2)]
+    # Shadow models come in pairs with opposite halves, so that as many saw a row as did not.
+    present = np.stack([halves[0], *(some for half in halves[1:] for some in (half, ~half))])
+    losses = np.stack(
+        [
+            losses_of(train(method, _only(federation, inside), seed=seed + number), "candidates")
+            for number, inside in enumerate(present)
+        ]
+    )
+    return likelihood_ratio_attack(losses[0], present[0], losses[1:], present[1:])
 
 
 def _only(federation: Federation, inside: Array) -> Federation:
     """The same federation with only some of its training rows to train on; all of them are the cut `candidates`."""
     tables = {}
     for name, table in federation.tables.items():
-        train = table.cut("train")
-        cuts = {**table.cuts, "train": train[inside], "shared": train[inside], "candidates": train}
+        train_rows = table.cut("train")
+        cuts = {**table.cuts, "train": train_rows[inside], "shared": train_rows[inside], "candidates": train_rows}
         tables[name] = table.take(np.arange(table.rows), cuts)
     return replace(federation, tables=tables)
 

@@ -1,8 +1,8 @@
-"""A lower bound on epsilon by experiment: plant a row, run a mechanism many times, and see how well it can be told.
+"""A lower bound on epsilon by experiment: plant a row, run a mechanism many times, and see how well it is detected.
 
 A mechanism that keeps (epsilon, delta) limits any test: its hits can be at most exp(epsilon) times its false alarms,
-plus delta. Hits and false alarms that were counted, with their confidence limits, so give an epsilon that the mechanism
-certainly exceeds. Jagielski, Ullman, Oprea: Auditing differentially private machine learning (2020); Nasr, Song,
+plus delta. So counted hits and false alarms, with their confidence limits, give an epsilon that the mechanism certainly
+exceeds. Jagielski, Ullman, Oprea: Auditing differentially private machine learning (2020); Nasr, Song,
 Thakurta, Papernot, Carlini: Adversary instantiation (2021).
 """
 
@@ -16,7 +16,7 @@ import torch
 from scipy.stats import beta
 from torch import Tensor
 
-from laconic.audit.finding import Finding
+from laconic.audit.attacks import Finding
 from laconic.core.party import Party
 from laconic.learn.device import device_now
 from laconic.learn.nets.layers import Linear
@@ -37,11 +37,9 @@ def canary_attack(mechanism: Mechanism, claim: float, delta: float, trials: int,
     """Play the game `trials` times with the canary and as often without; success is the epsilon certainly exceeded.
 
     Args:
-        mechanism: plays once.
-        claim: the epsilon that it is said to keep.
-        delta: the chance that it may fail.
+        claim: the epsilon that the mechanism is said to keep.
+        delta: the probability that it may fail.
         trials: how often to play each side; the bound cannot pass the logarithm of about a sixth of this.
-        rng: chance that the mechanism may use.
         what: the mechanism's name.
     """
     present, absent = (np.array([mechanism(there, rng) for _ in range(trials)]) for there in (True, False))
@@ -50,7 +48,7 @@ def canary_attack(mechanism: Mechanism, claim: float, delta: float, trials: int,
         knows="all rows but one, the mechanism, and everything but its noise",
         measure=f"epsilon certainly exceeded, where {claim:.3g} is claimed",
         success=epsilon_lower_bound(present, absent, delta),
-        chance=claim,
+        baseline=claim,
     )
 
 
@@ -70,7 +68,7 @@ def epsilon_lower_bound(present: Array, absent: Array, delta: float, confidence:
 
 
 def _bound(hits: Array, alarms: Array, delta: float, confidence: float) -> float:
-    """The greater of two bounds: by how much "there" is said more often if it was, and "not there" if it was not."""
+    """The greater of two bounds: how much more often "there" is said if it was, and "not there" if it was not."""
     each = (1 - confidence) / 4
     one = _ratio(hits.sum(), len(hits), alarms.sum(), len(alarms), delta, each)
     other = _ratio((~alarms).sum(), len(alarms), (~hits).sum(), len(hits), delta, each)
@@ -128,17 +126,19 @@ def rows_game(settings: ClippedGaussian) -> Mechanism:
 
 
 def encoder_game(settings: Codebook | DpNat, rows: int = 64, tries: int = 20) -> Mechanism:
-    """Normal rows, and of several canaries the one that moves the weights most; the attacker knows which way.
+    """Normal rows, and of several canaries the one that moves the weights most, in a direction the attacker knows.
 
     First weights, targets and code words are the same in every play and known to the attacker, as the proof allows.
     """
     rng = np.random.default_rng(0)
     others = rng.standard_normal((rows, _WIDTH)).astype(np.float32)
     crowds = [np.concatenate([others, 3 * rng.standard_normal((1, _WIDTH))], dtype=np.float32) for _ in range(tries)]
-    first = _flat(_standing_still(settings).fit(others, np.random.default_rng(1)))
+    # With hardly any learning rate, it keeps its first weights.
+    still = msgspec.structs.replace(settings, trainer=msgspec.structs.replace(settings.trainer, sigma=0.0, lr=1e-30))
+    first = _flat(still.fit(others, np.random.default_rng(1)))
 
     def moved(how: Codebook | DpNat, x: Array) -> Array:
-        # Times how many rows were expected: with rows drawn surely, this is the sum that was noised.
+        # Times the expected number of rows: as every row is drawn, this is the sum that got noise.
         return (_flat(how.fit(x, np.random.default_rng(1))) - first) * len(x)
 
     moves = [moved(settings.with_sigma(0.0), crowd) - moved(settings.with_sigma(0.0), others) for crowd in crowds]
@@ -148,11 +148,6 @@ def encoder_game(settings: Codebook | DpNat, rows: int = 64, tries: int = 20) ->
         return float(moved(settings, crowds[strongest] if there else others) @ moves[strongest])
 
     return play
-
-
-def _standing_still(settings: Codebook | DpNat) -> Codebook | DpNat:
-    """The same, but it keeps its first weights."""
-    return msgspec.structs.replace(settings, trainer=msgspec.structs.replace(settings.trainer, sigma=0.0, lr=1e-30))
 
 
 def _flat(weights: Weights) -> Array:

@@ -1,12 +1,18 @@
 """What a server can undo of random projections (RAP).
 
-Each attack sees what the server sees and, where said, something it may know beside. None knows a matrix. `sent` is one
-party's upload, rows by mixed columns. See `laconic.audit.rap_attacks` for known rows whose places are not known.
+Each attack sees what the server sees and, where stated, something it may know besides. None knows a matrix. `sent` is
+one party's upload, rows by mixed columns.
 """
 
 from itertools import combinations
+from warnings import catch_warnings, simplefilter
 
 import numpy as np
+from scipy.linalg import orthogonal_procrustes
+from scipy.stats import kurtosis, skew
+from sklearn.metrics import pairwise_distances_argmin_min
+from sklearn.metrics.pairwise import cosine_similarity
+from sklearn.preprocessing import scale
 
 from laconic.threads import limit_threads
 from laconic.values import Array, Rng
@@ -25,12 +31,6 @@ def whiten(rows: Array, like: Array | None = None) -> Array:
     spreads, directions = np.linalg.eigh(np.cov(like - mean, rowvar=False).reshape(like.shape[1], -1))
     carries = spreads > 1e-9 * spreads[-1]
     return np.asarray((rows - mean) @ (directions[:, carries] / np.sqrt(spreads[carries])))
-
-
-def standardise(values: Array) -> Array:
-    """Each column less its mean, over its standard deviation."""
-    away = values.astype(np.float64) - values.mean(axis=0)
-    return np.asarray(away / np.maximum(away.std(axis=0), 1e-12))
 
 
 @limit_threads()
@@ -54,17 +54,15 @@ def unmix(sent: Array, rng: Rng) -> Array:
     Independent component analysis. Finds flags and skewed or flat columns; columns that depend on each other come out
     mixed with one another.
     """
-    from warnings import catch_warnings, simplefilter
-
     from sklearn.decomposition import FastICA
 
     white, seed = whiten(sent), int(rng.integers(2**31))
     found = []
-    # Tails tell most columns apart, skewness those flags, of about one in five rows, whose tails are as a normal's.
+    # Tails separate most columns; skewness separates flags set in about one of five rows, whose tails look normal.
     for contrast in ("cube", _skewing):
         model = FastICA(whiten=False, fun=contrast, max_iter=300, tol=1e-5, random_state=seed)
-        with limit_threads(), catch_warnings():
-            simplefilter("ignore")  # a component that has not settled is still a finding, scored like the others
+        with catch_warnings():
+            simplefilter("ignore")  # A component that has not settled is still a finding, scored like the others.
             found.append(np.asarray(model.fit_transform(white)))
     return max(found, key=lambda parts: float(_strangeness(parts).sum()))
 
@@ -76,7 +74,7 @@ def unmask_single(sent: Array, rng: Rng) -> Array:
 
 
 def pair_codes(sent: Array, codes: Array) -> list[tuple[int, int]]:
-    """Which two codes belong to one class: the two whose rows are most alike on average.
+    """Which two codes belong to one class: the two whose rows are closest on average.
 
     Args:
         sent: all parties' mixed columns side by side.
@@ -85,7 +83,7 @@ def pair_codes(sent: Array, codes: Array) -> list[tuple[int, int]]:
     white, names = whiten(sent), np.unique(codes)
     means = np.stack([white[codes == code].mean(axis=0) for code in names])
     counts = np.array([np.sum(codes == code) for code in names])
-    # Squared distance of two means in units of what it would be by chance if they were of one class.
+    # Squared distance of two means in units of what is expected if they are of one class.
     gaps = {
         (i, j): float(np.sum((means[i] - means[j]) ** 2) / (1 / counts[i] + 1 / counts[j]))
         for i, j in combinations(range(len(names)), 2)
@@ -117,20 +115,19 @@ def unmask_numeric_label(sent: Array, hidden: Array) -> Array:
 
 def best_correlations(found: Array, truth: Array) -> Array:
     """For each true column, its greatest correlation (without sign) with any found column; 0 for a constant one."""
-    a, b = standardise(truth), standardise(found)
+    a, b = (scale(values.astype(np.float64)) for values in (truth, found))
     return np.asarray(np.abs(a.T @ b / len(a)).max(axis=1))
 
 
 def share_recovered(found: Array, truth: Array, within: float = 0.01) -> float:
     """The share of rows in which every column was found to within this share of its standard deviation."""
-    scale = np.maximum(truth.std(axis=0), 1e-12)
-    return float(np.mean((np.abs(found - truth) <= within * scale).all(axis=1)))
+    spread = np.maximum(truth.std(axis=0), 1e-12)
+    return float(np.mean((np.abs(found - truth) <= within * spread).all(axis=1)))
 
 
 def _strangeness(parts: Array) -> Array:
     """How far from normal each column is: squared skewness and excess, weighed as in the expansion of negentropy."""
-    plain = standardise(parts)
-    return np.asarray((plain**3).mean(axis=0) ** 2 / 12 + ((plain**4).mean(axis=0) - 3) ** 2 / 48)
+    return np.asarray(skew(parts) ** 2 / 12 + kurtosis(parts) ** 2 / 48)
 
 
 def _skewing(parts: Array) -> tuple[Array, Array]:
@@ -142,10 +139,10 @@ def _with_squares(white: Array) -> Array:
 
 
 _CANDIDATES = 250
-"""How many rows of about the right length are thought of for each known row."""
+"""How many rows of about the right length are considered per known row."""
 
 _BEAM = (8000, 200)
-"""How many partial matchings are followed at once: of up to eight rows, and of more, when few are left that fit."""
+"""How many partial matchings are followed at once: of up to eight rows, and of more, when few still fit."""
 
 _CLOSE = 0.05
 """How far lengths and angles are usually off, as the population's spread is known from a sample only."""
@@ -155,9 +152,8 @@ def match_by_leverage(sent: Array, known: Array, public: Array) -> tuple[Array, 
     """Which rows of one party's upload some known rows are.
 
     A row's leverage, its length in units of the population's spread, is the same under every invertible mixing, and so
-    are angles between rows. The known rows that stand out most are matched to rows of their lengths that have the
-    same angles to each other. That gives the map between the two whitened spaces, and the map gives the rows nearest
-    to all other known rows.
+    are angles between rows. The longest known rows are matched to rows of the same lengths and angles. That gives the
+    map between the two whitened spaces, and the map gives the rows nearest to all other known rows.
 
     Args:
         sent: rows by mixed columns, in an unknown order.
@@ -170,9 +166,9 @@ def match_by_leverage(sent: Array, known: Array, public: Array) -> tuple[Array, 
     there = whiten(sent)
     here = whiten(known, like=public)
     first = np.argsort(-_lengths(here))[: max(12, here.shape[1] + 2)]
-    mapping = _rotation(here[first], there[_rows_with_these_angles(here[first], there)])
+    mapping, _ = orthogonal_procrustes(here[first], there[_rows_with_these_angles(here[first], there)])
     for _ in range(15):
-        nearest, distances = _nearest(here @ mapping, there)
+        nearest, distances = pairwise_distances_argmin_min(here @ mapping, there)
         best = np.argsort(distances / np.maximum(_lengths(here), 1e-9))[: max(len(here) // 2, 1)]
         mapping = np.linalg.lstsq(here[best], there[nearest[best]], rcond=None)[0]
     return best, nearest[best]
@@ -181,7 +177,7 @@ def match_by_leverage(sent: Array, known: Array, public: Array) -> tuple[Array, 
 def _rows_with_these_angles(here: Array, there: Array) -> Array:
     """For each row here one row there, found one after the other by following the best partial matchings."""
     lengths, wanted = _lengths(there), _lengths(here)
-    cosines = here @ here.T / np.outer(wanted, wanted)
+    cosines = cosine_similarity(here)
     candidates = np.stack([np.argsort(np.abs(lengths - length))[:_CANDIDATES] for length in wanted])
     paths = candidates[0][:, None]
     costs = _surprise(lengths[paths[:, 0]] / wanted[0] - 1)
@@ -189,7 +185,8 @@ def _rows_with_these_angles(here: Array, there: Array) -> Array:
         rows = candidates[i]
         steps = costs[:, None] + _surprise(lengths[rows] / wanted[i] - 1)
         for j in range(i):
-            found = _cosine_table(there, candidates[j], rows)[np.searchsorted(np.sort(candidates[j]), paths[:, j])]
+            some = np.sort(candidates[j])
+            found = cosine_similarity(there[some], there[rows])[np.searchsorted(some, paths[:, j])]
             steps += _surprise(found - cosines[i, j])
         kept = np.argsort(steps, axis=None)[: _BEAM[i >= 8]]
         came, went = np.unravel_index(kept, steps.shape)
@@ -197,27 +194,9 @@ def _rows_with_these_angles(here: Array, there: Array) -> Array:
     return np.asarray(paths[0])
 
 
-def _cosine_table(there: Array, some: Array, others: Array) -> Array:
-    """Cosines between some rows, in rising order of their positions, and others."""
-    one, other = there[np.sort(some)], there[others]
-    return np.asarray(one @ other.T / np.outer(_lengths(one), _lengths(other)))
-
-
 def _surprise(off: Array) -> Array:
-    """How badly a length or an angle fits; at most so badly that one bad fit does not end a good matching."""
+    """How badly a length or an angle fits; bounded, so that one bad fit does not end a good matching."""
     return np.minimum((off / _CLOSE) ** 2, 9.0)
-
-
-def _rotation(here: Array, there: Array) -> Array:
-    """The rotation that brings rows here nearest to those there (Procrustes)."""
-    left, _, right = np.linalg.svd(here.T @ there, full_matrices=False)
-    return np.asarray(left @ right)
-
-
-def _nearest(points: Array, rows: Array) -> tuple[Array, Array]:
-    squared = (points**2).sum(axis=1)[:, None] - 2 * points @ rows.T + (rows**2).sum(axis=1)
-    found = squared.argmin(axis=1)
-    return found, np.sqrt(np.maximum(squared[np.arange(len(points)), found], 0))
 
 
 def _lengths(rows: Array) -> Array:

@@ -1,15 +1,25 @@
 # Where each public name is defined; it is imported when it is first used. Written by `make names`: do not edit.
 
+from .accounting import AnyAccountant as AnyAccountant
+from .accounting import Event as Event
+from .accounting import Events as Events
 from .accounting import Moments as Moments
 from .accounting import Pld as Pld
 from .accounting import Rdp as Rdp
 from .accounting import SimpleDivision as SimpleDivision
 from .accounting import ledgers_of as ledgers_of
+from .budget import Budget as Budget
+from .budget import Demand as Demand
 from .encoders import Codebook as Codebook
 from .encoders import DpNat as DpNat
 from .encoders import DpPca as DpPca
+from .encoders import PrivateEncoder as PrivateEncoder
 from .encoders import PublicProjection as PublicProjection
+from .encryption import Encrypted as Encrypted
 from .mechanisms.gaussian import LocalGaussian as LocalGaussian
+from .mechanisms.gaussian import compose as compose
+from .mechanisms.gaussian import epsilon_of as epsilon_of
+from .mechanisms.gaussian import mu_of as mu_of
 from .mechanisms.outputs import AsPublished as AsPublished
 from .mechanisms.outputs import BatchClip as BatchClip
 from .mechanisms.outputs import PrivateSteps as PrivateSteps
@@ -23,4 +33,9 @@ from .mechanisms.votes import L1 as L1
 from .mechanisms.votes import L2 as L2
 from .mechanisms.votes import GaussianVotes as GaussianVotes
 from .mechanisms.votes import LaplaceVotes as LaplaceVotes
+from .mechanisms.votes import Level as Level
 from .private_sgd import DpSgd as DpSgd
+from .randomness import Randomness as Randomness
+from .randomness import SecureRandomness as SecureRandomness
+from .randomness import SeededRandomness as SeededRandomness
+from .randomness import poisson_sample as poisson_sample

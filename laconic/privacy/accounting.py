@@ -1,7 +1,7 @@
-"""Accountants: how the losses of many noisy answers add up to one epsilon. All work on Google's `dp-accounting`.
+"""Accountants: how the losses of many noisy answers add up to one epsilon. All use Google's `dp-accounting`.
 
-An event is one kind of noisy answer; losses are counted by how often each event happened, so that a hundred parties
-alike cost no more to price than one.
+An event is one kind of noisy answer. Equal events are counted and priced once, so that a hundred equal parties take no
+longer to price than one.
 """
 
 from collections import Counter
@@ -21,9 +21,8 @@ from laconic.values import Array, Settings
 _MANY = 4
 """From so many different events on, privacy loss distributions are kept ten times coarser, to stay quick."""
 
-
 PURE = "randomised response"
-"""A mechanism whose loss is at most 1 / multiplier, and never more: no delta is needed, and losses add up."""
+"""A mechanism whose loss is never more than 1 / multiplier: it needs no delta, and losses add up."""
 
 
 class Event(NamedTuple):
@@ -39,7 +38,7 @@ Events: TypeAlias = Mapping[Event, int]
 
 
 def events_of(noise: Noise, times: int = 1) -> Events:
-    """The events of a release made so many times; noise without a price is an error."""
+    """The events of a release made so many times. Noise without a price is an error."""
     if noise.multiplier is None:
         raise ValueError(f"{noise.mechanism} noise of scale {noise.scale:g} has no price: {noise.caveat}")
     return {Event(noise.mechanism, noise.multiplier, noise.rate): noise.count * times}
@@ -57,8 +56,8 @@ class Pld(Settings, frozen=True):
     """Privacy loss distributions, convolved: the tightest figure, and an upper bound all the same.
 
     Attributes:
-        interval: the grain of the distributions; finer is tighter and slower. Different events in large number are
-            counted ten times coarser, which errs on the safe side.
+        interval: the grain of the distributions; finer is tighter and slower. With many different events it is ten
+            times coarser, which errs on the safe side.
     """
 
     interval: float = 1e-4
@@ -75,10 +74,9 @@ class Rdp(Settings, frozen=True):
 
     def epsilon(self, parties: Mapping[str, Events], delta: float) -> float:
         """The loss of someone known to all these parties."""
-        from_library = _library().rdp
-        orders = from_library.RdpAccountant().orders
-        found = from_library.compute_epsilon(orders, _divergences(together(parties), tuple(orders)), delta)
-        return float(found[0])
+        rdp = _library().rdp
+        orders = rdp.RdpAccountant().orders
+        return float(rdp.compute_epsilon(orders, _divergences(together(parties), tuple(orders)), delta)[0])
 
 
 class Moments(Settings, frozen=True):
@@ -90,12 +88,12 @@ class Moments(Settings, frozen=True):
 
 
 class SimpleDivision(Settings, frozen=True):
-    """Priv-Baseline: the moments accountant prices each party alone at its part of delta, and epsilons add up."""
+    """Priv-Baseline: the moments accountant prices each party alone at its share of delta, and epsilons add up."""
 
     def epsilon(self, parties: Mapping[str, Events], delta: float) -> float:
         """The loss of someone known to all these parties."""
-        alike = Counter(tuple(sorted(events.items())) for events in parties.values())
-        return sum(count * _classic(dict(events), delta / len(parties)) for events, count in alike.items())
+        equal = Counter(tuple(sorted(events.items())) for events in parties.values())
+        return sum(count * _classic(dict(events), delta / len(parties)) for events, count in equal.items())
 
 
 AnyAccountant: TypeAlias = Pld | Rdp | Moments | SimpleDivision
@@ -117,12 +115,11 @@ def _divergences(events: Events, orders: tuple[float, ...]) -> Array:
 
 @lru_cache(maxsize=1024)
 def _divergence(event: Event, orders: tuple[float, ...]) -> Array:
-    library = _library()
     if event.multiplier == 0:
         return np.full(len(orders), inf)
-    accountant = library.rdp.RdpAccountant(list(orders))
+    accountant = _library().rdp.RdpAccountant(list(orders))
     accountant.compose(_to_library(event, 1))
-    # The one place that reads a private field: the library offers epsilon, the paper's classic conversion needs these.
+    # A private field, since the library offers only epsilon, and the paper's classic conversion needs the divergences.
     return np.asarray(accountant._rdp)
 
 
@@ -172,21 +169,20 @@ def price(
 
     Args:
         ledgers: each party's ledger.
-        delta: the chance that the loss is greater than epsilon.
+        delta: the probability that the loss is greater than epsilon.
         people: whether everyone is known to all parties, or to one only.
-        accountant: how losses add up.
         trust_claims: price noise whose proof does not cover it as its authors do, instead of as no protection.
 
     Returns:
-        The price, whose epsilon is None where nothing at all is protected: 0 is for parties that gave nothing away.
+        The price. Its epsilon is None where nothing at all is protected; 0 means that parties gave nothing away.
     """
-    if not 0 < delta < 1:
-        raise ValueError(f"delta is a chance above 0 and below 1, not {delta}")
+    check_delta(delta)
     entries = [(party, entry) for party, ledger in ledgers.items() for entry in ledger.entries]
     noises = tuple(dict.fromkeys(noise for _, entry in entries if (noise := _priced(entry)) is not None))
     unproven = tuple(dict.fromkeys(noise.caveat for noise in noises if not noise.proven))
-    alone = _each_alone(ledgers, delta, accountant)
-    claimed = set() if trust_claims else {party for party, entry in entries if _unproven(entry)}
+    alone = {party: _loss({party: ledger}, delta, accountant) for party, ledger in ledgers.items()}
+    claims = {party for party, entry in entries if (noise := _priced(entry)) is not None and not noise.proven}
+    claimed = set() if trust_claims else claims
     opened = tuple(dict.fromkeys(f"{party}: {entry.words}" for party, entry in entries if _priced(entry) is None))
     whole = _loss(ledgers, delta, accountant) if people == "shared" else max(alone.values(), default=0.0)
     return Price(
@@ -207,19 +203,8 @@ def ledgers_of(result: Result) -> dict[str, Ledger]:
     """Each party's ledger, from the record of a run."""
     found: dict[str, list[Entry]] = {party: [] for party in result.parties}
     for release in result.releases:
-        found[release.party].append(
-            Entry(
-                phase=release.phase,
-                step=release.step,
-                words=release.words,
-                form=release.form,
-                times=release.times,
-                bytes=release.bytes,
-                noise=release.noise,
-                to=release.to,
-                digest=release.digest,
-            )
-        )
+        entry = Entry(**{name: getattr(release, name) for name in Entry.__struct_fields__})
+        found[release.party].append(entry)
     return {party: Ledger(tuple(entries)) for party, entries in found.items()}
 
 
@@ -228,40 +213,27 @@ def _priced(entry: Entry) -> Noise | None:
     return entry.noise if entry.noise is not None and entry.noise.multiplier is not None else None
 
 
-def _unproven(entry: Entry) -> bool:
-    noise = _priced(entry)
-    return noise is not None and not noise.proven
-
-
-def _each_alone(ledgers: Mapping[str, Ledger], delta: float, accountant: AnyAccountant) -> dict[str, float]:
-    """The loss of someone known to one party; parties that gave away alike, as they mostly do, are worked out once."""
-    known: dict[frozenset[tuple[Noise, int]], float] = {}
-    found = {}
-    for party, ledger in ledgers.items():
-        spent = frozenset(_times(ledger).items())
-        if spent not in known:
-            known[spent] = _loss({party: ledger}, delta, accountant)
-        found[party] = known[spent]
-    return found
-
-
 def _loss(ledgers: Mapping[str, Ledger], delta: float, accountant: AnyAccountant) -> float:
     """The loss of someone known to all these parties: the greatest over cuts of rows, which are of different people."""
     cuts = {noise.people for ledger in ledgers.values() for entry in ledger.entries if (noise := _priced(entry))}
     losses = [0.0]
     for cut in cuts:
-        spent = {party: _events(ledger, cut) for party, ledger in ledgers.items()}
         # Losses without a delta simply add up; accountants do not know them.
-        pure = sum(
-            count / event.multiplier for events in spent.values() for event, count in _only(events, PURE).items()
-        )
-        rest = {party: left for party, events in spent.items() if (left := _only(events, PURE, but=True))}
-        losses.append(pure + (accountant.epsilon(rest, delta) if rest else 0.0))
+        pure: list[float] = []
+        rest: dict[str, Events] = {}
+        for party, ledger in ledgers.items():
+            events = _events(ledger, cut)
+            pure += [count / event.multiplier for event, count in events.items() if event.mechanism == PURE]
+            if left := {event: count for event, count in events.items() if event.mechanism != PURE}:
+                rest[party] = left
+        losses.append(sum(pure) + (accountant.epsilon(rest, delta) if rest else 0.0))
     return max(losses)
 
 
-def _only(events: Events, mechanism: str, *, but: bool = False) -> Events:
-    return {event: count for event, count in events.items() if (event.mechanism == mechanism) != but}
+def check_delta(delta: float) -> None:
+    """Refuse a delta that is no probability."""
+    if not 0 < delta < 1:
+        raise ValueError(f"delta is a probability above 0 and below 1, not {delta}")
 
 
 def _events(ledger: Ledger, cut: str) -> Events:
@@ -276,7 +248,6 @@ def _times(ledger: Ledger) -> Counter[Noise]:
     """How often each noise with a price was released."""
     times: Counter[Noise] = Counter()
     for entry in ledger.entries:
-        noise = _priced(entry)
-        if noise is not None:
+        if (noise := _priced(entry)) is not None:
             times[noise] += entry.times
     return times

@@ -1,10 +1,10 @@
-"""Epsilon in, noise out: how much noise every party must use, worked out before anything runs."""
+"""Epsilon in, noise out: how much noise every party must use, calculated before anything runs."""
 
 from collections.abc import Callable, Mapping
 from math import inf, log1p, sqrt
 from typing import NamedTuple
 
-from laconic.privacy.accounting import AnyAccountant, Event, Events, People, Pld
+from laconic.privacy.accounting import AnyAccountant, Event, Events, People, Pld, check_delta
 from laconic.privacy.mechanisms.gaussian import gaussian_scale
 from laconic.values import Settings
 
@@ -28,8 +28,9 @@ class Budget(Settings, frozen=True):
 
     Attributes:
         epsilon: the most privacy loss.
-        delta: the chance that the loss is greater.
-        people: whether everyone is known to all parties, so that they share the budget, or to one, which has it whole.
+        delta: the probability that the loss is greater.
+        people: `shared` if everyone is known to all parties, which then share the budget; `disjoint` if to one, which
+            then has all of it.
         split: each party's share of the budget by name, in any unit; a party not named has share 1. Shares are of
             squared loss, the quantity that adds up when noise is Gaussian: with equal shares, parties that do the
             same get the same noise.
@@ -43,11 +44,9 @@ class Budget(Settings, frozen=True):
     accountant: AnyAccountant = Pld()
 
     def __post_init__(self) -> None:
-        """Refuse a budget that nothing could keep."""
         if not self.epsilon > 0:
             raise ValueError(f"epsilon must be above 0, not {self.epsilon}")
-        if not 0 < self.delta < 1:
-            raise ValueError(f"delta is a chance above 0 and below 1, not {self.delta}")
+        check_delta(self.delta)
         for party, share in self.split.items():
             if not 0 < share < inf:
                 raise ValueError(f"the share of {party} must be above 0, not {share}; leave it out for a share of 1")
@@ -81,7 +80,7 @@ class Budget(Settings, frozen=True):
         def fits(loss: float) -> bool:
             return self._together(demands, noise(loss)) <= self.epsilon
 
-        # If all were one Gaussian answer, this would be the loss; it is the place to look from.
+        # If all were one Gaussian answer, this would be the loss: a good start for the search.
         near = 1 / gaussian_scale(self.epsilon, self.delta, 1.0)
         return noise(_greatest(fits, 0.9 * near, 1.02 * near, _CLOSE))
 

@@ -1,4 +1,4 @@
-"""Gradients that parties add up without reading them: how they become whole numbers, and how sums are read back."""
+"""Gradients that parties add up without reading them: encrypted as whole numbers, summed, and read back (BFV)."""
 
 from collections.abc import Iterator, Sequence
 from math import ceil, log2, sqrt
@@ -6,7 +6,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import msgspec
 import numpy as np
 
 from laconic.errors import MissingExtra
@@ -22,14 +21,22 @@ _FLOOD = 34
 """Bits of the factor on the encryption of zero that covers the noise."""
 
 _ROUND = 5000
-"""Ciphertexts are compressed by a few bytes more or less; filled up to a multiple of this, all are of one size."""
+"""Compressed ciphertexts differ by a few bytes; filled up to a multiple of this, all have one size."""
+
+_EXACT = 22
+"""Bits to which gradients are rounded at most: float32 holds no more."""
+
+_UP_TO_DOWN = 200 / 145
+"""Size of a ciphertext of sums over size of a ciphertext of numbers."""
 
 
 class Bfv:
-    """One holder of a key: the label holder with the secret one, or a party with the public one."""
+    """One holder of a key: the label holder with the secret one, or a party with the public one.
+
+    Without either, new keys are drawn.
+    """
 
     def __init__(self, *, public: bytes | None = None, secret: bytes | None = None) -> None:
-        """Load keys, or draw new ones if none are given."""
         self._seal = _library()
         self._folder = TemporaryDirectory(prefix="laconic-")
         self._context = _context(self._seal)
@@ -46,7 +53,7 @@ class Bfv:
 
     @property
     def public(self) -> bytes:
-        """The key by which parties hide what they did."""
+        """The key with which parties hide all but their sums."""
         return self._save(self._public)
 
     @property
@@ -79,14 +86,13 @@ class Bfv:
         group, chunk = sums // size, rows // length
         places = (sums % size + 1) * length - 1 - rows % length
         order = np.lexsort((-places, chunk, group))
-        parts = _segments(group[order], chunk[order], places[order])
         totals: dict[int, Any] = {}
         loaded: dict[int, Any] = {}
-        for which, whence, exponents in parts:
-            if whence not in loaded:
-                loaded[whence] = self._load(self._seal.Ciphertext(), blobs[whence])
-                self._evaluator.transform_to_ntt_inplace(loaded[whence])
-            product = self._product(loaded[whence], exponents)
+        for which, source, exponents in _segments(group[order], chunk[order], places[order]):
+            if source not in loaded:
+                loaded[source] = self._load(self._seal.Ciphertext(), blobs[source])
+                self._evaluator.transform_to_ntt_inplace(loaded[source])
+            product = self._product(loaded[source], exponents)
             if which in totals:
                 self._evaluator.add_inplace(totals[which], product)
             else:
@@ -94,7 +100,7 @@ class Bfv:
         return [self._cover(totals.get(which), size, length) for which in range(-(-count // size))]
 
     def decrypt(self, blobs: Sequence[bytes], count: int, length: int) -> Array:
-        """The sums that `add_up` worked out; needs the secret key."""
+        """The sums that `add_up` calculated; needs the secret key."""
         decryptor = self._seal.Decryptor(self._context, self._secret)
         found: list[int] = []
         for blob in blobs:
@@ -111,7 +117,7 @@ class Bfv:
         return product
 
     def _cover(self, total: Any | None, size: int, length: int) -> bytes:
-        """A total with all but its sums hidden, under a smaller modulus."""
+        """A total in which only its sums can be read, under a smaller modulus."""
         cover = self._seal.Ciphertext()
         self._seal.Encryptor(self._context, self._public).encrypt_zero(cover)
         everywhere = np.arange(COEFFICIENTS)
@@ -127,7 +133,7 @@ class Bfv:
         return self._save(cover)
 
     def _polynomial(self, exponents: Array, coefficients: Array) -> Any:
-        """From exponents that rise; the library reads them falling, coefficients in hexadecimal digits."""
+        """From rising exponents; the library reads falling ones, with coefficients in hexadecimal digits."""
         terms = zip(exponents[::-1].tolist(), coefficients[::-1].tolist(), strict=True)
         return self._seal.Plaintext(" + ".join(f"{number:x}x^{at}" for at, number in terms).removesuffix("x^0"))
 
@@ -167,29 +173,6 @@ def _library() -> Any:
     return sealapi
 
 
-_EXACT = 22
-"""Bits to which gradients are rounded at most: float32 holds no more."""
-
-_UP_TO_DOWN = 200 / 145
-"""Size of a ciphertext of sums over size of a ciphertext of numbers."""
-
-
-class Whole(msgspec.Struct, frozen=True):
-    """Gradients as whole numbers.
-
-    Attributes:
-        slopes: the gradients and hessians that the numbers stand for exactly, shape (outputs, rows, 2).
-        parts: numbers to encrypt, each of shape (outputs * rows,).
-        units: what 1 stands for, of gradients and of hessians; 0 for hessians that are all 1 and not sent.
-        shift: how many bits of a packed number are the hessian's; 0 if they are apart.
-    """
-
-    slopes: Array
-    parts: tuple[Array, ...]
-    units: tuple[float, float]
-    shift: int
-
-
 class Encrypted(Settings, frozen=True):
     """Gradients and hessians encrypted by the label holder, who alone can read the sums.
 
@@ -200,51 +183,53 @@ class Encrypted(Settings, frozen=True):
 
     packed: bool = True
 
-    def whole(self, slopes: Array) -> Whole:
-        """Round gradients and hessians to whole numbers of a small unit, so that sums over all rows fit."""
-        room = ceil(log2(max(2, slopes.shape[1])))
-        plain = bool((slopes[..., 1] == 1).all())
-        packed = self.packed and not plain
-        bits = min(_EXACT, (MODULUS.bit_length() - 4) // 2 - room) if packed else _EXACT
-        # A power of two, so that what a number stands for is exact.
-        unit = 2.0 ** (ceil(log2(max(float(np.abs(slopes[..., 0]).max()), 1e-30))) - bits)
-        units = (unit, 0.0 if plain else 2.0**-bits)
-        first = np.rint(slopes[..., 0].astype(np.float64) / unit).astype(np.int64)
-        rounded = [first * unit, slopes[..., 1]]
-        parts = [first.ravel()]
-        shift = bits + room + 1 if packed else 0
-        if not plain:
-            second = np.rint(slopes[..., 1].astype(np.float64) / units[1]).astype(np.int64)
-            rounded[1] = second * units[1]
-            parts = [(first * 2**shift + second).ravel()] if packed else [*parts, second.ravel()]
-        return Whole(np.stack(rounded, axis=-1).astype(np.float32), tuple(parts), units, shift)
-
 
 class Sealed:
-    """The gradients of one round of trees under a key, and what the holder of the key makes of encrypted sums.
+    """The gradients of one round of trees, rounded and encrypted, and what the key's holder reads from encrypted sums.
 
     Attributes:
-        slopes: gradients and hessians as they were rounded, shape (outputs, rows, 2).
+        slopes: gradients and hessians exactly as they were rounded, shape (outputs, rows, 2).
         length: how many rows share a ciphertext.
         numbers: the ciphertexts: one list if gradient and hessian share a number or all hessians are 1, else two.
     """
 
     def __init__(self, cipher: Encrypted, secret: bytes, slopes: Array, sums: int) -> None:
         """Round and encrypt gradients; `sums` is how many sums a tree takes at the party with most."""
-        self._keys, self._whole = Bfv(secret=secret), cipher.whole(slopes)
-        self.slopes = self._whole.slopes
+        self._keys = Bfv(secret=secret)
         self.length = rows_in_one(slopes.shape[1], sums)
-        self.numbers = [self._keys.encrypt(part, self.length) for part in self._whole.parts]
+        parts = self._round(slopes, cipher.packed)
+        self.numbers = [self._keys.encrypt(part.ravel(), self.length) for part in parts]
+
+    def _round(self, slopes: Array, packed: bool) -> list[Array]:
+        """Gradients and hessians as whole numbers of a small unit, so that sums over all rows fit."""
+        room = ceil(log2(max(2, slopes.shape[1])))
+        plain = bool((slopes[..., 1] == 1).all())
+        packed = packed and not plain
+        bits = min(_EXACT, (MODULUS.bit_length() - 4) // 2 - room) if packed else _EXACT
+        # A power of two, so that what a number stands for is exact.
+        unit = 2.0 ** (ceil(log2(max(float(np.abs(slopes[..., 0]).max()), 1e-30))) - bits)
+        # What 1 stands for, of gradients and of hessians: 0 for hessians that are all 1 and not sent.
+        self._units = (unit, 0.0 if plain else 2.0**-bits)
+        # How many bits of a packed number are the hessian's.
+        self._shift = bits + room + 1 if packed else 0
+        first = np.rint(slopes[..., 0].astype(np.float64) / unit).astype(np.int64)
+        rounded, parts = [first * unit, slopes[..., 1]], [first]
+        if not plain:
+            second = np.rint(slopes[..., 1].astype(np.float64) / self._units[1]).astype(np.int64)
+            rounded[1] = second * self._units[1]
+            parts = [first * 2**self._shift + second] if packed else [first, second]
+        self.slopes = np.stack(rounded, axis=-1).astype(np.float32)
+        return parts
 
     @property
     def counts_rows(self) -> bool:
         """Whether hessians are all 1, so that parties count rows instead of adding them."""
-        return self._whole.units[1] == 0
+        return self._units[1] == 0
 
     def read(self, blobs: list[list[bytes]], counts: Array | None, shape: tuple[int, int]) -> Array:
         """Histograms of shape (nodes, bins, 2) from encrypted sums; `counts` of rows stand for hessians that are 1."""
         found = [self._keys.decrypt(part, shape[0] * shape[1], self.length).reshape(shape) for part in blobs]
-        (unit, second_unit), shift = self._whole.units, self._whole.shift
+        (unit, second_unit), shift = self._units, self._shift
         if counts is not None:
             second = counts.reshape(shape).astype(np.float64)
         elif shift:
@@ -262,9 +247,7 @@ class Sealed:
 def rows_in_one(rows: int, sums: int) -> int:
     """How many rows share a ciphertext so that fewest bytes cross: more rows make fewer ciphertexts down, but more up.
 
-    Args:
-        rows: how many there are.
-        sums: how many sums a tree takes at the party with most.
+    `sums` is how many sums a tree takes at the party with most.
     """
     together = sqrt(COEFFICIENTS * sums * _UP_TO_DOWN / rows)
     return int(COEFFICIENTS // 2 ** min(12, max(1, round(log2(together)))))

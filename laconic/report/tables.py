@@ -8,7 +8,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from laconic.audit.finding import Finding
+from laconic.audit.attacks import Finding
 from laconic.core.result import Price, Result
 from laconic.inference.bundle import Card
 from laconic.report.comparisons import Comparison, MethodRuns, comparisons_of, costs_of, same_releases, sentences
@@ -50,11 +50,11 @@ def show_price(price: Price) -> RenderableType:
 
 
 def show_findings(findings: Sequence[Finding]) -> Table:
-    """Attacks, what each attacker knows, how well it did, and how well guessing does."""
-    numbers = ("success", "guessing")
+    """Attacks, what each attacker knows, how well it did, and how well knowing nothing does."""
+    numbers = ("success", "baseline")
     table = make_table(("attack", "the attacker knows", "measure", *numbers), right=numbers, title="Attacks")
     for one in findings:
-        table.add_row(one.attack, one.knows, one.measure, f"{one.success:.3f}", f"{one.chance:.3f}")
+        table.add_row(one.attack, one.knows, one.measure, f"{one.success:.3f}", f"{one.baseline:.3f}")
     return table
 
 

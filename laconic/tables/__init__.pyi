@@ -1,3 +1,13 @@
 # Where each public name is defined; it is imported when it is first used. Written by `make names`: do not edit.
 
+from .columns import Column as Column
+from .columns import Recipe as Recipe
+from .columns import Scaled as Scaled
+from .columns import apply_recipe as apply_recipe
+from .columns import fit_recipe as fit_recipe
+from .table import Table as Table
+from .table import fingerprint as fingerprint
+from .task import Score as Score
 from .task import Task as Task
+from .task import headline as headline
+from .task import metrics as metrics

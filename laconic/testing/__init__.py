@@ -1,22 +1,10 @@
-"""For people who test methods and tools of their own: federations of messy but legal files, and what is in them.
+"""For people who test methods and tools of their own: the contract, small federations, and messy but legal files.
 
 federation = draw(7)
 files = federation.write(folder)
 compare_reading(from_files(files, id=federation.id, label=federation.label), federation.truth)
 """
 
-from laconic.testing.messy import MessyFederation, draw, messy_federations
-from laconic.testing.notations import CellTruth, PartyTruth, Truth
-from laconic.testing.reading import Misread, compare_new_rows, compare_reading
+import lazy_loader
 
-__all__ = [
-    "CellTruth",
-    "MessyFederation",
-    "Misread",
-    "PartyTruth",
-    "Truth",
-    "compare_new_rows",
-    "compare_reading",
-    "draw",
-    "messy_federations",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

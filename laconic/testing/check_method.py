@@ -33,7 +33,7 @@ def check_method(method: Method, federation: Federation | None = None, *, seed: 
     all in one process; the same seed gives the same run; looking does not change learning; promised rounds are kept;
     the questions that it declares are those it asks; settings stay as they were; a party remembers plain values only;
     raw columns and labels cross only in steps that say so; every row gets one prediction; saved, loaded and given the
-    rows anew it predicts the same to the bit; and it does better than chance on each kind of task it names.
+    rows anew it predicts the same to the bit; and it does better than guessing on each kind of task it names.
 
     Args:
         federation: what to try it on; None tries small data sets that ship with scikit-learn, one for each kind
@@ -186,4 +186,4 @@ def _check_chance(method: Method, federation: Federation, result: Result) -> Non
         good = result.metrics["accuracy"] > common + 0.02
         seen = f"accuracy {result.metrics['accuracy']:.3f} where always the commonest class gives {common:.3f}"
     if not good:
-        raise ContractBroken(f"{type(method).__name__} is no better than chance on {federation.name}: {seen}")
+        raise ContractBroken(f"{type(method).__name__} is no better than guessing on {federation.name}: {seen}")

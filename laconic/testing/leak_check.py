@@ -66,6 +66,6 @@ def _holds(array: Array, column: Array) -> bool:
     distinct = np.unique(cast)
     if len(distinct) >= _VARIED and array.dtype != np.float16:
         return bool(np.isin(distinct, array).mean() > 0.9)
-    # Few values, or coarse ones, are found by chance: the column must stand there row by row.
+    # Few values, or coarse ones, may match by coincidence: the column must be there row by row.
     table = array.reshape(len(array), -1) if array.ndim else array.reshape(1, 1)
     return len(table) == len(cast) and bool((table == cast[:, None]).all(axis=0).any())

@@ -13,6 +13,7 @@ import numpy as np
 
 from laconic.errors import MissingExtra
 from laconic.testing.notations import BOOLEANS, LEVELS, Case, DateNotation, NumberNotation, Truth
+from laconic.testing.rows import build, frame_of, write_files
 from laconic.values import Settings
 
 if TYPE_CHECKING:
@@ -93,8 +94,8 @@ class MessyParty(Settings, frozen=True, tag=False):
     """A party: its columns, how its file is written, and which rows it has.
 
     Attributes:
-        keeps: the share of all people whom it has rows of.
-        duplicates: rows that come again: the very same, or with other cells under the same id.
+        keeps: the share of all people of whom it has rows.
+        duplicates: whether some rows are repeated: the same, or with other cells under the same id.
     """
 
     name: str
@@ -109,13 +110,10 @@ class MessyFederation(Settings, frozen=True, tag=False):
 
     Attributes:
         seed: all rows follow from it.
-        kind: parties have other columns of the same people, or other people with the same columns.
         rows: people in all.
         parties: the first holds the labels of a vertical federation.
         id: the id column; None in a horizontal federation that has none.
         id_form: how ids are written; {} is a number.
-        label: the label column.
-        label_kind: what labels are.
         classes: the true classes; empty for a quantity.
         skew: the share of the most frequent class.
         public: whether there are public rows, for horizontal methods that need some.
@@ -138,43 +136,17 @@ class MessyFederation(Settings, frozen=True, tag=False):
     @property
     def truth(self) -> Truth:
         """What is true of every cell."""
-        from laconic.testing.rows import build
-
         return build(self, new=False)
 
     @property
     def new_truth(self) -> Truth:
-        """The same of new rows, about people nobody knew, with a level that nobody had."""
-        from laconic.testing.rows import build
-
+        """The same of rows to predict: about new people, with a level that nobody had."""
         return build(self, new=True)
 
     @property
     def hub(self) -> str:
         """Who holds the labels of a vertical federation."""
         return self.parties[0].name
-
-    @property
-    def needs_rules(self) -> bool:
-        """Whether rows of one id differ, so that a party file should say what to do about them."""
-        return self.kind == "vertical" and any(party.duplicates == "other" for party in self.parties)
-
-    @property
-    def owes_result(self) -> bool:
-        """Whether every method must give a result: 50 rows, two classes, and a usable column at every party."""
-        from laconic.testing.rows import distinct_labels
-
-        truth = self.truth
-        held = len(truth.shared) if self.kind == "vertical" else sum(len(one.ids) for one in truth.parties.values())
-        usable = all(any(column.trait in USABLE for column in party.columns) for party in self.parties)
-        return held >= 50 and usable and distinct_labels(self, truth) >= 2
-
-    @property
-    def traits(self) -> frozenset[str]:
-        """What is messy about it, in words."""
-        from laconic.testing.rows import traits_of
-
-        return traits_of(self)
 
     def in_plain_files(self) -> "MessyFederation":
         """The same rows in plain CSV files, to tell what is wrong with reading from what is wrong after it."""
@@ -184,46 +156,32 @@ class MessyFederation(Settings, frozen=True, tag=False):
 
     def frames(self, *, new: bool = False) -> "dict[str, DataFrame]":
         """Each party's rows as a DataFrame; `new` for rows to predict."""
-        from laconic.testing.rows import frame_of
-
         truth = self.new_truth if new else self.truth
         return {party.name: frame_of(self, party, truth.parties[party.name]) for party in self.parties}
 
     def write(self, folder: Path, *, new: bool = False) -> dict[str, Path]:
-        """Write each party's file, public rows under the name `public`, and return the paths by party.
-
-        Args:
-            folder: where; it must be there.
-            new: rows to predict, in files that begin with the party's name.
-        """
-        from laconic.testing.rows import write_files
-
+        """Write each party's file to a folder that exists, and return the paths by party; `new` for rows to predict."""
         return write_files(self, folder, new=new)
 
 
-class Draws(Protocol):
-    """Where choices come from: a seed, or hypothesis."""
+class _Pick(Protocol):
+    """Takes one of the options: by a seed, or by hypothesis."""
 
-    def pick(self, options: Sequence[T]) -> T:
-        """One of the options."""
-        ...
-
-    def whole(self, least: int, most: int) -> int:
-        """A whole number, both ends included."""
-        ...
+    def __call__(self, options: Sequence[T], /) -> T: ...
 
 
 def draw(seed: int, *, most_rows: int = 2000, most_columns: int = 40) -> MessyFederation:
     """The federation of a seed: the same seed gives the same files."""
-    return _draw(_Seeded(seed), most_rows, most_columns)
+    rng = np.random.default_rng([seed, 23])
+
+    def pick(options: Sequence[T]) -> T:
+        return options[int(rng.integers(len(options)))]
+
+    return _draw(pick, most_rows, most_columns)
 
 
 def messy_federations(*, most_rows: int = 2000, most_columns: int = 40) -> "SearchStrategy[MessyFederation]":
-    """A hypothesis strategy of messy federations, which shrinks to few rows and plain columns.
-
-    Raises:
-        MissingExtra: hypothesis is not installed.
-    """
+    """A hypothesis strategy of messy federations, which shrinks to few rows and plain columns."""
     try:
         from hypothesis import strategies
     except ImportError as problem:
@@ -231,138 +189,119 @@ def messy_federations(*, most_rows: int = 2000, most_columns: int = 40) -> "Sear
 
     @strategies.composite
     def federations(drawing: Any) -> MessyFederation:
-        return _draw(_Hypothesis(drawing, strategies), most_rows, most_columns)
+        def pick(options: Sequence[T]) -> T:
+            drawn: T = drawing(strategies.sampled_from(options))
+            return drawn
+
+        return _draw(pick, most_rows, most_columns)
 
     return federations()
 
 
-class _Seeded:
-    def __init__(self, seed: int) -> None:
-        self._rng = np.random.default_rng([seed, 23])
-
-    def pick(self, options: Sequence[T]) -> T:
-        return options[int(self._rng.integers(len(options)))]
-
-    def whole(self, least: int, most: int) -> int:
-        return int(self._rng.integers(least, most + 1))
-
-
-class _Hypothesis:
-    def __init__(self, drawing: Any, strategies: Any) -> None:
-        self._drawing, self._strategies = drawing, strategies
-
-    def pick(self, options: Sequence[T]) -> T:
-        drawn: T = self._drawing(self._strategies.sampled_from(list(options)))
-        return drawn
-
-    def whole(self, least: int, most: int) -> int:
-        return int(self._drawing(self._strategies.integers(least, most)))
-
-
-def _draw(draws: Draws, most_rows: int, most_columns: int) -> MessyFederation:
-    kind: Literal["vertical", "horizontal"] = draws.pick(("vertical", "horizontal"))
-    label_kind, classes = _labels(draws, kind)
-    names = _names(draws)
-    has_id = kind == "vertical" or draws.pick((True, False))
-    parties = (_parties_with_columns if kind == "vertical" else _parties_with_rows)(draws, names, most_columns)
+def _draw(pick: _Pick, most_rows: int, most_columns: int) -> MessyFederation:
+    kind: Literal["vertical", "horizontal"] = pick(("vertical", "horizontal"))
+    label_kind, classes = _labels(pick, kind)
+    names = _names(pick)
+    has_id = kind == "vertical" or pick((True, False))
+    parties = (_parties_with_columns if kind == "vertical" else _parties_with_rows)(pick, names, most_columns)
     return MessyFederation(
-        seed=draws.whole(0, 1 << 30),
+        seed=pick(range((1 << 30) + 1)),
         kind=kind,
-        rows=draws.pick([rows for rows in _ROWS if rows <= most_rows]),
+        rows=pick([rows for rows in _ROWS if rows <= most_rows]),
         parties=parties,
-        id=draws.pick(("id", "customer", "Kunden-Nr", "no.")) if has_id else None,
-        id_form=draws.pick(("{:06d}", "{}", "K-{:04d}", "{:03d}/é", "00{}")),
-        label=draws.pick(("label", "churned?", "Ergebnis", "y")),
+        id=pick(("id", "customer", "Kunden-Nr", "no.")) if has_id else None,
+        id_form=pick(("{:06d}", "{}", "K-{:04d}", "{:03d}/é", "00{}")),
+        label=pick(("label", "churned?", "Ergebnis", "y")),
         label_kind=label_kind,
         classes=classes,
-        skew=draws.pick((0.5, 0.5, 0.7, 0.9, 0.95)),
-        public=kind == "horizontal" and draws.pick((True, True, False)),
-        framed=draws.pick((False, False, False, True)),
+        skew=pick((0.5, 0.5, 0.7, 0.9, 0.95)),
+        public=kind == "horizontal" and pick((True, True, False)),
+        framed=pick((False, False, False, True)),
     )
 
 
-def _labels(draws: Draws, kind: str) -> tuple[LabelKind, tuple[str, ...]]:
+def _labels(pick: _Pick, kind: str) -> tuple[LabelKind, tuple[str, ...]]:
     """What labels are, and their classes; horizontal methods predict classes only."""
     ways: list[tuple[LabelKind, tuple[str, ...]]] = [
         ("text", ("stays", "leaves")),
-        ("words", draws.pick(BOOLEANS)[::-1]),
+        ("words", pick(BOOLEANS)[::-1]),
         ("unicode", ("gesund", "erkrankt – früh")),
-        ("numbers", draws.pick((("0", "1"), ("1", "2"), ("-1", "1")))),
+        ("numbers", pick((("0", "1"), ("1", "2"), ("-1", "1")))),
         ("decimals", ("1", "2")),
-        ("classes", draws.pick((("a", "b", "c"), ("1", "2", "3", "4")))),
+        ("classes", pick((("a", "b", "c"), ("1", "2", "3", "4")))),
     ]
-    return draws.pick(ways if kind == "horizontal" else [*ways, ("quantity", ()), ("quantity", ())])
+    return pick(ways if kind == "horizontal" else [*ways, ("quantity", ()), ("quantity", ())])
 
 
-def _names(draws: Draws) -> list[str]:
-    count, start = draws.pick((2, 2, 3, 4)), draws.whole(0, len(_PARTIES) - 1)
+def _names(pick: _Pick) -> list[str]:
+    count, start = pick((2, 2, 3, 4)), pick(range(len(_PARTIES)))
     return [_PARTIES[(start + place) % len(_PARTIES)] for place in range(count)]
 
 
-def _parties_with_columns(draws: Draws, names: list[str], most: int) -> tuple[MessyParty, ...]:
-    twice = draws.pick((None, None, None, None, *names))
-    way: Literal["same", "other"] = draws.pick(("same", "other"))
+def _parties_with_columns(pick: _Pick, names: list[str], most: int) -> tuple[MessyParty, ...]:
+    twice = pick((None, None, None, None, *names))
+    way: Literal["same", "other"] = pick(("same", "other"))
     return tuple(
         MessyParty(
             name=name,
-            columns=_columns(draws, name, draws.pick([count for count in _COLUMNS if count <= most])),
-            style=_style(draws),
-            keeps=draws.pick((*[1.0] * 8, 0.9, 0.9, 0.8, 0.3)),
+            columns=_columns(pick, name, pick([count for count in _COLUMNS if count <= most])),
+            style=_style(pick),
+            keeps=pick((*[1.0] * 8, 0.9, 0.9, 0.8, 0.3)),
             duplicates=way if name == twice else "none",
         )
         for name in names
     )
 
 
-def _parties_with_rows(draws: Draws, names: list[str], most: int) -> tuple[MessyParty, ...]:
-    columns = _columns(draws, "", draws.pick([count for count in _COLUMNS if count <= most]))
+def _parties_with_rows(pick: _Pick, names: list[str], most: int) -> tuple[MessyParty, ...]:
+    columns = _columns(pick, "", pick([count for count in _COLUMNS if count <= most]))
     return tuple(
         MessyParty(
             name=name,
             columns=columns,
-            style=_style(draws),
-            keeps=draws.pick((1.0, 1.0, 0.6, 0.25)),
-            duplicates=draws.pick(("none", "none", "same", "other")),
+            style=_style(pick),
+            keeps=pick((1.0, 1.0, 0.6, 0.25)),
+            duplicates=pick(("none", "none", "same", "other")),
         )
         for name in names
     )
 
 
-def _columns(draws: Draws, owner: str, count: int) -> tuple[MessyColumn, ...]:
-    """So many columns, at least one of them usable but for one time in sixteen."""
-    first: tuple[Trait, ...] = draws.pick((*[USABLE] * 15, USELESS[:3]))
-    traits: list[Trait] = [draws.pick(first), *(draws.pick((*USABLE, *USELESS)) for _ in range(count - 1))]
-    return tuple(_column(draws, owner, place, trait) for place, trait in enumerate(traits))
+def _columns(pick: _Pick, owner: str, count: int) -> tuple[MessyColumn, ...]:
+    """So many columns, the first of them usable fifteen times of sixteen."""
+    first: tuple[Trait, ...] = pick((*[USABLE] * 15, USELESS[:3]))
+    traits: list[Trait] = [pick(first), *(pick((*USABLE, *USELESS)) for _ in range(count - 1))]
+    return tuple(_column(pick, owner, place, trait) for place, trait in enumerate(traits))
 
 
-def _column(draws: Draws, owner: str, place: int, trait: Trait) -> MessyColumn:
+def _column(pick: _Pick, owner: str, place: int, trait: Trait) -> MessyColumn:
     words: tuple[str, ...] = ()
     if trait == "boolean":
-        words = draws.pick(BOOLEANS)
+        words = pick(BOOLEANS)
     elif trait in ("level", "rare level"):
-        words = draws.pick(tuple(LEVELS.values()))
+        words = pick(tuple(LEVELS.values()))
     return MessyColumn(
-        name=f"{draws.pick(_STEMS)} {owner[:2]}{place + 1}",
+        name=f"{pick(_STEMS)} {owner[:2]}{place + 1}",
         trait=trait,
-        # The first is the one that is usable for certain; more columns with a say would leave each too small a one.
-        weight=draws.pick((1.0, -1.0)) if place == 0 else draws.pick((0.0, 0.0, 0.6)) if place < 5 else 0.0,
-        missing=draws.pick((0.0, 0.0, 0.1, 0.4)),
+        # The first is usable; if more columns counted, each would count too little.
+        weight=pick((1.0, -1.0)) if place == 0 else pick((0.0, 0.0, 0.6)) if place < 5 else 0.0,
+        missing=pick((0.0, 0.0, 0.1, 0.4)),
         words=words,
     )
 
 
-def _style(draws: Draws) -> FileStyle:
-    case: Case = draws.pick(("lower", "lower", "upper", "title", "mixed"))
+def _style(pick: _Pick) -> FileStyle:
+    case: Case = pick(("lower", "lower", "upper", "title", "mixed"))
     return FileStyle(
-        format=draws.pick(("csv", "csv", "csv", "csv.gz", "parquet", "parquet")),
-        delimiter=draws.pick((",", ",", ";", "\t", "|")),
-        bom=draws.pick((False, False, True)),
-        line_end=draws.pick(("\n", "\r\n")),
-        numbers=draws.pick(_NUMBERS),
-        dates=draws.pick(("iso", "dotted", "day_first", "month_first")),
+        format=pick(("csv", "csv", "csv", "csv.gz", "parquet", "parquet")),
+        delimiter=pick((",", ",", ";", "\t", "|")),
+        bom=pick((False, False, True)),
+        line_end=pick(("\n", "\r\n")),
+        numbers=pick(_NUMBERS),
+        dates=pick(("iso", "dotted", "day_first", "month_first")),
         case=case,
-        typed=draws.pick((True, True, False)),
-        empty=draws.pick(("", "", "NA", "null", "N/A", "NaN")),
-        quoted=draws.pick((False, False, True)),
-        padded=draws.pick((False, False, False, True)),
+        typed=pick((True, True, False)),
+        empty=pick(("", "", "NA", "null", "N/A", "NaN")),
+        quoted=pick((False, False, True)),
+        padded=pick((False, False, False, True)),
     )

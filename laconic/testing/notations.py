@@ -14,10 +14,9 @@ Case: TypeAlias = Literal["lower", "upper", "title", "mixed"]
 
 _DATES = {"iso": "%Y-%m-%d", "dotted": "%d.%m.%Y", "day_first": "%d/%m/%Y", "month_first": "%m/%d/%Y"}
 _EPOCH = date(1970, 1, 1)
-_LAST_MONTH = 12
 
 FOLDED = (("yes", "no"), ("true", "false"), ("y", "n"))
-"""Words for true and false of which everybody knows that upper and lower case mean the same."""
+"""Words for true and false that are read the same in upper and lower case."""
 
 BOOLEANS = (*FOLDED, ("ja", "nein"), ("oui", "non"), ("wahr", "falsch"), ("sí", "no"), ("on", "off"))
 """Words for true and false."""
@@ -33,14 +32,7 @@ LEVELS = {
 
 
 class NumberNotation(Settings, frozen=True, tag=False):
-    """How a file writes numbers.
-
-    Attributes:
-        decimal: between whole and fraction.
-        thousands: between groups of three digits; empty for none.
-        currency: beside amounts of money.
-        before: whether the currency stands before the number.
-    """
+    """How a file writes numbers; `before` is whether a currency stands before the amount."""
 
     decimal: Literal[".", ","] = "."
     thousands: Literal["", ",", ".", " ", "\u202f", "'"] = ""
@@ -48,7 +40,6 @@ class NumberNotation(Settings, frozen=True, tag=False):
     before: bool = True
 
     def __post_init__(self) -> None:
-        """Refuse one sign for two purposes."""
         if self.decimal == self.thousands:
             raise ValueError(f"decimal and thousands are both {self.decimal!r}; choose another for one of them")
 
@@ -84,9 +75,8 @@ def as_date(days: float) -> date:
 
 
 def decisive_days(days: float) -> float:
-    """The same date, or where day and month could be taken for each other, one later in its month."""
-    there = as_date(days)
-    return days if there.day > _LAST_MONTH else days + 13
+    """The same date, or one later in its month where the day could be read as a month."""
+    return days if as_date(days).day > 12 else days + 13
 
 
 def spell_word(word: str, case: Case, row: int) -> str:

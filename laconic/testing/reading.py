@@ -1,6 +1,7 @@
 """Compare what was read with what was written: every cell, by party, column and row."""
 
 import unicodedata
+from collections import Counter
 from collections.abc import Mapping
 
 import numpy as np
@@ -8,6 +9,7 @@ import numpy as np
 from laconic.data.federation import Federation
 from laconic.tables.columns import Column
 from laconic.tables.table import Table
+from laconic.tables.task import Task
 from laconic.testing.notations import CellTruth, PartyTruth, Truth
 from laconic.values import Array
 
@@ -19,11 +21,7 @@ class Misread(AssertionError):
 
 
 def compare_reading(federation: Federation, truth: Truth) -> None:
-    """Compare every cell and label of a federation, read from files or frames, with the truth.
-
-    Raises:
-        Misread: names party, column and row of the first cell that differs.
-    """
+    """Compare every cell and label of a federation, read from files or frames, with the truth; raises `Misread`."""
     if federation.kind == "vertical":
         for name, party in truth.parties.items():
             _compare_by_id(name, federation.tables[name], party, _row_names([party]))
@@ -37,17 +35,16 @@ def compare_reading(federation: Federation, truth: Truth) -> None:
             written = truth.public if owner == "public" else truth.parties[owner]
             if written is None:
                 raise Misread(f"{name}: read public rows, but none were written")
-            read, rows = np.array(pairs).T
-            _compare(name, table, read, written.take(rows), _row_names([*truth.parties.values()]))
-    _compare_counts(federation, truth)
+            here, rows = np.array(pairs).T
+            _compare(name, table, here, written.take(rows), _row_names([*truth.parties.values()]))
+    read = Counter(key.rpartition(":")[0] for table in federation.tables.values() for key in table.keys.tolist())
+    for name, party in truth.parties.items():
+        if read[name] != len(party.ids):
+            raise Misread(f"{name}: {len(party.ids)} rows were written and {read[name]} read")
 
 
 def compare_new_rows(tables: Mapping[str, Table], truth: Truth) -> None:
-    """Compare rows that a model is to predict, read as its own recipe says, with the truth.
-
-    Raises:
-        Misread: as for `compare_reading`.
-    """
+    """Compare rows that a model is to predict, read by its own recipe, with the truth; raises `Misread`."""
     for name, table in tables.items():
         written = truth.parties[name]
         # A model knows which columns it was trained on.
@@ -60,23 +57,13 @@ def compare_new_rows(tables: Mapping[str, Table], truth: Truth) -> None:
 
 def _compare_by_id(name: str, table: Table, truth: PartyTruth, unread: frozenset[str]) -> None:
     """Compare rows by their ids; of rows with the same id the first counts."""
-    places: dict[str, int] = {}
-    for row, key in enumerate(truth.ids):
-        places.setdefault(key, row)
+    places = {key: row for row, key in reversed(list(enumerate(truth.ids)))}
     keys = table.keys.tolist()
     if set(keys) != set(places):
         strange = sorted(set(keys) ^ set(places))
         raise Misread(f"{name}: {len(strange)} ids were read or written only, such as {strange[0]!r}")
     rows = np.array([places[key] for key in keys])
     _compare(name, table, np.arange(table.rows), truth.take(rows), unread)
-
-
-def _compare_counts(federation: Federation, truth: Truth) -> None:
-    for name, party in truth.parties.items():
-        prefix = f"{name}:"
-        read = sum(key.startswith(prefix) for table in federation.tables.values() for key in table.keys.tolist())
-        if read != len(party.ids):
-            raise Misread(f"{name}: {len(party.ids)} rows were written and {read} read")
 
 
 def _compare(name: str, table: Table, read: Array, truth: PartyTruth, unread: frozenset[str]) -> None:
@@ -92,7 +79,7 @@ def _compare(name: str, table: Table, read: Array, truth: PartyTruth, unread: fr
         at, column = columns[word]
         _compare_column(f"{name}, column {word!r}", table.raw[read, at].astype(np.float64), column, cells)
     if truth.label is not None and table.y is not None and table.task is not None:
-        _compare_labels(name, table, table.y[read], truth.label)
+        _compare_labels(name, table.task, table.y[read], truth.label)
 
 
 def _row_names(parties: list[PartyTruth]) -> frozenset[str]:
@@ -143,19 +130,14 @@ def _level(code: float, column: Column) -> str | None:
     return column.levels[int(code)] if code < len(column.levels) else None
 
 
-def _compare_labels(name: str, table: Table, found: Array, truth: CellTruth) -> None:
-    if table.task is None:
-        return
-    where = f"{name}, label {table.task.label!r}"
+def _compare_labels(name: str, task: Task, found: Array, truth: CellTruth) -> None:
+    where = f"{name}, label {task.label!r}"
+    if (task.kind == "regression") != (truth.kind == "number"):
+        raise Misread(f"{where}: written as a {truth.kind}, read as {task.kind}")
     if truth.kind == "number":
-        if table.task.kind != "regression":
-            raise Misread(f"{where}: a quantity was read as {len(table.task.classes)} classes")
         _refuse(where, ~np.isclose(found, truth.values.astype(np.float64), rtol=1e-12), truth, found)
-        return
-    if table.task.kind == "regression":
-        raise Misread(f"{where}: classes were read as a quantity")
-    classes = np.array(table.task.classes, dtype=object)
-    _compare_words(where, classes[found.astype(int)], truth, named=False)
+    else:
+        _compare_words(where, np.array(task.classes, dtype=object)[found.astype(int)], truth, named=False)
 
 
 def _refuse(where: str, wrong: Array, truth: CellTruth, found: Array) -> None:

@@ -1,15 +1,15 @@
-"""The rows of a messy federation: true cells, labels that depend on them, and who has which rows."""
+"""The rows of a messy federation: true cells, labels that depend on them, who has which rows, and files of them."""
 
 import csv
-import gzip
-from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
+from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas
+from pandas import DataFrame, Series
 
-from laconic.testing.messy import FileStyle, MessyColumn, MessyFederation, MessyParty
 from laconic.testing.notations import (
     FOLDED,
     CellTruth,
@@ -23,15 +23,14 @@ from laconic.testing.notations import (
 from laconic.values import Array, Rng
 
 if TYPE_CHECKING:
-    from pandas import DataFrame, Series
-
+    from laconic.testing.messy import FileStyle, MessyColumn, MessyFederation, MessyParty
 
 NEW_ROWS = 12
 UNSEEN = "never seen"
-"""A level that only rows have which come later."""
+"""A level that only new rows have."""
 
 RARE = "rare"
-"""A level that one row has, of all parties."""
+"""A level that a single row has, at one party."""
 
 _AMBIGUOUS = ("day_first", "month_first")
 _MOSTLY = 0.95
@@ -39,23 +38,12 @@ _NOISE = 0.3
 
 
 @lru_cache(maxsize=8)
-def build(federation: MessyFederation, *, new: bool) -> Truth:
-    """All parties' rows; `new` for rows that come later."""
+def build(federation: "MessyFederation", *, new: bool) -> Truth:
+    """All parties' rows; `new` for rows to predict."""
     return (_columns_apart if federation.kind == "vertical" else _rows_apart)(federation, new=new)
 
 
-def distinct_labels(federation: MessyFederation, truth: Truth) -> int:
-    """How many different labels there are among the rows that can be learnt from."""
-    found: set[object] = set()
-    shared = set(truth.shared)
-    for party in truth.parties.values():
-        if party.label is not None:
-            pairs = zip(party.ids, party.label.values.tolist(), strict=True)
-            found |= {label for key, label in pairs if federation.kind == "horizontal" or key in shared}
-    return len(found)
-
-
-def _columns_apart(federation: MessyFederation, *, new: bool) -> Truth:
+def _columns_apart(federation: "MessyFederation", *, new: bool) -> Truth:
     rng = np.random.default_rng([federation.seed, 1 + new])
     count = NEW_ROWS if new else federation.rows
     latent = {party.name: rng.normal(size=(count, len(party.columns))) for party in federation.parties}
@@ -74,7 +62,7 @@ def _columns_apart(federation: MessyFederation, *, new: bool) -> Truth:
     return Truth(parties, None, tuple(sorted(shared)))
 
 
-def _rows_apart(federation: MessyFederation, *, new: bool) -> Truth:
+def _rows_apart(federation: "MessyFederation", *, new: bool) -> Truth:
     rng = np.random.default_rng([federation.seed, 1 + new])
     parties = {}
     share = max(NEW_ROWS if new else federation.rows // len(federation.parties), 5)
@@ -89,7 +77,7 @@ def _rows_apart(federation: MessyFederation, *, new: bool) -> Truth:
 
 
 def _horizontal_rows(
-    federation: MessyFederation, party: MessyParty, place: int, count: int, rng: Rng, *, new: bool
+    federation: "MessyFederation", party: "MessyParty", place: int, count: int, rng: Rng, *, new: bool
 ) -> PartyTruth:
     latent = rng.normal(size=(count, len(party.columns)))
     columns = {}
@@ -108,7 +96,9 @@ def _horizontal_rows(
     return PartyTruth(ids, columns, label)
 
 
-def _labels(federation: MessyFederation, latent: list[tuple[MessyParty, Array]], rng: Rng, *, new: bool) -> CellTruth:
+def _labels(
+    federation: "MessyFederation", latent: "list[tuple[MessyParty, Array]]", rng: Rng, *, new: bool
+) -> CellTruth:
     """Labels that depend on columns of every party, and a little on nothing."""
     score = np.zeros(len(latent[0][1]))
     for party, block in latent:
@@ -129,12 +119,10 @@ def _labels(federation: MessyFederation, latent: list[tuple[MessyParty, Array]],
 
 
 def _normal_quantile(share: float) -> float:
-    from statistics import NormalDist
-
     return NormalDist(sigma=float(np.sqrt(1 + _NOISE**2))).inv_cdf(min(share, 0.999))
 
 
-def _cells(column: MessyColumn, latent: Array, rng: Rng, *, new: bool) -> CellTruth:
+def _cells(column: "MessyColumn", latent: Array, rng: Rng, *, new: bool) -> CellTruth:
     """A column's true cells; those that numbers are written from, to the digits that are written."""
     if column.trait in ("boolean", "level", "rare level", "unique"):
         cells = CellTruth("boolean" if column.trait == "boolean" else "level", _words(column, latent, new=new))
@@ -147,7 +135,7 @@ def _cells(column: MessyColumn, latent: Array, rng: Rng, *, new: bool) -> CellTr
     return cells
 
 
-def _numbers(column: MessyColumn, latent: Array) -> Array:
+def _numbers(column: "MessyColumn", latent: Array) -> Array:
     if column.trait in ("huge", "beyond", "tiny"):
         scale = {"huge": 1e13, "beyond": 1e298, "tiny": 1e-12}[column.trait]
         return np.array([float(f"{one:.6g}") for one in (latent * scale).tolist()])
@@ -165,7 +153,7 @@ def _numbers(column: MessyColumn, latent: Array) -> Array:
     return np.asarray(np.maximum(numbers, 1e6) if column.trait == "grouped" else numbers)
 
 
-def _words(column: MessyColumn, latent: Array, *, new: bool) -> Array:
+def _words(column: "MessyColumn", latent: Array, *, new: bool) -> Array:
     if column.trait == "unique":
         return np.array([f"name {abs(one):.9f}" for one in latent.tolist()], dtype=object)
     if column.trait == "boolean":
@@ -180,13 +168,13 @@ def _words(column: MessyColumn, latent: Array, *, new: bool) -> Array:
     return words
 
 
-def _kept(party: MessyParty, count: int, rng: Rng, *, new: bool) -> Array:
+def _kept(party: "MessyParty", count: int, rng: Rng, *, new: bool) -> Array:
     """The people whom a party has rows of, shuffled."""
     there = np.arange(count) if new else np.flatnonzero(rng.random(count) < party.keeps)
     return np.asarray(rng.permutation(there if len(there) else np.arange(1)))
 
 
-def _as_in_file(party: MessyParty, truth: PartyTruth, rng: Rng) -> PartyTruth:
+def _as_in_file(party: "MessyParty", truth: PartyTruth, rng: Rng) -> PartyTruth:
     """The rows with dates that cannot be read in two ways, and with those that come again."""
     if party.style.dates in _AMBIGUOUS:
         for cells in truth.columns.values():
@@ -209,88 +197,10 @@ def _change(truth: PartyTruth, first: int, rng: Rng) -> None:
             cells.values[first:] = rng.permutation(cells.values[:first])[: len(cells.values) - first]
 
 
-EVERY: frozenset[str] = frozenset(
-    {
-        "vertical", "horizontal", "negative numbers", "huge numbers", "tiny numbers", "constant column",
-        "mostly missing column", "integer-like numbers", "dates iso", "dates dotted", "dates day_first",
-        "dates month_first", "booleans in words", "unicode", "thousands separator", "decimal comma", "currency", "bom",
-        "delimiter ,", "delimiter ;", "delimiter tab", "delimiter |", "skewed classes", "labels as text",
-        "labels as numbers", "a quantity to predict", "level at one party only", "level in one row only",
-        "shuffled ids", "same row twice", "other row of the same id", "partly shared ids", "leading zeros",
-        "20 rows", "2000 rows", "one column", "40 columns", "csv", "parquet", "frames",
-    }
-)  # fmt: skip
-"""All that a set of messy federations should have."""
-
-_COLUMN_TRAITS = {
-    "negative": "negative numbers",
-    "huge": "huge numbers",
-    "tiny": "tiny numbers",
-    "constant": "constant column",
-    "mostly missing": "mostly missing column",
-    "integer": "integer-like numbers",
-    "boolean": "booleans in words",
-    "rare level": "level in one row only",
-}
-
-
-def traits_of(federation: MessyFederation) -> frozenset[str]:
-    """What is messy about a federation."""
-    found = {federation.kind, "shuffled ids"} if federation.id else {str(federation.kind)}
-    kinds = {"quantity": "a quantity to predict", "numbers": "labels as numbers", "decimals": "labels as numbers"}
-    found.add(kinds.get(federation.label_kind, "labels as text"))
-    if federation.rows in (20, 2000):
-        found.add(f"{federation.rows} rows")
-    if federation.skew >= 0.9 and federation.classes:
-        found.add("skewed classes")
-    if federation.id and federation.id_form.startswith(("{:0", "00")):
-        found.add("leading zeros")
-    if federation.framed:
-        found.add("frames")
-    for party in federation.parties:
-        found |= set(_of_party(federation, party))
-    return frozenset(found)
-
-
-def _of_party(federation: MessyFederation, party: MessyParty) -> Iterator[str]:
-    yield from (_COLUMN_TRAITS[column.trait] for column in party.columns if column.trait in _COLUMN_TRAITS)
-    if len(party.columns) in (1, 40):
-        yield "one column" if len(party.columns) == 1 else "40 columns"
-    if federation.kind == "horizontal" and any(column.trait == "level" for column in party.columns):
-        yield "level at one party only"
-    if party.duplicates != "none" and federation.id:
-        yield "same row twice" if party.duplicates == "same" else "other row of the same id"
-    if party.keeps < 1 and federation.id:
-        yield "partly shared ids"
-    if not all(text.isascii() for column in party.columns for text in (column.name, *column.words)):
-        yield "unicode"
-    if not federation.framed:
-        yield from _of_file(party)
-
-
-def _of_file(party: MessyParty) -> Iterator[str]:
-    style, traits = party.style, {column.trait for column in party.columns}
-    yield style.format.partition(".")[0]
-    if style.format == "parquet" and style.typed:
-        return
-    if "date" in traits:
-        yield f"dates {style.dates}"
-    if "money" in traits:
-        yield "currency"
-        if style.numbers.thousands:
-            yield "thousands separator"
-        if style.numbers.decimal == ",":
-            yield "decimal comma"
-    if style.format != "parquet":
-        yield f"delimiter {'tab' if style.delimiter == chr(9) else style.delimiter}"
-        if style.bom:
-            yield "bom"
-
-
 _FOLDED = {word for pair in FOLDED for word in pair}
 
 
-def write_files(federation: MessyFederation, folder: Path, *, new: bool) -> dict[str, Path]:
+def write_files(federation: "MessyFederation", folder: Path, *, new: bool) -> dict[str, Path]:
     """Write each party's file, and return the paths by party."""
     truth = federation.new_truth if new else federation.truth
     paths = {}
@@ -301,48 +211,43 @@ def write_files(federation: MessyFederation, folder: Path, *, new: bool) -> dict
     return paths
 
 
-def write_public(federation: MessyFederation, folder: Path) -> Path | None:
+def write_public(federation: "MessyFederation", folder: Path) -> Path | None:
     """Write the rows that everybody may see, as the first party writes files; None if there are none."""
-    shown = federation.truth.public
+    shown, first = federation.truth.public, federation.parties[0]
     if shown is None:
         return None
-    path = folder / f"open rows.{federation.parties[0].style.format}"
-    _write(federation, federation.parties[0], shown, path)
+    path = folder / f"open rows.{first.style.format}"
+    _write(federation, first, shown, path)
     return path
 
 
-def frame_of(federation: MessyFederation, party: MessyParty, truth: PartyTruth) -> "DataFrame":
+def frame_of(federation: "MessyFederation", party: "MessyParty", truth: PartyTruth) -> DataFrame:
     """A party's rows as a DataFrame: of numbers, dates and booleans, or all of text as its file would have it."""
     return _frame(federation, party, truth, typed=party.style.typed, plain_dates=False)
 
 
-def _write(federation: MessyFederation, party: MessyParty, truth: PartyTruth, path: Path) -> None:
+def _write(federation: "MessyFederation", party: "MessyParty", truth: PartyTruth, path: Path) -> None:
     style = party.style
     if style.format == "parquet":
         frame = _frame(federation, party, truth, typed=style.typed, plain_dates=style.dates == "iso")
         frame.to_parquet(path, index=False)
         return
     frame = _frame(federation, party, truth, typed=False, plain_dates=False)
-    opened = gzip.open if style.format == "csv.gz" else open
-    encoding = "utf-8-sig" if style.bom else "utf-8"
-    with opened(path, "wt", encoding=encoding, newline="") as file:
-        writer = csv.writer(
-            file,
-            delimiter=style.delimiter,
-            lineterminator=style.line_end,
-            quoting=csv.QUOTE_ALL if style.quoted else csv.QUOTE_MINIMAL,
-        )
-        writer.writerow(frame.columns)
-        for cells in frame.itertuples(index=False):
-            texts = [style.empty if cell is None else str(cell) for cell in cells]
-            writer.writerow([f" {text} " if style.padded else text for text in texts])
+    texts = frame.map(lambda cell: style.empty if cell is None else str(cell))
+    (texts.map(" {} ".format) if style.padded else texts).to_csv(
+        path,
+        index=False,
+        sep=style.delimiter,
+        lineterminator=style.line_end,
+        # In a file of one column nothing else says what the delimiter is.
+        quoting=csv.QUOTE_ALL if style.quoted or texts.shape[1] == 1 else csv.QUOTE_MINIMAL,
+        encoding="utf-8-sig" if style.bom else "utf-8",
+    )
 
 
 def _frame(
-    federation: MessyFederation, party: MessyParty, truth: PartyTruth, *, typed: bool, plain_dates: bool
-) -> "DataFrame":
-    import pandas
-
+    federation: "MessyFederation", party: "MessyParty", truth: PartyTruth, *, typed: bool, plain_dates: bool
+) -> DataFrame:
     found: dict[str, Series] = {}
     if federation.id is not None:
         whole = typed and federation.id_form == "{}"
@@ -359,10 +264,8 @@ def _frame(
     return pandas.DataFrame(found)
 
 
-def _typed(column: MessyColumn, cells: CellTruth, plain_dates: bool) -> "Series":
+def _typed(column: "MessyColumn", cells: CellTruth, plain_dates: bool) -> Series:
     """A column with the types that a program would keep it in."""
-    import pandas
-
     if cells.kind == "number":
         return pandas.Series(cells.values).astype("Int64" if column.trait == "integer" else "float64")
     if cells.kind == "date":
@@ -373,16 +276,14 @@ def _typed(column: MessyColumn, cells: CellTruth, plain_dates: bool) -> "Series"
     return pandas.Series(cells.values, dtype="category" if column.trait == "level" else object)
 
 
-def _spelt(column: MessyColumn, cells: CellTruth, style: FileStyle) -> "Series":
+def _spelt(column: "MessyColumn", cells: CellTruth, style: "FileStyle") -> Series:
     """A column as text, None where missing."""
-    import pandas
-
     pairs = enumerate(zip(cells.values.tolist(), cells.missing.tolist(), strict=True))
     texts = [None if gap else _spell(column, one, style, row) for row, (one, gap) in pairs]
     return pandas.Series(texts, dtype=object)
 
 
-def _spell(column: MessyColumn, value: float | str, style: FileStyle, row: int) -> str:
+def _spell(column: "MessyColumn", value: float | str, style: "FileStyle", row: int) -> str:
     if isinstance(value, str):
         return spell_word(value, style.case, row) if column.trait == "boolean" and value in _FOLDED else value
     numbers = style.numbers
@@ -397,9 +298,7 @@ def _spell(column: MessyColumn, value: float | str, style: FileStyle, row: int) 
     return numbers.fixed(value, 0 if column.trait == "grouped" else 2)
 
 
-def _label(federation: MessyFederation, cells: CellTruth, style: FileStyle, *, typed: bool) -> "Series":
-    import pandas
-
+def _label(federation: "MessyFederation", cells: CellTruth, style: "FileStyle", *, typed: bool) -> Series:
     kind = federation.label_kind
     if typed and kind in ("quantity", "decimals"):
         return pandas.Series(cells.values.astype(float))

@@ -12,8 +12,6 @@ from laconic.audit.attacks import (
     threshold_attack,
 )
 from laconic.audit.audit_run import audit
-from laconic.data.datasets import load
-from laconic.data.partition.columns import Equal, deal
 from laconic.learn.encoders.encoder import Pca
 from laconic.learn.nets.nets import Joint, Mlp
 from laconic.learn.train.fixmatch import FixMatchTab
@@ -25,17 +23,17 @@ from laconic.methods.vertical.fedonce import FedOnce
 from laconic.methods.vertical.oneshot import OneShot
 from laconic.methods.vertical.splitnn import SplitNN
 from laconic.tables.task import Task
-from laconic.testing.small_federations import small_federation
+from laconic.testing.small_federations import small_federation, small_overlap
 
 
 def test_a_model_that_remembers_its_rows_is_found_out():
     rng = np.random.default_rng(0)
     found = threshold_attack(members=rng.exponential(0.1, 500), outsiders=rng.exponential(1.0, 500))
     assert found.success > 0.85
-    assert found.chance == 0.5
+    assert found.baseline == 0.5
 
 
-def test_a_model_that_treats_all_alike_is_not():
+def test_a_model_that_treats_all_rows_the_same_is_not():
     rng = np.random.default_rng(0)
     assert abs(threshold_attack(rng.exponential(1.0, 2000), rng.exponential(1.0, 2000)).success - 0.5) < 0.05
 
@@ -70,14 +68,14 @@ def test_labels_are_read_off_gradients():
     gradients = np.eye(3)[y] - 1 / 3 + 0.01 * rng.standard_normal((90, 3))
     found = infer_labels(gradients, y, rng)
     assert found.success == 1.0
-    assert found.chance < 0.6
+    assert found.baseline < 0.6
 
 
-def test_labels_told_with_lies_are_known_as_far_as_most_are_true():
-    told = np.array([0, 0, 0, 1, 1, 1, 1, 1])
+def test_randomised_labels_are_known_as_far_as_most_are_true():
+    received = np.array([0, 0, 0, 1, 1, 1, 1, 1])
     y = np.array([3, 3, 5, 5, 5, 5, 3, 5])
-    found = compare_labels(told, y)
-    assert (found.success, found.chance) == (6 / 8, 5 / 8)
+    found = compare_labels(received, y)
+    assert (found.success, found.baseline) == (6 / 8, 5 / 8)
 
 
 def test_losses_are_those_of_the_true_class():
@@ -111,8 +109,8 @@ QUICK = {"local": FixMatchTab(steps=5), "trainer": Sgd(epochs=2)}
     ("method", "words"),
     [
         (OneShot(**QUICK), "labels from the gradients sent to"),
-        (OneShot(**QUICK, guide=SendLabels()), "labels told to"),
-        (LateFusion(), "labels told to"),
+        (OneShot(**QUICK, guide=SendLabels()), "labels sent to"),
+        (LateFusion(), "labels sent to"),
         # Batches of 60 shared rows that leave a rest, and one that is not full.
         (FedCVT(trainer=Sgd(epochs=2, batch=40)), "labels from the gradients sent to"),
         (FedCVT(trainer=Sgd(epochs=2, batch=64)), "labels from the gradients sent to"),
@@ -120,7 +118,7 @@ QUICK = {"local": FixMatchTab(steps=5), "trainer": Sgd(epochs=2)}
     ids=["OneShot", "SendLabels", "LateFusion", "FedCVT, batch 40", "FedCVT, batch 64"],
 )
 def test_an_audit_finds_the_labels_that_every_party_is_sent(method, words):
-    shared = deal(load("breast_cancer"), Equal(parties=3), hub=None, overlap=60, seed=3, test=0.3, valid=0.03)
+    shared = small_overlap()
     found = [one for one in audit(method, shared, known=30) if "labels" in one.attack]
     assert {one.attack for one in found} == {f"{words} {name}" for name in shared.peers}
-    assert all(one.success == 1.0 > one.chance for one in found)
+    assert all(one.success == 1.0 > one.baseline for one in found)

@@ -6,11 +6,11 @@ import pytest
 from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.step import Script, step
-from laconic.core.traffic import WireLog
-from laconic.deploy.transports.inprocess import Faults, InProcess, open_calls
+from laconic.deploy.transports.inprocess import Faults, InProcess
 from laconic.errors import PartyAbsent, StepError
 from laconic.tables.columns import Column
 from laconic.tables.table import Table
+from laconic.testing import open_peers
 
 
 class Roll(Script, frozen=True):
@@ -33,8 +33,8 @@ NONE = Faults()
 def peers_with(faults: Faults = NONE, count: int = 4) -> tuple[Peers, Party]:
     hub = Party("bank", table(), 0)
     parties = tuple(Party(f"party{number}", table(), 0) for number in range(count))
-    with open_calls(parties, InProcess(faults=faults)) as carrier:
-        return Peers(Roll(), hub, carrier, WireLog(), carrier.names), hub
+    with open_peers(Roll(), hub, parties, InProcess(faults=faults)) as peers:
+        return peers, hub
 
 
 def test_answers_come_in_the_order_asked_not_the_order_received():

@@ -2,14 +2,13 @@ import numpy as np
 import pytest
 
 from benchmarks.large_message import Bulk, make_responder
-from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.traffic import WireLog
 from laconic.deploy.journal import Journal
 from laconic.deploy.transports import rpc_messages as frames
 from laconic.deploy.transports.rpc_client import ConnectionBroken, RpcClient
 from laconic.errors import PartyAbsent, StepError, WireError
-from laconic.tables.table import Table
+from laconic.testing import bare_party
 
 MEGABYTES = 14
 """Four parts."""
@@ -33,7 +32,7 @@ class Breaking:
 
 
 def ask(folder, line, step, **payload):
-    hub = Party("bank", Table.without_rows("bank"), 0)
+    hub = bare_party()
     with Journal(folder / "journal") as journal:
         carrier = journal.around(RpcClient(line, ("shop",), "run", folder / "spool"))
         return Peers(Bulk(), hub, carrier, WireLog(), ("shop",)).ask(getattr(Bulk(), step), **payload)["shop"]

@@ -6,12 +6,11 @@ import pandas
 import pytest
 
 from laconic.core.party import Party
-from laconic.core.peers import Peers
 from laconic.core.traffic import WireLog
 from laconic.data.datasets import load
 from laconic.data.partition.columns import Equal, deal
 from laconic.deploy.simulation import train
-from laconic.deploy.transports.inprocess import Faults, InProcess, open_calls
+from laconic.deploy.transports.inprocess import Faults, InProcess
 from laconic.errors import DataError
 from laconic.inference.absent import WAYS, Abstain, Refit, SoloModel, Zeros
 from laconic.inference.bundle import load_part
@@ -27,6 +26,7 @@ from laconic.methods.vertical.rap import Rap
 from laconic.methods.vertical.splitnn import SplitNN
 from laconic.report.tables import show_card
 from laconic.tables.columns import Column
+from laconic.testing import open_peers
 from laconic.testing.small_federations import small_federation
 from tests.inference.asking import QUICK, ask, part_folder, rows_of
 
@@ -108,8 +108,8 @@ def test_zeros_are_what_the_method_itself_does_without_a_party(saved, trained, f
     lost = InProcess(faults=Faults(absent=("shop",)))
     scores = ask(folder, rows_of(federation), Zeros(), lost)
     hub = Party("bank", federation.tables["bank"], 0, dict(trained.hub.memory))
-    with open_calls(trained.others, lost) as carrier:
-        itself = trained.method.predict(hub, Peers(trained.method, hub, carrier, WireLog(), carrier.names), "test")
+    with open_peers(trained.method, hub, trained.others, lost) as peers:
+        itself = trained.method.predict(hub, peers, "test")
     assert np.array_equal(scores.predictions, itself)
 
 

@@ -9,7 +9,6 @@ import torch
 
 from laconic.audit.attacks import MlpAttacker
 from laconic.audit.epsilon_lower_bound import sgd_game
-from laconic.core.party import Party
 from laconic.learn.device import on_device
 from laconic.learn.encoders.encoder import Pca, RandomProjection, WhitenedPca
 from laconic.learn.encoders.learnt import Autoencoder, Nat
@@ -28,8 +27,8 @@ from laconic.privacy.encoders import Codebook, DpNat, DpPca
 from laconic.privacy.mechanisms.outputs import PrivateSteps
 from laconic.privacy.private_sgd import DpSgd
 from laconic.privacy.randomness import SeededRandomness, poisson_sample
-from laconic.tables.table import Table
 from laconic.tables.task import Task
+from laconic.testing import bare_party
 from tests.far_device import far_device
 
 ROWS = 24
@@ -77,7 +76,7 @@ def descend(net, x):
 
 
 def descend_privately(net, x):
-    party = Party("bank", Table.without_rows("bank"), seed=0)
+    party = bare_party()
     start = weights_of(make(net, x.shape[1:], 3, party.rng))
     party.memory = {"net": start, "velocity": no_velocity(start), "batch": [0, 0]}
     settings = PrivateSteps(clip=1.0, sigma=1.0, gradient_sigma=1.0, seeded=True)

@@ -2,9 +2,7 @@
 
 import pytest
 
-from laconic.data.datasets import load
-from laconic.data.partition.columns import Equal, deal
-from laconic.testing.small_federations import small_federation
+from laconic.testing.small_federations import small_federation, small_overlap
 
 
 @pytest.fixture(scope="module")
@@ -15,4 +13,4 @@ def cancer():
 @pytest.fixture(scope="module")
 def overlap():
     """Sixty shared rows, the others dealt among three parties; the label holder has labels alone."""
-    return deal(load("breast_cancer"), Equal(parties=3), hub=None, overlap=60, seed=3, test=0.3, valid=0.03)
+    return small_overlap()

@@ -3,10 +3,7 @@ import pytest
 import torch
 
 from laconic.core.party import Party
-from laconic.core.peers import Peers
-from laconic.core.traffic import WireLog
 from laconic.deploy.simulation import roles, simulate
-from laconic.deploy.transports.inprocess import open_calls
 from laconic.learn.nets.nets import Joint, Mlp, initialise, weights_of
 from laconic.learn.train import losses as heads
 from laconic.learn.train.sgd import Sgd
@@ -14,6 +11,7 @@ from laconic.methods.families.rows import batch_rows
 from laconic.methods.vertical.fedbcd import FedBCD
 from laconic.methods.vertical.fedcvt import FedCVT
 from laconic.methods.vertical.splitnn import SplitNN
+from laconic.testing import open_peers
 from laconic.testing.check_method import check_method
 from laconic.testing.small_federations import small_federation
 
@@ -61,8 +59,8 @@ def test_three_local_steps_are_those_of_the_parallel_variant(cancer):
     method = FedBCD(local_steps=3, net=net, width=3, head=head, trainer=trainer)
     hub, _, others = roles(method, cancer, seed=4)
     hub.turn("fit", 0)
-    with open_calls(others) as carrier:
-        list(method.fit(hub, Peers(method, hub, carrier, WireLog(), carrier.names)))
+    with open_peers(method, hub, others) as peers:
+        list(method.fit(hub, peers))
 
     own, nets = Party(hub.name, hub.data, 4), {}
     for party in others:

@@ -12,8 +12,8 @@ from laconic.learn.train.semisupervised import Confident
 from laconic.learn.train.sgd import Sgd
 from laconic.methods.vertical.fewshot import FewShot
 from laconic.methods.vertical.oneshot import OneShot
-from laconic.tables.table import Table
 from laconic.tables.task import Task
+from laconic.testing import bare_party
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 CLASSES = Task(kind="multiclass", classes=("0", "1", "2"))
@@ -55,9 +55,9 @@ def test_probabilities_of_three_parties_are_those_of_equations_8_to_10():
     }
     trainer, linear = Sgd(epochs=30, batch=6, lr=0.05), Mlp(hidden=())
     method = FewShot(width=2, attention=Attention(sharpness=3.0), choice=Confident(level=0.9), trainer=trainer)
-    found = method._probabilities(Party("bank", Table.without_rows("bank"), 0), blocks, codes, 3)
+    found = method._probabilities(bare_party(), blocks, codes, 3)
 
-    rng_of_hub = Party("bank", Table.without_rows("bank"), 0).rng
+    rng_of_hub = bare_party().rng
 
     def learn(x):
         weight, bias = fit_top(linear, CLASSES, [x], codes, trainer, rng_of_hub).values()

@@ -26,6 +26,7 @@ from laconic.methods.vertical.oneshot import OneShot
 from laconic.privacy.accounting import ledgers_of, price
 from laconic.privacy.mechanisms.rows import RandomisedResponse
 from laconic.tables.table import Table
+from laconic.testing import open_peers
 from laconic.testing.check_method import check_method
 from laconic.testing.small_federations import small_federation
 
@@ -276,8 +277,8 @@ def test_shared_rows_sent_as_one_class_are_refused(cancer):
 def test_a_label_holder_learns_from_its_true_labels(cancer):
     method = OneShot(**QUICK, labels=RandomisedResponse(epsilon=0.1, seeded=True))
     hub, _, others = roles(method, cancer, seed=0)
-    with open_calls(others) as carrier:
-        list(method.fit(hub, Peers(method, hub, carrier, WireLog(), carrier.names)))
+    with open_peers(method, hub, others) as peers:
+        list(method.fit(hub, peers))
     assert np.array_equal(hub.memory["codes"], cancer.labels("train"))
     assert not np.array_equal(method.released_codes(hub)[0], cancer.labels("train"))
 

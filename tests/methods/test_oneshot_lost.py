@@ -5,8 +5,6 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from laconic.core.peers import Peers
-from laconic.core.traffic import WireLog
 from laconic.core.wire import decode_question
 from laconic.deploy.simulation import roles, simulate
 from laconic.deploy.transports.inprocess import Faults, InProcess, open_calls
@@ -16,6 +14,7 @@ from laconic.learn.train.sgd import Sgd
 from laconic.learn.trees.dense_trees import Boosted
 from laconic.methods.vertical.fewshot import FewShot
 from laconic.methods.vertical.oneshot import OneShot
+from laconic.testing import open_peers
 
 QUICK = {"local": FixMatchTab(steps=30, lr=1e-2), "trainer": Sgd(epochs=15, lr=1e-2)}
 
@@ -58,8 +57,7 @@ def test_few_shot_goes_on_without_a_party_that_is_lost_on_the_way(overlap, step)
 def test_the_mean_row_of_a_party_keeps_up_with_fine_tuning(overlap, kind):
     method = kind(**QUICK, more=Sgd(epochs=20, batch=32, lr=1e-2, decay="cosine"))
     hub, _, others = roles(method, overlap, seed=0)
-    with open_calls(others) as carrier:
-        peers = Peers(method, hub, carrier, WireLog(), carrier.names)
+    with open_peers(method, hub, others) as peers:
         list(method.fit(hub, peers))
         now = {name: values.mean(axis=0) for name, values in peers.ask(method.give_outputs, rows="train").items()}
     for name, mean in now.items():

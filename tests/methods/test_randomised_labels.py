@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 
 from laconic.core.party import Party
-from laconic.core.peers import Peers
-from laconic.core.traffic import WireLog
 from laconic.deploy.transports.inprocess import Recorder
 from laconic.learn.nets.ensembles import SummedHeads
 from laconic.learn.train.fixmatch import FixMatchTab
@@ -19,6 +17,7 @@ from laconic.privacy.mechanisms.rows import RandomisedResponse
 from laconic.tables.columns import Column
 from laconic.tables.table import Table
 from laconic.tables.task import Task
+from laconic.testing import open_peers
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(60, 4))
@@ -45,8 +44,8 @@ def sent_down(method, table, secret):
     hub = Party("bank", table, 0, secret=secret)
     peer = Party("shop", Table(X[:, 2:], [Column("visits"), Column("spent")], cuts=CUTS, party="shop"), 0)
     recorder = Recorder()
-    with recorder.open((peer,)) as carrier:
-        list(method.fit(hub, Peers(method, hub, carrier, WireLog(), carrier.names)))
+    with open_peers(method, hub, (peer,), recorder) as peers:
+        list(method.fit(hub, peers))
     return [blob for _, _, way, blob in recorder.crossings if way == "down"]
 
 

@@ -4,9 +4,6 @@ import numpy as np
 import pytest
 
 from laconic.core.party import Party
-from laconic.core.peers import Peers
-from laconic.core.traffic import WireLog
-from laconic.deploy.transports.inprocess import open_calls
 from laconic.learn.nets.layers import PatchNet
 from laconic.learn.train.sgd import Sgd
 from laconic.methods.vertical.fedbcd import FedBCD
@@ -15,6 +12,7 @@ from laconic.methods.vertical.splitnn import SplitNN
 from laconic.tables.columns import Column
 from laconic.tables.table import Table
 from laconic.tables.task import Task
+from laconic.testing import open_peers
 
 CUTS = {"train": np.arange(40), "valid": np.arange(40, 45), "test": np.arange(45, 60), "own": np.arange(60, 80)}
 
@@ -27,8 +25,8 @@ def test_every_holder_of_images_looks_for_patches_the_label_holder_too(kind):
     hub = Party("bank", Table(images[0], columns, y=y, task=task, cuts=CUTS, party="bank"), 0)
     shop = Party("shop", Table(images[1], columns, cuts=CUTS, party="shop"), 0)
     method = kind(net=PatchNet(filters=4, final="relu"), trainer=Sgd(epochs=1))
-    with open_calls((shop,)) as carrier:
-        list(method.fit(hub, Peers(method, hub, carrier, WireLog(), carrier.names)))
+    with open_peers(method, hub, (shop,)) as peers:
+        list(method.fit(hub, peers))
     (own,) = (values for name, values in hub.memory["model"].items() if name.endswith("own.0.kernels"))
     for kernels in (own, shop.memory["net"]["0.kernels"]):
         # Filters that were found sum to zero; those that were drawn do not.

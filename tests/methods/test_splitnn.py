@@ -3,10 +3,8 @@ import pytest
 import torch
 
 from laconic.core.party import Party
-from laconic.core.peers import Peers
-from laconic.core.traffic import WireLog
 from laconic.deploy.simulation import simulate
-from laconic.deploy.transports.inprocess import Faults, InProcess, open_calls
+from laconic.deploy.transports.inprocess import Faults, InProcess
 from laconic.errors import BudgetSpent, PartyAbsent
 from laconic.learn.nets.nets import Joint, Mlp, initialise, weights_of
 from laconic.learn.train import losses as heads
@@ -15,6 +13,7 @@ from laconic.methods.families.rows import batch_rows
 from laconic.methods.vertical.fedbcd import FedBCD
 from laconic.methods.vertical.fedcvt import FedCVT
 from laconic.methods.vertical.splitnn import SplitNN
+from laconic.testing import open_peers
 from laconic.testing.check_method import check_method
 from laconic.testing.small_federations import small_federation
 
@@ -142,8 +141,11 @@ def test_a_lost_party_ends_the_run_with_its_name(cancer):
 @pytest.mark.parametrize("kind", [SplitNN, FedBCD, FedCVT])
 def test_a_net_cannot_be_split_with_nobody(cancer, kind):
     hub = Party(cancer.hub, cancer.tables[cancer.hub], 0)
-    with open_calls(()) as carrier, pytest.raises(ValueError, match="no party beside bank to split a net with"):
-        next(kind().fit(hub, Peers(kind(), hub, carrier, WireLog(), carrier.names)))
+    with (
+        open_peers(kind(), hub, ()) as peers,
+        pytest.raises(ValueError, match="no party beside bank to split a net with"),
+    ):
+        next(kind().fit(hub, peers))
 
 
 def test_patience_keeps_the_best_validated_nets(cancer):

@@ -26,6 +26,7 @@ from laconic.methods.vertical.vafl import Vafl, in_turn
 from laconic.methods.vertical.vimadmm import VimAdmm
 from laconic.methods.vertical.vimadmm_joint import VimAdmmJoint
 from laconic.methods.vertical.vimsgd import VimSgd
+from laconic.testing import open_peers
 from laconic.testing.check_method import check_method
 from laconic.testing.small_federations import small_federation
 
@@ -47,8 +48,7 @@ def _trained(method, federation, seed=0):
     """Fit, and return the hub, the peers by name, and what was asked."""
     parties = {name: Party(name, table, seed) for name, table in federation.tables.items()}
     hub = parties.pop(federation.hub)
-    with open_calls(tuple(parties.values())) as carrier:
-        peers = Peers(method, hub, carrier, WireLog(), carrier.names)
+    with open_peers(method, hub, parties.values()) as peers:
         for _ in method.fit(hub, peers):
             pass
     return hub, parties

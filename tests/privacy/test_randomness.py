@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from laconic.core.party import Party
 from laconic.deploy.journal import Journalled
 from laconic.deploy.simulation import simulate, train
 from laconic.deploy.transports.inprocess import InProcess
@@ -13,11 +12,10 @@ from laconic.methods.vertical.fedonce import FedOnce
 from laconic.privacy.encoders import Codebook, DpPca, PublicProjection
 from laconic.privacy.mechanisms.gaussian import LocalGaussian
 from laconic.privacy.mechanisms.rows import ClippedGaussian
-from laconic.privacy.mechanisms.votes import L1, GaussianVotes, noisy_winners
+from laconic.privacy.mechanisms.votes import L1, GaussianVotes
 from laconic.privacy.private_sgd import DpSgd
 from laconic.privacy.randomness import randomness_from
-from laconic.tables.table import Table
-from laconic.testing.small_federations import small_federation, small_horizontal
+from laconic.testing.small_federations import bare_party, small_federation, small_horizontal
 
 _FEDONCE = FedOnce(encoder=PublicProjection(), trainer=DpSgd(sigma=2.0, epochs=3))
 _FEDKT = FedKt(model=Logistic(), level=L1(noise=GaussianVotes(sigma=20.0), secure=True))
@@ -45,7 +43,7 @@ def test_a_model_of_a_journalled_run_is_the_same_when_it_is_trained_again(tmp_pa
 
 
 def _hub(secret=b"kept"):
-    return Party("bank", Table.without_rows("bank"), seed=0, secret=secret)
+    return bare_party(secret=secret)
 
 
 def _flat(weights):
@@ -58,7 +56,7 @@ _DRAWS = {
     "Codebook": lambda x, hub: _flat(Codebook(trainer=DpSgd(sigma=2.0, epochs=1)).fit(x, hub.rng)),
     "ClippedGaussian": lambda x, hub: ClippedGaussian(sigma=2.0).put_on_rows(x, hub, "train", ()).value,
     "LocalGaussian": lambda x, hub: LocalGaussian(epsilon=1.0).put_on(x, hub, "train").value,
-    "votes": lambda x, hub: noisy_winners(np.rint(9 * abs(x)), GaussianVotes(sigma=20.0), hub.rng, secure=True),
+    "votes": lambda x, hub: _FEDKT.level.winners(np.rint(9 * abs(x)), hub.rng),
 }
 
 

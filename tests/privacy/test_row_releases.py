@@ -9,8 +9,6 @@ import pytest
 from laconic.core.ledger import Entry, Ledger, unwrap
 from laconic.core.party import Party
 from laconic.core.wire import Question, decode, encode
-from laconic.data.datasets import load
-from laconic.data.partition.columns import Equal, deal
 from laconic.deploy.simulation import train
 from laconic.deploy.transports.inprocess import Recorder
 from laconic.inference.local_transport import parts_of, reach_parts
@@ -30,11 +28,6 @@ from laconic.tables.table import Table
 
 _DELTA, _SIGMA = 1e-5, 4.0
 _ONCE = RowsOnce(clip=1.0, sigma=_SIGMA)
-
-
-@pytest.fixture(scope="module")
-def federation():
-    return deal(load("digits"), Equal(parties=2), hub=None, seed=3, test=0.3, overlap=160)
 
 
 def _train(federation, privacy):

@@ -36,7 +36,7 @@ def test_a_question_that_depends_on_labels_may_not_be_declared():
         (methods.LearnsFromLooks(), "differs with and without looking"),
         (methods.RemembersObjects(), "cannot be sent"),
         (methods.SendsLabels(), "carries labels"),
-        (methods.Guesses(), "no better than chance"),
+        (methods.Guesses(), "no better than guessing"),
         (methods.ForgetsRows(), "predictions have shape"),
         (methods.NeedsOldRows(), "cannot predict rows that come later"),
         (methods.OpensWithOtherRows(), "with {'rows': 'valid'}, but it asked `mix` in fit 1 with {'rows': 'train'}"),

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from benchmarks.messy_verbs import CHAINS, VERBS, Tour, frames_of, read, suited
+from benchmarks.messy_verbs import CHAINS, VERBS, Tour, frames_of, owes_result, read, suited
 from laconic.data.readers.files import from_files
 from laconic.deploy.simulation import simulate
 from laconic.methods.baselines.linear import Linear
@@ -18,8 +18,8 @@ from laconic.methods.horizontal.pooled_rows import PooledRows
 from laconic.methods.registry import methods
 from laconic.methods.vertical.oneshot import OneShot
 from laconic.testing import Misread, compare_reading, draw, messy_federations
-from laconic.testing.rows import EVERY
 from laconic.threads import limit_threads
+from tests.testing.traits import EVERY, traits_of
 
 SIZES = {7: 2000, 21: 20}
 FIXED = [
@@ -47,7 +47,7 @@ ASKED_AGAIN = (OneShot, "mail", ("seal", "open", "host", "answer"))
 
 
 def test_the_fixed_set_has_every_trait():
-    assert frozenset.union(*(federation.traits for federation in FIXED)) >= EVERY
+    assert frozenset.union(*(traits_of(federation) for federation in FIXED)) >= EVERY
 
 
 def test_the_fixed_set_goes_through_every_method_and_every_chain_of_verbs():
@@ -70,7 +70,7 @@ def test_messy_files_are_read_truly_and_give_a_result_or_one_clear_error(number,
 
 @pytest.mark.parametrize(("method", "chain", "verbs"), [*((Linear, *one) for one in VERBS.items()), ASKED_AGAIN])
 def test_a_federation_that_owes_a_result_goes_through_every_verb_of_a_chain(method, chain, verbs, tmp_path):
-    fitting = [one for one in FIXED if one.kind == "vertical" and one.owes_result and not one.framed]
+    fitting = [one for one in FIXED if one.kind == "vertical" and owes_result(one) and not one.framed]
     federation = min(fitting, key=lambda one: (len(one.parties), one.rows))
     with warnings.catch_warnings(), limit_threads(1):
         warnings.simplefilter("ignore")
@@ -92,7 +92,7 @@ def test_whatever_is_drawn_is_read_as_it_was_written(federation):
 def test_methods_learn_from_messy_files():
     gains = []
     for federation in FIXED:
-        if federation.rows < 200 or not federation.owes_result:
+        if federation.rows < 200 or not owes_result(federation):
             continue
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -23,7 +23,7 @@ from laconic.deploy.transports.rpc_messages import find_script
 from laconic.errors import LaconicError
 from laconic.learn.device import on_device
 from laconic.methods.registry import methods
-from laconic.privacy.row_releases import TOLD, spent
+from laconic.privacy.row_releases import RELEASES, spent
 from laconic.threads import limit_threads
 
 Brought: TypeAlias = dict[str, Any]
@@ -49,13 +49,13 @@ class Noting:
         """Note what is spent with the answer."""
         if spent(party) != self._before:
             entries = list(msgspec.to_builtins(party.ledger.entries))
-            self.brought = {"releases": party.memory.get(TOLD), "ledger": entries}
+            self.brought = {"releases": party.memory.get(RELEASES), "ledger": entries}
 
 
 def take_note(party: Party, brought: Brought) -> None:
     """Let a party here know what it gave away elsewhere."""
     if brought["releases"] is not None:
-        party.memory[TOLD] = brought["releases"]
+        party.memory[RELEASES] = brought["releases"]
     party.ledger = Ledger(tuple(msgspec.convert(brought["ledger"], list[Entry])))
 
 

@@ -9,10 +9,11 @@ from math import exp, inf, log, sqrt
 
 import numpy as np
 from scipy.optimize import brentq
+from scipy.special import log_ndtr, ndtr
 
 from laconic.core.ledger import Noise, Noised
 from laconic.core.party import Party
-from laconic.privacy.randomness import randomness_from
+from laconic.privacy.randomness import Randomness, randomness_from
 from laconic.privacy.row_releases import by_people
 from laconic.values import Array, Settings
 
@@ -27,7 +28,7 @@ class LocalGaussian(Settings, frozen=True):
 
     Attributes:
         epsilon: the privacy loss of one row sent once by one party.
-        delta: the chance of a larger loss.
+        delta: the probability of a larger loss.
         clip: the greatest length of a row; None takes the root of the number of columns, the length of a typical
             standardised row.
         seeded: take the noise from the run's seed, so that a study can be repeated; see `DpSgd`.
@@ -39,7 +40,6 @@ class LocalGaussian(Settings, frozen=True):
     seeded: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse what is no privacy statement."""
         if not (0 < self.epsilon < inf and 0 < self.delta < 1):
             raise ValueError(f"epsilon must be above 0 and delta in (0, 1), not {self.epsilon} and {self.delta}")
         if self.clip is not None and self.clip <= 0:
@@ -50,9 +50,7 @@ class LocalGaussian(Settings, frozen=True):
         clip = self.clip or sqrt(values.shape[1])
         # Replacing a row by any other moves it at most from one end of the ball to the opposite one.
         scale = gaussian_scale(self.epsilon, self.delta, 2 * clip)
-        drawn = randomness_from(party.rng, self.seeded, values).normal(values.size).numpy()
-        noisy = drawn.reshape(values.shape) * np.float32(scale)
-        noisy += clip_rows(values, clip)
+        noisy = add_noise(clip_rows(values, clip), scale, randomness_from(party.rng, self.seeded, values), values)
         noise = Noise(
             mechanism="gaussian",
             scale=scale,
@@ -61,13 +59,19 @@ class LocalGaussian(Settings, frozen=True):
             caveat=_CAVEAT,
             secure=not self.seeded,
         )
-        return Noised(noisy.astype(values.dtype, copy=False), by_people(noise, party, rows))
+        return Noised(noisy, by_people(noise, party, rows))
 
 
 def clip_rows(rows: Array, clip: float) -> Array:
     """Rows no longer than `clip`, in the same direction."""
     lengths = np.linalg.norm(rows.astype(np.float32), axis=1, keepdims=True)
     return np.asarray(rows * np.minimum(1.0, clip / np.maximum(lengths, 1e-12)), dtype=np.float32)
+
+
+def add_noise(clipped: Array, scale: float, randomness: Randomness, like: Array) -> Array:
+    """The numbers with Gaussian noise on each, in the number type of `like`."""
+    drawn = randomness.normal(clipped.size).numpy().reshape(clipped.shape)
+    return (clipped + drawn * np.float32(scale)).astype(like.dtype)
 
 
 def gaussian_scale(epsilon: float, delta: float, sensitivity: float) -> float:
@@ -86,20 +90,7 @@ def gaussian_delta(epsilon: float, scale: float, sensitivity: float) -> float:
     if scale == 0:
         return 1.0
     shift, slope = sensitivity / (2 * scale), epsilon * scale / sensitivity
-    return _below(shift - slope) - exp(epsilon + _log_below(-shift - slope))
-
-
-def _below(z: float) -> float:
-    """The chance of a standard normal number below z."""
-    from scipy.special import ndtr
-
-    return float(ndtr(z))
-
-
-def _log_below(z: float) -> float:
-    from scipy.special import log_ndtr
-
-    return float(log_ndtr(z))
+    return float(ndtr(shift - slope)) - exp(epsilon + float(log_ndtr(-shift - slope)))
 
 
 def compose(mus: Iterable[float]) -> float:
@@ -132,7 +123,4 @@ def mu_of(epsilon: float, delta: float) -> float:
     """The greatest mu whose releases are still (epsilon, delta)-DP."""
     if epsilon <= 0:
         raise ValueError(f"epsilon must be above 0, not {epsilon}")
-    high = 1.0
-    while epsilon_of(high, delta) < epsilon:
-        high *= 2
-    return float(brentq(lambda mu: epsilon_of(mu, delta) - epsilon, 1e-9, high, xtol=1e-12))
+    return 1 / gaussian_scale(epsilon, delta, 1.0)

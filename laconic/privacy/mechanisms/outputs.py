@@ -1,32 +1,31 @@
 """Clipping and noise on what a party's net puts out, batch after batch: what is covered, for whom, and what is not.
 
-A net that is trained on a row without noise carries that row into what it puts out for every other row. Noise on each
-row's own numbers then covers nothing that can be stated. So there are three sound ways: let no net learn from rows
-without noise (`RowsOnce`), let it learn by private steps (`PrivateSteps`, in its own file), or bound the whole
-message (`BatchClip`). `AsPublished` is the VIM paper's way, for comparison, and `PureNoise` what any of them has to
-beat.
+A net trained on a row without noise carries that row into its outputs for every other row. Noise on each row's own
+numbers then covers nothing that can be stated. So there are three sound ways: let no net learn from rows without noise
+(`RowsOnce`), let it learn by private steps (`PrivateSteps`), or bound the whole message (`BatchClip`). `AsPublished` is
+the VIM paper's way, for comparison, and `PureNoise` is what any of them has to beat.
 """
 
 from abc import abstractmethod
 from math import inf
-from typing import ClassVar, Final, Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
 import numpy as np
 import torch
 from msgspec.structs import replace
 from torch import Tensor
 
-from laconic.core.ledger import EVERY_ROW, Entry, Noise, Noised
+from laconic.core.ledger import EVERY_ROW, Noise, Noised
 from laconic.core.party import Party
 from laconic.learn.device import device_now
 from laconic.learn.kernels import widen
 from laconic.learn.nets.nets import Net, give_chance, load, to_array, to_tensor, weights_of
 from laconic.learn.train.descent import Descent, Rule, start_descent
 from laconic.privacy.encoders import PrivateEncoder
-from laconic.privacy.mechanisms.gaussian import clip_rows
+from laconic.privacy.mechanisms.gaussian import add_noise, clip_rows
 from laconic.privacy.per_example import RowGradients
 from laconic.privacy.private_sgd import NEVER_COVERED, UNCOVERED, UNIT
-from laconic.privacy.randomness import Randomness, SeededRandomness, keyed_normal, poisson_sample, randomness_from
+from laconic.privacy.randomness import SeededRandomness, keyed_normal, poisson_sample, randomness_from
 from laconic.privacy.row_releases import (
     cell_marks,
     count_release,
@@ -35,6 +34,7 @@ from laconic.privacy.row_releases import (
     row_marks,
     times_drawn,
     write_model,
+    write_noise,
 )
 from laconic.values import Array, Settings, Weights
 
@@ -43,7 +43,7 @@ LABELS = "labels are not covered, and what the hub sends down gives them away"
 
 
 class Protection(Settings, frozen=True):
-    """Abstract: what is put on everything a party sends."""
+    """Abstract: what is done to everything that a party sends."""
 
     freezes: ClassVar[bool] = False
     """Whether nets stay as they are drawn, so that every row is sent once and the hub needs no further round."""
@@ -60,11 +60,11 @@ class Protection(Settings, frozen=True):
         """
 
     def learn_encoder(self, party: Party) -> Weights | None:
-        """What takes the place of the party's net from the beginning; None leaves the net."""
+        """Learn what replaces the party's net from the beginning; None keeps the net."""
         return None
 
     def encode(self, party: Party, x: Array, width: int) -> Array | None:
-        """Rows through what took the net's place, `width` numbers each; None leaves them to the net."""
+        """Rows through what replaced the net, `width` numbers each; None leaves them to the net."""
         return None
 
     def descent(self, net: Net, outputs: int, party: Party, x: Array, steps: int) -> Descent:
@@ -80,7 +80,7 @@ class Clipped(Protection, frozen=True):
         clip: the greatest length.
         sigma: standard deviation of the noise in units of `clip`.
         seeded: take the noise from the run's seed, so that a study can be repeated; whoever knows the seed can then
-            take it off. Otherwise it comes from a secure generator.
+            remove it. Otherwise it comes from a secure generator.
     """
 
     clip: float
@@ -88,7 +88,6 @@ class Clipped(Protection, frozen=True):
     seeded: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse a clip or a noise that bounds or hides nothing."""
         if not 0 < self.clip < inf:
             raise ValueError(f"clip must be above 0, not {self.clip}")
         if not 0 < self.sigma < inf:
@@ -99,20 +98,38 @@ class Clipped(Protection, frozen=True):
         """Standard deviation of the noise on each number."""
         return self.sigma * self.clip
 
+    def add_noise(self, clipped: Array, party: Party, values: Array) -> Array:
+        """Clipped numbers with fresh noise; `values` are the numbers as they were before."""
+        return add_noise(clipped, self.scale, randomness_from(party.rng, self.seeded, values), values)
+
+    def words(self, unit: str, caveat: str, sensitivity: float, *, once: bool = False) -> Noise:
+        """The noise on every row's numbers, for the ledger."""
+        return Noise(
+            mechanism="gaussian",
+            scale=self.scale,
+            sensitivity=sensitivity,
+            unit=unit,
+            caveat=caveat,
+            people=EVERY_ROW,
+            secure=not self.seeded,
+            once=once,
+        )
+
 
 class RowsOnce(Clipped, frozen=True):
-    """Every row gets its noise once, under a net that never learns: sound, and nothing adds up however long one trains.
+    """Every row gets its noise once, under a net that never learns: sound, and the cost does not grow with training.
 
-    What was told of a row is kept, and told again whatever cut, group or saved model it is asked for in; by a copy of
-    the party's memory too, as secure noise is made from a key that is kept there and from the row itself. A row whose
-    cells have changed since is another one, and so are rows without ids in another table: these are drawn, and paid
-    for, again. That a row has changed then shows.
+    What was released about a row is kept, and released again in whatever cut, group or saved model the row is asked
+    for. A copy of the party's memory does the same, as secure noise is made from a key that is kept there and from the
+    row itself. A row whose cells have changed counts as another one, and so do rows without ids in another table: these
+    are drawn, and paid for, again. That a row has changed is then visible.
 
     The unit is one row at one party, replaced by any other. A person with a row at each of M parties pays more, by the
     root of M. The recipe that prepares columns (their means and spreads) is taken as public.
 
     Attributes:
-        rows: `all` noises rows to be predicted too, once each; `training` leaves those open, as the ledger then says.
+        rows: `all` adds noise to rows to be predicted too, once each; `training` sends those without, and the ledger
+            records them as open.
         encoder: an encoder with a price of its own in place of the net; None takes the net as it was drawn. Its price,
             stated elsewhere for a row there or blanked, counts here for a row replaced, so that one figure has one
             unit: twice the sensitivity, and no gain from secret draws of rows, which is not proven for that.
@@ -124,21 +141,26 @@ class RowsOnce(Clipped, frozen=True):
     freezes: ClassVar[bool] = True
 
     def release(self, values: Array, party: Party, rows: str, at: Array) -> Noised[Array] | Array:
-        """Each row with the noise that is its own: asked again, a party says the same again."""
-        told, marks = recall(party), cell_marks(party.data, at)
+        """Each row with its own noise: asked again, a party sends the same again."""
+        kept, marks = recall(party), cell_marks(party.data, at)
         clipped = clip_rows(values, self.clip)
-        new = places_in(told.get("drawn", marks[:0]), marks) < 0
+        new = places_in(kept.get("drawn", marks[:0]), marks) < 0
         if new.any() and (self.rows == "all" or rows == "train"):
             noisy = (clipped[new] + self._drawn(party, rows, marks[new], values.shape[1])).astype(values.dtype)
-            told["numbers"] = np.concatenate([told.get("numbers", noisy[:0]), noisy])
-            told["drawn"] = np.concatenate([told.get("drawn", marks[:0]), marks[new]])
-            told["row"] = np.concatenate([told["row"], row_marks(party.data, at[new])])
+            kept["numbers"] = np.concatenate([kept.get("numbers", noisy[:0]), noisy])
+            kept["drawn"] = np.concatenate([kept.get("drawn", marks[:0]), marks[new]])
+            kept["row"] = np.concatenate([kept["row"], row_marks(party.data, at[new])])
             new[:] = False
         sent = clipped.astype(values.dtype)
         if new.all():
             return sent
-        sent[~new] = told["numbers"][places_in(told["drawn"], marks[~new])]
-        return Noised(sent, self._words(times_drawn(told, row_marks(party.data, at[~new]))), bare=bool(new.any()))
+        sent[~new] = kept["numbers"][places_in(kept["drawn"], marks[~new])]
+        times = times_drawn(kept, row_marks(party.data, at[~new]))
+        # The ledger has an entry for each time before this one too.
+        unit = REPLACED if times == 1 else f"{REPLACED}, drawn for time {times}"
+        covers = "covers each row's numbers, drawn once, by an encoder that saw no row without noise"
+        noise = self.words(unit, f"{covers}; {NEVER_COVERED}", 2 * self.clip, once=True)
+        return Noised(sent, noise, bare=bool(new.any()))
 
     def learn_encoder(self, party: Party) -> Weights | None:
         """Learn the encoder from the training rows, and write its price in the ledger."""
@@ -151,42 +173,28 @@ class RowsOnce(Clipped, frozen=True):
         return weights
 
     def encode(self, party: Party, x: Array, width: int) -> Array | None:
-        """Rows through the encoder; zeros beside them if it has fewer numbers to give, being for few columns."""
+        """Rows through the encoder; filled up with zeros if it gives fewer numbers, as for few columns."""
         if self.encoder is None:
             return None
         found = self.encoder.encode(party.memory["net"], x)[:, :width]
         return np.pad(found, ((0, 0), (0, width - found.shape[1])))
 
     def _drawn(self, party: Party, rows: str, marks: Array, width: int) -> Array:
-        """Noise of the rows' own, not of the question: a look must not change what a later question is told.
+        """Noise that depends on the rows, not on the question: a look must not change a later answer.
 
-        A copy of the party's memory, or one that does not know what was told since, draws the same secure noise.
+        A copy of the party's memory, even one that lacks the latest releases, draws the same secure noise.
         """
-        told = recall(party)
+        kept = recall(party)
         if not self.seeded:
             key = party.memory.setdefault("row key", party.secret_bytes(32))
-            # Rows of another table without ids are others, even where cells and places are the same.
-            table = told["table"].encode()
+            # Rows of another table without ids are others, even where cells and positions are the same.
+            table = kept["table"].encode()
             drawn = keyed_normal(key, (table + mark.tobytes() for mark in marks), width)
             return drawn.numpy() * np.float32(self.scale)
-        # Never the same twice: the same noise on two rows would show their difference.
-        before = (told["before"], len(told["row"]))
+        # Never the same twice: the same noise on two rows would reveal their difference.
+        before = (kept["before"], len(kept["row"]))
         own = np.random.default_rng([party.memory["secret"], *rows.encode(), *(before if any(before) else ())])
         return SeededRandomness(own).normal(len(marks) * width).numpy().reshape(-1, width) * np.float32(self.scale)
-
-    def _words(self, times: int) -> Noise:
-        """The noise of rows that were drawn so many times, at most; the ledger has each time before that too."""
-        return Noise(
-            mechanism="gaussian",
-            scale=self.scale,
-            sensitivity=2 * self.clip,
-            unit=REPLACED if times == 1 else f"{REPLACED}, drawn for time {times}",
-            caveat="covers each row's numbers, drawn once, by an encoder that saw no row without noise; "
-            f"{NEVER_COVERED}",
-            people=EVERY_ROW,
-            secure=not self.seeded,
-            once=True,
-        )
 
 
 class BatchClip(Clipped, frozen=True):
@@ -198,19 +206,9 @@ class BatchClip(Clipped, frozen=True):
     def release(self, values: Array, party: Party, rows: str, at: Array) -> Noised[Array] | Array:
         """The message, clipped whole, with fresh noise."""
         clipped = clip_rows(values.reshape(1, -1), self.clip).reshape(values.shape)
-        noisy = add_noise(clipped, self.scale, randomness_from(party.rng, self.seeded, values), values)
-        return Noised(noisy, self._words())
-
-    def _words(self) -> Noise:
-        return Noise(
-            mechanism="gaussian",
-            scale=self.scale,
-            sensitivity=2 * self.clip,
-            unit="all rows of this party, replaced by any others",
-            caveat=f"covers each message as a whole, whatever the net learnt before; {LABELS}",
-            people=EVERY_ROW,
-            secure=not self.seeded,
-        )
+        unit = "all rows of this party, replaced by any others"
+        covers = f"covers each message as a whole, whatever the net learnt before; {LABELS}"
+        return Noised(self.add_noise(clipped, party, values), self.words(unit, covers, 2 * self.clip))
 
 
 class AsPublished(Clipped, frozen=True):
@@ -225,22 +223,14 @@ class AsPublished(Clipped, frozen=True):
         """Training rows clipped and noised; others as they are."""
         if rows != "train":
             return values
-        chance = randomness_from(party.rng, self.seeded, values)
-        noisy = add_noise(clip_rows(values, self.clip), self.scale, chance, values)
-        return Noised(noisy, self._words(len(values) / len(party.data.cut("train"))))
-
-    def _words(self, share: float) -> Noise:
-        return Noise(
-            mechanism="gaussian",
-            scale=self.scale,
-            sensitivity=self.clip,
-            unit="one row's own message, as published",
-            caveat="NOT PRIVATE: the net learns from rows without noise, so that one row moves the messages of all "
-            f"others; rows to be predicted are sent as they are; {LABELS}",
-            rate=share,
-            proven=False,
-            secure=not self.seeded,
+        caveat = (
+            "NOT PRIVATE: the net learns from rows without noise, so that one row moves the messages of all others; "
+            f"rows to be predicted are sent as they are; {LABELS}"
         )
+        noise = self.words("one row's own message, as published", caveat, self.clip)
+        share = len(values) / len(party.data.cut("train"))
+        noisy = self.add_noise(clip_rows(values, self.clip), party, values)
+        return Noised(noisy, replace(noise, rate=share, proven=False, people="train"))
 
 
 class PureNoise(Protection, frozen=True):
@@ -248,14 +238,13 @@ class PureNoise(Protection, frozen=True):
 
     Attributes:
         scale: standard deviation of the noise.
-        rows: `training` sends nets' true outputs for rows to be predicted; `all` never sends any.
+        rows: `training` sends nets' true outputs for rows to be predicted; `all` never does.
     """
 
     scale: float
     rows: Literal["all", "training"] = "training"
 
     def __post_init__(self) -> None:
-        """Refuse a scale below 0."""
         if not 0 <= self.scale < inf:
             raise ValueError(f"scale must be 0 or more, not {self.scale}")
 
@@ -285,24 +274,15 @@ def _of_replaced_row(noise: Noise) -> Noise:
     )
 
 
-def add_noise(clipped: Array, scale: float, chance: Randomness, like: Array) -> Array:
-    """The numbers with Gaussian noise on each, as exactly as `like` is kept."""
-    drawn = chance.normal(clipped.size).numpy().reshape(clipped.shape)
-    return (clipped + drawn * np.float32(scale)).astype(like.dtype)
-
-
-_WORDS: Final = "its net, as far as what it sends shows it"
-
-
 class PrivateSteps(Clipped, frozen=True, kw_only=True):
-    """Nets learn by differentially private steps, and every row sent is clipped and noised; it costs by the epoch.
+    """Nets learn by differentially private steps, and every row sent is clipped and gets noise; each epoch costs.
 
     The unit is one row at one party, there or blanked. Rows to be predicted get noise each time they are sent.
 
     Attributes:
         gradient_clip: the greatest length of one row's gradient.
         gradient_sigma: standard deviation of the noise on a step's sum of gradients, in units of `gradient_clip`.
-        rate: the chance with which a row of the batch takes part in a step; who does is known to the party alone.
+        rate: the probability that a row of the batch takes part in a step; only the party knows which rows do.
     """
 
     gradient_sigma: float
@@ -310,38 +290,23 @@ class PrivateSteps(Clipped, frozen=True, kw_only=True):
     rate: float = 0.25
 
     def __post_init__(self) -> None:
-        """Refuse what bounds or hides nothing."""
         super().__post_init__()
         for name, value in {"gradient_sigma": self.gradient_sigma, "gradient_clip": self.gradient_clip}.items():
             if not 0 < value < inf:
                 raise ValueError(f"{name} must be above 0, not {value}")
         if not 0 < self.rate <= 1:
-            raise ValueError(f"rate is a chance above 0 and at most 1, not {self.rate}")
+            raise ValueError(f"rate is a probability above 0 and at most 1, not {self.rate}")
 
     def release(self, values: Array, party: Party, rows: str, at: Array) -> Noised[Array] | Array:
         """Each row clipped, with fresh noise."""
-        noisy = add_noise(
-            clip_rows(values, self.clip), self.scale, randomness_from(party.rng, self.seeded, values), values
-        )
-        noise = Noise(
-            mechanism="gaussian",
-            scale=self.scale,
-            sensitivity=self.clip,
-            unit=f"{UNIT}, sent for time {count_release(party, at)}",
-            caveat=f"covers each row's numbers under a net that learns by private steps; {LABELS}; {UNCOVERED}",
-            people=EVERY_ROW,
-            secure=not self.seeded,
-            # Messages of different rows cost each row as much as one does: what counts is how often a row was sent.
-            once=True,
-        )
-        return Noised(noisy, noise)
+        unit = f"{UNIT}, sent for time {count_release(party, at)}"
+        covers = f"covers each row's numbers under a net that learns by private steps; {LABELS}; {UNCOVERED}"
+        # Messages of different rows cost each row as much as one does: what counts is how often a row was sent.
+        noise = self.words(unit, covers, self.clip, once=True)
+        return Noised(self.add_noise(clip_rows(values, self.clip), party, values), noise)
 
     def descent(self, net: Net, outputs: int, party: Party, x: Array, steps: int) -> Descent:
         """The net at work by private steps, which are written in the ledger."""
-        self._write(party, steps)
-        return _PrivateDescent(self, net, outputs, party, x)
-
-    def _write(self, party: Party, steps: int) -> None:
         noise = Noise(
             mechanism="gaussian",
             scale=self.gradient_sigma * self.gradient_clip,
@@ -354,9 +319,8 @@ class PrivateSteps(Clipped, frozen=True, kw_only=True):
             once=True,
         )
         form = f"{sum(values.size for values in party.memory['net'].values())} weights"
-        party.ledger.write(
-            Entry(phase=party.phase, step="exchange", words=_WORDS, form=form, times=1, bytes=0, noise=noise)
-        )
+        write_noise(party, "exchange", "its net, as far as what it sends shows it", form, noise)
+        return _PrivateDescent(self, net, outputs, party, x)
 
 
 class _PrivateDescent:
@@ -367,8 +331,8 @@ class _PrivateDescent:
         self._velocity, self._x = torch.tensor(memory["velocity"], device=device_now()), to_tensor(x)
         trained = sum(values.numel() for values in self._module.parameters())
         self._moving = self._velocity[:trained]  # Weights that no gradient changes come last and stay.
-        self._chance: Randomness = randomness_from(party.rng, settings.seeded, x)
-        # The sum over rows of outputs times given slopes, as a mean: what is handed in is the slopes.
+        self._randomness = randomness_from(party.rng, settings.seeded, x)
+        # The mean over rows of outputs times slopes; the slopes are handed in as targets.
         self._gradients = RowGradients(self._module, lambda values, slopes: (values * slopes).sum(dim=1).mean())
 
     def outputs(self) -> Tensor:
@@ -378,7 +342,7 @@ class _PrivateDescent:
     def descend(self, gradient: Tensor, rule: Rule) -> None:
         """One step on the rows drawn; `gradient` is of a mean over the batch, so a row's own is that times the rows."""
         rows = len(self._x)
-        drawn = poisson_sample(rows, self._settings.rate, self._chance)
+        drawn = poisson_sample(rows, self._settings.rate, self._randomness)
         params = dict(self._module.named_parameters())
         sums: dict[str, Tensor] = {}
         if len(drawn):
@@ -387,7 +351,7 @@ class _PrivateDescent:
         with torch.no_grad():
             zeros = {name: torch.zeros_like(values) for name, values in params.items()}
             flat = torch.cat([(zeros | sums)[name].flatten() for name in params])
-            flat += self._chance.normal(len(flat)).to(device_now()) * (
+            flat += self._randomness.normal(len(flat)).to(device_now()) * (
                 self._settings.gradient_sigma * self._settings.gradient_clip
             )
             flat /= self._settings.rate * rows

@@ -1,8 +1,7 @@
 """Noise on what a party sends, written in its ledger."""
 
-from functools import partial
 from math import exp, inf
-from typing import Literal, TypeAlias, TypeVar
+from typing import Literal, TypeVar
 
 import msgspec
 import numpy as np
@@ -11,9 +10,9 @@ from laconic.core.ledger import Noise, Noised
 from laconic.core.party import Party
 from laconic.privacy.accounting import PURE
 from laconic.privacy.budget import Demand
-from laconic.privacy.mechanisms.gaussian import clip_rows
+from laconic.privacy.mechanisms.gaussian import add_noise, clip_rows
 from laconic.privacy.private_sgd import UNCOVERED, UNIT
-from laconic.privacy.randomness import SeededRandomness, randomness_from, secret_uniform
+from laconic.privacy.randomness import SecureRandomness, SeededRandomness, randomness_from
 from laconic.privacy.row_releases import by_people
 from laconic.values import Array, Settings
 
@@ -25,24 +24,30 @@ class Perturb(Settings, frozen=True):
 
     Attributes:
         scale: standard deviation of the noise.
-        rows: `all` noises what is sent for training and for prediction alike, as anyone who means it must;
-            `training` leaves predictions clean, as the published experiments do.
+        rows: `all` adds noise to what is sent for training and for prediction, as protection needs; `training` leaves
+            predictions without noise, as the published experiments do.
     """
 
     scale: float
     rows: Literal["all", "training"] = "all"
 
     def __post_init__(self) -> None:
-        """Refuse a scale that adds nothing."""
         if self.scale <= 0:
             raise ValueError(f"scale must be above 0, not {self.scale}; leave the noise out for none")
 
     def put_on(self, values: Array, party: Party) -> Noised[Array] | Array:
-        """The values with fresh noise, or as they are where this setting leaves them clean."""
+        """The values with fresh noise, or as they are where `rows` leaves them without."""
         if self.rows == "training" and party.phase != "fit":
             return values
         noisy = values + party.rng.normal(0.0, self.scale, values.shape).astype(np.float32)
-        return Noised(noisy.astype(values.dtype), self._words())
+        noise = Noise(
+            mechanism="gaussian",
+            scale=self.scale,
+            sensitivity=None,
+            unit="each number sent",
+            caveat="noise without a bound on what a row can change: no epsilon can be stated",
+        )
+        return Noised(noisy.astype(values.dtype), noise)
 
     def put_on_rows(
         self, values: Array, party: Party, rows: str, learnt: tuple[Noise, ...] | None
@@ -50,25 +55,16 @@ class Perturb(Settings, frozen=True):
         """As `put_on`: what the rows are, and how their encoder was learnt, makes no difference without a bound."""
         return self.put_on(values, party)
 
-    def _words(self) -> Noise:
-        return Noise(
-            mechanism="gaussian",
-            scale=self.scale,
-            sensitivity=None,
-            unit="each number sent",
-            caveat="noise without a bound on what a row can change: no epsilon can be stated",
-        )
-
 
 class ClippedGaussian(Settings, frozen=True):
     """Every row's numbers clipped in length, then Gaussian noise: a representation with an epsilon.
 
-    All rows of a cut are one release. Asking for a cut again is another release of the same rows, and is priced so; and
-    so is asking for someone again after training, in whatever group.
-    The bound holds if a row moves its own numbers only: if the encoder was learnt privately, or from no rows at all.
+    All rows of a cut are one release. Asking for a cut again is another release of the same rows, and is priced as one;
+    so is asking for a person again after training, in whatever group. The bound holds if a row moves its own numbers
+    only: if the encoder was learnt privately, or from no rows at all.
 
     Attributes:
-        sigma: standard deviation of the noise in units of `clip`; None to have it worked out from a budget.
+        sigma: standard deviation of the noise in units of `clip`; None to calculate it from a budget.
         clip: the greatest length of one row's numbers.
         seeded: take the noise from the run's seed, so that a study can be repeated; see `DpSgd`.
     """
@@ -78,7 +74,6 @@ class ClippedGaussian(Settings, frozen=True):
     seeded: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse what bounds nothing."""
         if self.sigma is not None and not 0 < self.sigma < inf:
             raise ValueError(f"sigma must be above 0, not {self.sigma}; leave it out to have a budget decide")
         if not 0 < self.clip < inf:
@@ -95,9 +90,9 @@ class ClippedGaussian(Settings, frozen=True):
         """
         if self.sigma is None:
             raise ValueError("ClippedGaussian has no sigma; give sigma=..., or a plan with budget.epsilon")
-        drawn = randomness_from(party.rng, self.seeded, values).normal(values.size).numpy().reshape(values.shape)
-        noisy = clip_rows(values, self.clip) + drawn * np.float32(self.sigma * self.clip)
-        return Noised(noisy.astype(values.dtype), by_people(self._words(self.sigma, learnt), party, rows))
+        scale, randomness = self.sigma * self.clip, randomness_from(party.rng, self.seeded, values)
+        noisy = add_noise(clip_rows(values, self.clip), scale, randomness, values)
+        return Noised(noisy, by_people(self._words(scale, learnt), party, rows))
 
     def demand(self) -> Demand:
         """One answer about all rows."""
@@ -107,12 +102,12 @@ class ClippedGaussian(Settings, frozen=True):
         """The same with this noise."""
         return msgspec.structs.replace(self, sigma=sigma)
 
-    def _words(self, sigma: float, learnt: tuple[Noise, ...] | None) -> Noise:
+    def _words(self, scale: float, learnt: tuple[Noise, ...] | None) -> Noise:
         proven = learnt is not None and all(noise.proven for noise in learnt)
         covers = "covers each row's own numbers" if proven else f"NOT PROVEN: {COUPLED}"
         return Noise(
             mechanism="gaussian",
-            scale=sigma * self.clip,
+            scale=scale,
             sensitivity=self.clip,
             unit=UNIT,
             caveat=f"{covers}; {UNCOVERED}",
@@ -121,52 +116,50 @@ class ClippedGaussian(Settings, frozen=True):
         )
 
 
-RowNoise: TypeAlias = Perturb | ClippedGaussian
-
 COUPLED = "an encoder was learnt from rows without proven noise, so that one row moves the numbers of all others"
 """Why a bound on one row's own numbers may not be a bound on what that row can change."""
-
 
 T = TypeVar("T")
 
 _CAVEAT = (
-    "covers the class of each row in what is sent while fitting, worked out from labels randomised once; not which "
+    "covers the class of each row in what is sent while fitting, calculated from labels randomised once; not which "
     "rows are shared, not how many classes there are, not columns, and not predictions if they are shown to anyone"
 )
 
 
 class RandomisedResponse(Settings, frozen=True):
-    """Pure label differential privacy: each label is told as it is, or now and then as another class.
+    """Pure label differential privacy: each label is released as it is, or now and then as another class.
 
     Attributes:
-        epsilon: no told label is more than e^epsilon times as likely under one true class as under another.
+        epsilon: no released label is more than e^epsilon times as likely under one true class as under another.
         seeded: draw from the run's seed, so that a study can be repeated: then whoever knows the seed can undo it, and
-            the ledger says so. Otherwise chance comes from the party's secret, which a hub keeps with its journal: a
-            run that is taken up again tells the same lies.
+            the ledger records that. Otherwise randomness comes from the party's secret, which a hub keeps with its
+            journal: a resumed run releases the same labels. A second draw would give away as much once more.
     """
 
     epsilon: float
     seeded: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse what is no privacy statement."""
         if not 0 < self.epsilon < inf:
-            raise ValueError(f"epsilon must be above 0 and finite, not {self.epsilon}; leave labels out for no lies")
+            raise ValueError(
+                f"epsilon must be above 0 and finite, not {self.epsilon}; leave labels out for true labels"
+            )
 
     def truth(self, classes: int) -> float:
-        """The chance that a label is told as it is."""
+        """The probability that a label is released as it is."""
         return 1.0 / (1.0 + (classes - 1) * exp(-self.epsilon))
 
     def randomise(self, codes: Array, classes: int, party: Party) -> Array:
-        """The party's labels as told: class codes from 0 in, class codes out."""
-        uniform = SeededRandomness(party.rng).uniform if self.seeded else partial(secret_uniform, party)
-        lies = uniform(len(codes)) > self.truth(classes)
-        # A lie is any other class: one to classes - 1 places on.
+        """The party's labels as released: class codes from 0 in, class codes out."""
+        uniform = (SeededRandomness(party.rng) if self.seeded else SecureRandomness(party.secret_bytes)).uniform
+        changed = uniform(len(codes)) > self.truth(classes)
+        # Any other class: one to classes - 1 codes further on.
         steps = np.ceil(uniform(len(codes)) * (classes - 1)).astype(np.int64)
-        return np.where(lies, (codes + steps) % classes, codes)
+        return np.where(changed, (codes + steps) % classes, codes)
 
     def cover(self, value: T) -> Noised[T]:
-        """A value worked out from told labels alone, marked so for the ledger."""
+        """A value calculated from released labels alone, with its noise for the ledger."""
         words = Noise(
             mechanism=PURE,
             scale=1 / self.epsilon,

@@ -1,28 +1,29 @@
-"""Noisy votes: who wins when noise is put on the counts, and what that costs.
+"""Noisy votes: who wins when noise is added to the counts, and what that costs.
 
 Li, He, Song: Practical One-Shot Federated Learning for Cross-Silo Setting (2021), Theorems 1 to 4, after Papernot and
 others: PATE (2017) for Laplace noise and Scalable Private Learning with PATE (2018) for Gaussian noise.
 
-Every price comes twice. The *independent* epsilon holds whatever the votes were. The *dependent* one is smaller where
-voters agree, but it is worked out from the true counts: publishing it gives away something about them. Show it, if at
-all, with `WARNING` beside it.
+Every price has two figures. The *independent* epsilon holds whatever the votes were. The *dependent* one is smaller
+where voters agree, but it is calculated from the true counts: publishing it gives away something about them. Show it,
+if at all, with `WARNING` beside it.
 """
 
 from math import inf, log, sqrt
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 import numpy as np
 from scipy.special import erfc, logsumexp, ndtri
 
-from laconic.core.ledger import Entry, Noise, Noised
+from laconic.core.ledger import Noise, Noised
 from laconic.core.party import Party
+from laconic.privacy.accounting import check_delta
 from laconic.privacy.mechanisms.gaussian import epsilon_of
 from laconic.privacy.randomness import randomness_from
+from laconic.privacy.row_releases import write_noise
 from laconic.values import Array, Rng, Settings, Weights
 
-WARNING = "the data-dependent epsilon is worked out from the true votes, so the figure itself gives something away"
-
+WARNING = "the data-dependent epsilon is calculated from the true votes, so the figure itself gives something away"
 SEEDED = "noise is drawn from the run's seed so that the run can be repeated: not a private run"
 
 _MOMENTS = np.concatenate([np.arange(1, 33), np.arange(36, 257, 4)]).astype(np.float64)
@@ -30,13 +31,7 @@ _ORDERS = np.concatenate([np.arange(1.1, 12, 0.1), np.arange(12, 64), np.arange(
 
 
 class VotePrice(msgspec.Struct, frozen=True, kw_only=True):
-    """What some noisy votes cost.
-
-    Attributes:
-        independent: epsilon whatever the votes were.
-        dependent: epsilon for these very votes; see `WARNING`.
-        delta: the chance that the loss is greater.
-    """
+    """What some noisy votes cost: epsilon whatever the votes were, and epsilon for these very votes (see `WARNING`)."""
 
     independent: float
     dependent: float
@@ -54,17 +49,16 @@ class LaplaceVotes(Settings, frozen=True):
     gamma: float = 0.04
 
     def __post_init__(self) -> None:
-        """Refuse a gamma that no noise has."""
         if not 0 < self.gamma < inf:
             raise ValueError(f"gamma must be above 0, not {self.gamma}; use level=L0() for no noise")
 
     def draw(self, uniform: Array) -> Array:
-        """Noise of this shape, from numbers between 0 and 1."""
+        """Noise from as many numbers between 0 and 1."""
         half = uniform - 0.5
         return np.asarray(-np.sign(half) * np.log1p(-2 * np.abs(half)) / self.gamma)
 
     def words(self, moved: int, count: int, unit: str, secure: bool) -> Noise:
-        """The noise as ledgers write it down; the sensitivity is in L1, as Laplace noise wants it."""
+        """The noise for the ledger; its sensitivity is in L1, as Laplace noise needs it."""
         return _words("laplace", 1 / self.gamma, 2.0 * moved, count, unit, secure)
 
     def price(self, counts: Array, moved: int, delta: float) -> VotePrice:
@@ -73,7 +67,7 @@ class LaplaceVotes(Settings, frozen=True):
         Args:
             counts: true counts, shape (answers, classes).
             moved: how many votes one changed unit takes from a class and gives to another.
-            delta: the chance that the loss is greater.
+            delta: the probability that the loss is greater.
         """
         worst = 2.0 * moved * self.gamma
         bound = worst**2 * _MOMENTS * (_MOMENTS + 1) / 2
@@ -93,16 +87,15 @@ class GaussianVotes(Settings, frozen=True):
     sigma: float = 40.0
 
     def __post_init__(self) -> None:
-        """Refuse a sigma that no noise has."""
         if not 0 < self.sigma < inf:
             raise ValueError(f"sigma must be above 0, not {self.sigma}; use level=L0() for no noise")
 
     def draw(self, uniform: Array) -> Array:
-        """Noise of this shape, from numbers between 0 and 1."""
+        """Noise from as many numbers between 0 and 1."""
         return np.asarray(self.sigma * ndtri(uniform))
 
     def words(self, moved: int, count: int, unit: str, secure: bool) -> Noise:
-        """The noise as ledgers write it down."""
+        """The noise for the ledger."""
         return _words("gaussian", self.sigma, sqrt(2) * moved, count, unit, secure)
 
     def price(self, counts: Array, moved: int, delta: float) -> VotePrice:
@@ -120,40 +113,19 @@ class GaussianVotes(Settings, frozen=True):
 VoteNoise: TypeAlias = LaplaceVotes | GaussianVotes
 
 
-def noisy_winners(counts: Array, noise: VoteNoise, rng: Rng, *, secure: bool) -> Array:
-    """The class with the most votes of each row once every count has its noise.
-
-    Args:
-        counts: votes, shape (rows, classes).
-        noise: what to put on them.
-        rng: chance of the run, which makes it repeatable and, to whoever knows the seed, bare.
-        secure: draw secure chance instead, which only a party that keeps its secret can draw again, for these counts.
-    """
-    return np.asarray((counts + noise.draw(uniforms(counts, rng, secure=secure))).argmax(axis=1))
-
-
 def under_noise(models: list[Weights], words: Noise) -> "Noised[dict[str, list[Weights]]]":
     """Models learnt from noisy winners and from public rows alone, ready to leave a party."""
     return Noised({"students": models}, words)
 
 
 def note_model(party: Party, words: Noise, rows: int) -> None:
-    """Write down that a model learnt from the noisy winners of so many rows may be given to anyone."""
-    party.ledger.write(
-        Entry(
-            phase=party.phase,
-            step="final model",
-            words="the final model, learnt from public rows labelled by noisy votes of all parties' models",
-            form=f"{rows} labels",
-            times=1,
-            bytes=0,
-            noise=words,
-        )
-    )
+    """Write in the ledger that a model learnt from the noisy winners of so many rows may be given to anyone."""
+    what = "the final model, learnt from public rows labelled by noisy votes of all parties' models"
+    write_noise(party, "final model", what, f"{rows} labels", words)
 
 
 def uniforms(counts: Array, rng: Rng, *, secure: bool) -> Array:
-    """A number between 0 and 1, never either, for each of these counts; see `noisy_winners`."""
+    """A number above 0 and below 1 per count; secure ones repeat only for a party that keeps its secret."""
     if secure:
         drawn = randomness_from(rng, False, counts).uniform(counts.size).reshape(counts.shape)
         whole = np.ceil(drawn * 2.0**52) - 1
@@ -163,24 +135,24 @@ def uniforms(counts: Array, rng: Rng, *, secure: bool) -> Array:
 
 
 def laplace_doubt(counts: Array, gamma: float) -> Array:
-    """For each row, a bound on the chance that Laplace noise changes the winner (Papernot and others 2017, lemma 4)."""
+    """Per row, a bound on the probability that Laplace noise changes the winner (Papernot and others 2017, lemma 4)."""
     gaps = _gaps(counts) * gamma
     return np.asarray(((2 + gaps) / (4 * np.exp(gaps))).sum(axis=1) - 0.5)
 
 
 def gaussian_doubt(counts: Array, sigma: float) -> Array:
-    """For each row, a bound on the chance that Gaussian noise changes the winner (Papernot and others 2018)."""
+    """Per row, a bound on the probability that Gaussian noise changes the winner (Papernot and others 2018)."""
     bound = erfc(_gaps(counts) / (2 * sigma)).sum(axis=1) / 2 - 0.5
     return np.asarray(np.minimum(bound, 1 - 1 / counts.shape[1]))
 
 
 def _gaps(counts: Array) -> Array:
-    """How far each class is behind the winner; 0 for the winner itself, whose term the callers take off again."""
+    """How far each class is behind the winner; 0 for the winner itself, whose term the callers subtract."""
     return np.asarray(counts.max(axis=1, keepdims=True) - counts, dtype=np.float64)
 
 
 def _laplace_moments(q: float, worst: float) -> Array:
-    """Theorems 2 and 3: moments of the loss of one answer that noise changes with chance q.
+    """Theorems 2 and 3: moments of the loss of one answer that noise changes with probability q.
 
     Infinite where the theorems say nothing. `worst` is 2 s gamma in Theorem 2, 2 gamma in Theorem 3.
     """
@@ -230,98 +202,81 @@ def _words(mechanism: str, scale: float, sensitivity: float, count: int, unit: s
     )
 
 
-class Guard(NamedTuple):
-    """The noise on some votes, the delta at which it is priced, and whether it comes from a secure source."""
+class NoisyVotes(Settings, frozen=True):
+    """Abstract: votes that get noise.
 
-    noise: VoteNoise
-    delta: float
-    secure: bool
+    Attributes:
+        noise: what is added to the votes.
+        delta: the probability that the loss is greater than epsilon.
+        secure: draw noise from the system's secure source, as anyone who claims privacy must; False draws it from the
+            run's seed, so that the run can be repeated, and the ledger records that such a run is not private.
+    """
+
+    noise: VoteNoise = LaplaceVotes()
+    delta: float = 1e-5
+    secure: bool = False
+
+    def __post_init__(self) -> None:
+        check_delta(self.delta)
+
+    def at_parties(self) -> "NoisyVotes | None":
+        """What adds noise to parties' votes; None for no noise."""
+        return None
+
+    def at_server(self) -> "NoisyVotes | None":
+        """What adds noise to the server's votes; None for no noise."""
+        return None
 
     def winners(self, counts: Array, rng: Rng) -> Array:
-        """The class with the most votes of each row once every count has its noise."""
-        return noisy_winners(counts, self.noise, rng, secure=self.secure)
+        """The class with the most votes of each row, once every count of shape (rows, classes) has its noise."""
+        return np.asarray((counts + self.noise.draw(uniforms(counts, rng, secure=self.secure))).argmax(axis=1))
 
     def price(self, counts: Array, moved: int) -> VotePrice:
         """What these answers cost if one unit moves so many votes."""
         return self.noise.price(counts, moved, self.delta)
 
     def words(self, answers: int, moved: int, unit: str) -> Noise:
-        """The noise as ledgers write it down."""
+        """The noise for the ledger."""
         return self.noise.words(moved, answers, unit, self.secure)
 
 
 class L0(Settings, frozen=True):
     """No noise anywhere: the server and whoever gets the final model are trusted."""
 
-    def at_parties(self) -> Guard | None:
-        """Parties' votes are as they are."""
+    def at_parties(self) -> NoisyVotes | None:
+        """What adds noise to parties' votes."""
         return None
 
-    def at_server(self) -> Guard | None:
-        """The server's votes are as they are."""
+    def at_server(self) -> NoisyVotes | None:
+        """What adds noise to the server's votes."""
         return None
 
 
-class L1(Settings, frozen=True):
-    """Noise on the server's votes: the final model may be given to anyone, the server sees bare students.
+class L1(NoisyVotes, frozen=True):
+    """Noise on the server's votes: the final model may be given to anyone; the server sees students without noise.
 
     What is protected is whether a whole party took part with these rows or with others.
-
-    Attributes:
-        noise: what is put on the votes.
-        delta: the chance that the loss is greater than epsilon.
-        secure: draw noise from the system's secure source, as anyone who claims privacy must; False draws it from the
-            run's seed, so that the run can be repeated, and the ledger says that such a run is not private.
     """
 
     noise: VoteNoise = LaplaceVotes(gamma=0.04)
-    delta: float = 1e-5
-    secure: bool = False
 
-    def __post_init__(self) -> None:
-        """Refuse a delta that is no chance."""
-        _check_delta(self.delta)
-
-    def at_parties(self) -> Guard | None:
-        """Parties' votes are as they are."""
-        return None
-
-    def at_server(self) -> Guard | None:
-        """The server's votes are under noise."""
-        return Guard(self.noise, self.delta, self.secure)
+    def at_server(self) -> NoisyVotes | None:
+        """These settings."""
+        return self
 
 
-class L2(Settings, frozen=True):
+class L2(NoisyVotes, frozen=True):
     """Noise on each party's own votes: not even the server sees a student that one row could have changed much.
 
-    What is protected is each row of a party: its being there instead of another one.
-
-    Attributes:
-        noise: what is put on the votes.
-        delta: the chance that the loss is greater than epsilon.
-        secure: as for `L1`.
+    What is protected is each row of a party: its being there instead of another one. The server's votes need no more
+    noise, as they are made from what is already protected.
     """
 
     noise: VoteNoise = LaplaceVotes(gamma=0.05)
-    delta: float = 1e-5
-    secure: bool = False
 
-    def __post_init__(self) -> None:
-        """Refuse a delta that is no chance."""
-        _check_delta(self.delta)
-
-    def at_parties(self) -> Guard | None:
-        """Parties' votes are under noise."""
-        return Guard(self.noise, self.delta, self.secure)
-
-    def at_server(self) -> Guard | None:
-        """The server's votes need no more noise: they are made from what is already protected."""
-        return None
+    def at_parties(self) -> NoisyVotes | None:
+        """These settings."""
+        return self
 
 
 Level: TypeAlias = L0 | L1 | L2
-
-
-def _check_delta(delta: float) -> None:
-    if not 0 < delta < 1:
-        raise ValueError(f"delta is a chance above 0 and below 1, not {delta}")

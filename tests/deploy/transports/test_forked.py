@@ -8,11 +8,9 @@ from pathlib import Path
 import pytest
 
 from laconic.core.party import Party
-from laconic.core.peers import Peers
 from laconic.core.step import Script, step
-from laconic.core.traffic import WireLog
 from laconic.deploy.simulation import simulate
-from laconic.deploy.transports.forked import Forked, open_workers
+from laconic.deploy.transports.forked import Forked
 from laconic.errors import StepError
 from laconic.learn.models.learners import Logistic
 from laconic.learn.train.sgd import Sgd
@@ -20,6 +18,7 @@ from laconic.methods.horizontal.fedkt import FedKt
 from laconic.methods.horizontal.scaffold import Scaffold
 from laconic.methods.vertical.splitnn import SplitNN
 from laconic.methods.vertical.vimadmm import VimAdmm
+from laconic.testing import open_peers
 from laconic.testing.small_federations import small_federation, small_horizontal
 
 
@@ -66,9 +65,8 @@ class Slow(Script, frozen=True):
 
 def ask(script, workers, deadline=None):
     parties = tuple(Party(name, table, 0) for name, table in small_horizontal("binary").tables.items())
-    with open_workers(parties[1:], Forked(workers=workers)) as carrier:
-        peers = Peers(script, parties[0], carrier, WireLog(), carrier.names).tolerant
-        return tuple((peers if deadline is None else peers.within(deadline)).ask(script.name))
+    with open_peers(script, parties[0], parties[1:], Forked(workers=workers)) as peers:
+        return tuple((peers if deadline is None else peers.within(deadline)).tolerant.ask(script.name))
 
 
 def test_a_party_that_misses_the_deadline_is_absent_and_its_worker_is_gone(tmp_path):
@@ -119,8 +117,8 @@ class Telling(Script, frozen=True):
 @contextmanager
 def telling(workers=2):
     parties = tuple(Party(name, table, 0) for name, table in small_horizontal("binary").tables.items())
-    with open_workers(parties[1:], Forked(workers=workers)) as carrier:
-        yield parties[1:], Peers(Telling(), parties[0], carrier, WireLog(), carrier.names)
+    with open_peers(Telling(), parties[0], parties[1:], Forked(workers=workers)) as peers:
+        yield parties[1:], peers
 
 
 def test_workers_stay_from_question_to_question_and_memory_comes_back_in_the_end():

@@ -7,15 +7,14 @@ import numpy as np
 import pytest
 
 from laconic.core.party import Party
-from laconic.core.peers import Peers
 from laconic.core.step import Script, step
-from laconic.core.traffic import WireLog
 from laconic.deploy.simulation import simulate
 from laconic.deploy.transports.processes import Processes, open_processes
 from laconic.errors import PartyAbsent, StepError
 from laconic.methods.baselines.linear import Linear
 from laconic.tables.columns import Column
 from laconic.tables.table import Table
+from laconic.testing import open_peers
 from laconic.testing.small_federations import small_federation
 
 COUNTED = {"calls": 0}
@@ -60,8 +59,8 @@ def federation() -> tuple[Party, tuple[Party, ...]]:
 @pytest.fixture(scope="module")
 def peers():
     hub, parties = federation()
-    with open_processes(parties, Processes()) as carrier:
-        yield Peers(Probe(), hub, carrier, WireLog(), carrier.names)
+    with open_peers(Probe(), hub, parties, Processes()) as peers:
+        yield peers
 
 
 def test_every_party_has_a_process_of_its_own_and_every_question_a_fresh_one(peers):
@@ -88,8 +87,7 @@ def test_a_process_that_dies_is_an_error_not_a_hang(peers):
 
 def test_a_late_party_is_absent_keeps_its_old_memory_and_can_be_asked_again():
     hub, parties = federation()
-    with open_processes(parties, Processes()) as carrier:
-        peers = Peers(Probe(), hub, carrier, WireLog(), carrier.names)
+    with open_peers(Probe(), hub, parties, Processes()) as peers:
         with pytest.raises(PartyAbsent, match="insurer"):
             peers.within(4.0).ask(Probe().sleep, who="insurer")
         assert peers.ask(Probe().has_slept) == {"shop": True, "insurer": False}

@@ -3,14 +3,13 @@ from math import sqrt
 import numpy as np
 import pytest
 
-from laconic.core.party import Party
 from laconic.privacy.mechanisms.gaussian import LocalGaussian, clip_rows, gaussian_delta, gaussian_scale
-from laconic.tables.table import Table
+from laconic.testing import bare_party
 
 
 @pytest.fixture
 def party():
-    return Party("bank", Table.without_rows("bank"), seed=0)
+    return bare_party()
 
 
 def test_the_scale_is_the_least_that_gives_the_delta():

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from laconic.privacy.mechanisms.votes import (
+    L1,
     GaussianVotes,
     LaplaceVotes,
     gaussian_doubt,
     laplace_doubt,
-    noisy_winners,
     uniforms,
 )
 
@@ -72,7 +72,7 @@ def test_the_doubt_bounds_how_often_noise_changes_the_winner(doubt, noise):
     counts = np.array([[30, 12, 5], [10, 9, 8], [40, 0, 0]])
     scale = noise.gamma if isinstance(noise, LaplaceVotes) else noise.sigma
     rng = np.random.default_rng(0)
-    changed = np.mean([noisy_winners(counts, noise, rng, secure=False) != 0 for _ in range(4000)], axis=0)
+    changed = np.mean([L1(noise=noise).winners(counts, rng) != 0 for _ in range(4000)], axis=0)
     # Two standard errors of a share among 4,000 draws: 0.016.
     assert (changed <= doubt(counts, scale) + 0.016).all()
 

@@ -1,4 +1,4 @@
-"""What was told of a row is known again and priced wherever the party answers from, and whatever ends the answering."""
+"""Releases about a row are counted and priced wherever the party answers from, and whatever interrupts it."""
 
 import os
 import signal
@@ -9,8 +9,6 @@ import numpy as np
 import pytest
 
 from laconic.core.ledger import unwrap
-from laconic.data.datasets import load
-from laconic.data.partition.columns import Equal, deal
 from laconic.deploy.journal import Journalled
 from laconic.deploy.simulation import train
 from laconic.deploy.transports.forked import Forked
@@ -28,11 +26,6 @@ _DELTA, _SIGMA = 1e-5, 4.0
 _ONCE = RowsOnce(clip=1.0, sigma=_SIGMA)
 _EACH_TIME = PrivateSteps(clip=1.0, sigma=_SIGMA, gradient_sigma=200.0)
 _BATCH = BatchClip(clip=1.0, sigma=50.0)
-
-
-@pytest.fixture(scope="module")
-def federation():
-    return deal(load("digits"), Equal(parties=2), hub=None, seed=3, test=0.3, overlap=160)
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +56,7 @@ _RUNTIMES = pytest.mark.parametrize(
 
 
 def _people(federation, cut, count=6):
-    """People whom the run has told of, or, in cut "test", has not."""
+    """People whom the run has released rows of, or, in cut "test", has not."""
     table = federation.tables[federation.hub]
     return table.keys[table.cut(cut)].tolist()[:count]
 

@@ -1,0 +1,31 @@
+# Where each public name is defined; it is imported when it is first used. Written by `make names`: do not edit.
+
+from .attacks import Finding as Finding
+from .attacks import LinearAttacker as LinearAttacker
+from .attacks import MlpAttacker as MlpAttacker
+from .attacks import commonest as commonest
+from .attacks import compare_labels as compare_labels
+from .attacks import gradients_sent as gradients_sent
+from .attacks import infer_labels as infer_labels
+from .attacks import labels_read_off as labels_read_off
+from .attacks import likelihood_ratio_attack as likelihood_ratio_attack
+from .attacks import reconstruct as reconstruct
+from .attacks import row_losses as row_losses
+from .attacks import threshold_attack as threshold_attack
+from .audit_run import attack_columns as attack_columns
+from .audit_run import audit as audit
+from .audit_run import losses_of as losses_of
+from .epsilon_lower_bound import canary_attack as canary_attack
+from .epsilon_lower_bound import encoder_game as encoder_game
+from .epsilon_lower_bound import epsilon_lower_bound as epsilon_lower_bound
+from .epsilon_lower_bound import pca_game as pca_game
+from .epsilon_lower_bound import rows_game as rows_game
+from .epsilon_lower_bound import sgd_game as sgd_game
+from .rap_attacks import best_correlations as best_correlations
+from .rap_attacks import match_by_leverage as match_by_leverage
+from .rap_attacks import pair_codes as pair_codes
+from .rap_attacks import recover_from_known_rows as recover_from_known_rows
+from .rap_attacks import share_recovered as share_recovered
+from .rap_attacks import unmask_numeric_label as unmask_numeric_label
+from .rap_attacks import unmask_single as unmask_single
+from .rap_attacks import unmix as unmix

@@ -1,0 +1,20 @@
+# Where each public name is defined; it is imported when it is first used. Written by `make names`: do not edit.
+
+from .check_method import check_method as check_method
+from .leak_check import find_leak as find_leak
+from .messy import MessyFederation as MessyFederation
+from .messy import draw as draw
+from .messy import messy_federations as messy_federations
+from .notations import CellTruth as CellTruth
+from .notations import PartyTruth as PartyTruth
+from .notations import Truth as Truth
+from .reading import Misread as Misread
+from .reading import compare_new_rows as compare_new_rows
+from .reading import compare_reading as compare_reading
+from .rows import frame_of as frame_of
+from .rows import write_public as write_public
+from .small_federations import bare_party as bare_party
+from .small_federations import open_peers as open_peers
+from .small_federations import small_federation as small_federation
+from .small_federations import small_horizontal as small_horizontal
+from .small_federations import small_overlap as small_overlap
