@@ -23,23 +23,13 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from laconic.core.ledger import Ledger
-from laconic.core.method import Method
-from laconic.core.party import Party
-from laconic.core.peers import Peers
-from laconic.core.result import Result
-from laconic.core.run import run
-from laconic.core.step import Script
-from laconic.core.traffic import WireLog
-from laconic.core.wire import decode, encode
-from laconic.deploy.journal import Journal
-from laconic.deploy.party_memory import PartyFolder
-from laconic.deploy.simulation import simulate
+from laconic import Method, Result, SplitNN, simulate
+from laconic.core import Ledger, Party, Peers, Script, WireLog, decode, encode, run
+from laconic.deploy import Journal, PartyFolder
 from laconic.deploy.transports.party_process import read_frame, write_frame
 from laconic.deploy.transports.rpc_messages import find_script, name_script
-from laconic.learn.train.sgd import Sgd
-from laconic.methods.vertical.splitnn import SplitNN
-from laconic.testing.small_federations import small_federation
+from laconic.learn import Sgd
+from laconic.testing import small_federation
 from laconic.threads import limit_threads
 
 METHOD = SplitNN(width=4, trainer=Sgd(epochs=2, batch=40, patience=None))

@@ -15,16 +15,15 @@ import numpy as np
 import torch
 from torch.nn import functional
 
+from laconic.learn import Mlp, Sgd, fit_supervised, make, weights_of
 from laconic.learn.encoders import learnt
 from laconic.learn.kernels import compiled_products, widen
-from laconic.learn.models.supervised import fit_supervised
-from laconic.learn.nets.nets import Mlp, load, make, weights_of
+from laconic.learn.nets.nets import load
 from laconic.learn.train import descent
 from laconic.learn.train.many_nets import DenseNets, fit_dense_nets
-from laconic.learn.train.sgd import Sgd
-from laconic.privacy.private_sgd import DpSgd, PrivateStep
-from laconic.privacy.randomness import SeededRandomness
-from laconic.tables.task import Task
+from laconic.privacy import DpSgd, SeededRandomness
+from laconic.privacy.private_sgd import PrivateStep
+from laconic.tables import Task
 
 Ways = dict[str, Callable[[], object]]
 AUTOMATIC, BY_HAND, COMPILED, NUMPY = "automatic", "by hand", "compiled", "by numpy"

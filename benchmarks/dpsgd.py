@@ -14,10 +14,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from laconic.learn.nets.nets import Cnn, Mlp, make
-from laconic.learn.train.sgd import Optimiser, Sgd
-from laconic.privacy.private_sgd import DpSgd, PrivateStep
-from laconic.privacy.randomness import Randomness, SecureRandomness, SeededRandomness, poisson_sample
+from laconic.learn import Cnn, Mlp, Optimiser, Sgd, make
+from laconic.privacy import DpSgd, Randomness, SecureRandomness, SeededRandomness, poisson_sample
+from laconic.privacy.private_sgd import PrivateStep
 
 ROWS = 20_000
 SHAPES: dict[str, tuple[Mlp | Cnn, tuple[int, ...], int]] = {

@@ -18,20 +18,12 @@ from typing import Any
 
 import msgspec
 
+from laconic import DataPlan, FedOnce, Plan, Result, SplitNN, VimAdmm, execute, write_plan
 from laconic.atomic_files import read_sealed
-from laconic.core.result import Result
-from laconic.core.traffic import WireLog
-from laconic.deploy.consortium import Consortium, HubAddress, PartySite, open_site
-from laconic.deploy.execute import execute
-from laconic.deploy.journal import Journal
+from laconic.core import WireLog
+from laconic.deploy import Consortium, HubAddress, Journal, PartySite, open_site, provision
 from laconic.deploy.transports.flare import system as engine
-from laconic.deploy.transports.flare.operating import provision
-from laconic.learn.train.sgd import Sgd
-from laconic.methods.vertical.fedonce import FedOnce
-from laconic.methods.vertical.splitnn import SplitNN
-from laconic.methods.vertical.vimadmm import VimAdmm
-from laconic.plan.plan import DataPlan, Plan
-from laconic.plan.text import write_plan
+from laconic.learn import Sgd
 
 DATA = DataPlan(name="breast_cancer", parties=4)
 PLANS = {

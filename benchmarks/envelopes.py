@@ -20,9 +20,10 @@ from typing import cast
 import numpy as np
 
 from benchmarks.envelope_mutants import Corpus, insiders, mutants
-from laconic.core.wire import encode
+from laconic.core import encode
+from laconic.deploy import KeyRing, SecretKey, make_key
 from laconic.deploy.transports.envelopes.cover import Blob, Content
-from laconic.deploy.transports.envelopes.keys import EnvelopeRefused, KeyRing, SecretKey, make_key
+from laconic.deploy.transports.envelopes.keys import EnvelopeRefused
 from laconic.deploy.transports.envelopes.opening import Expected, check
 from laconic.deploy.transports.envelopes.sealing import cover_of, seal
 from laconic.values import Array

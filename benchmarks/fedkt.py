@@ -12,25 +12,12 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from laconic.core.method import task_of
-from laconic.core.party import Party
-from laconic.core.peers import Peers
-from laconic.core.step import Script, step
-from laconic.core.traffic import WireLog
-from laconic.data.datasets import load
-from laconic.data.federation import Federation
-from laconic.data.partition.rows import Dirichlet, RandomHoldout, deal_rows
-from laconic.deploy import Forked, InProcess
-from laconic.deploy.simulation import simulate
-from laconic.deploy.transports import open_runtime
-from laconic.learn.models.learner import fit_models
-from laconic.learn.models.learners import AnyClassifier, Network
-from laconic.learn.models.supervised import fit_supervised
-from laconic.learn.nets.nets import Mlp
-from laconic.learn.train.sgd import Sgd
-from laconic.learn.trees.dense_trees import Forest
-from laconic.methods.families.rows import labelled
-from laconic.methods.horizontal.fedkt import FedKt
+from laconic import Dirichlet, Federation, FedKt, deal_rows, load, simulate
+from laconic.core import Party, Peers, Script, WireLog, step, task_of
+from laconic.data import RandomHoldout
+from laconic.deploy import Forked, InProcess, open_runtime
+from laconic.learn import AnyClassifier, Forest, Mlp, Network, Sgd, fit_models, fit_supervised
+from laconic.methods import labelled
 
 NET = Network(net=Mlp(hidden=(32,)), trainer=Sgd(epochs=20, batch=16))
 TREE = Forest(trees=1, rows=1.0, columns=1.0)

@@ -10,8 +10,8 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from laconic.learn.draws import torch_generator
-from laconic.learn.train.fixmatch import FixMatch, default_extractor
+from laconic.learn import FixMatch, torch_generator
+from laconic.learn.train.fixmatch import default_extractor
 from laconic.learn.train.semisupervised import begin
 
 SHAPE, CLASSES, WIDTH, LABELLED = (1, 28, 14), 10, 32, 256

@@ -28,7 +28,7 @@ import numpy as np
 
 import laconic
 from laconic.data import Quadrants
-from laconic.methods.registry import methods
+from laconic.methods import methods
 
 RECORD = Path(__file__).parent / "results" / "frozen_behaviour.json"
 SCORE_TOLERANCE = 0.03

@@ -18,15 +18,14 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from laconic.core.wire import Question, encode
-from laconic.deploy.consortium import Consortium, HubAddress, open_site, write_consortium
+from laconic import DataPlan, FedOnce, Plan, write_plan
+from laconic.core import Question, encode
+from laconic.deploy import Consortium, HubAddress, open_site, write_consortium
 from laconic.deploy.responder import OnlineResponder
 from laconic.deploy.transports import rpc_messages as frames
 from laconic.deploy.transports.rpc_messages import question_id
-from laconic.learn.encoders.encoder import Pca
-from laconic.methods.vertical.fedonce import FedOnce
-from laconic.plan.plan import DataPlan, Plan
-from laconic.plan.text import plan_fingerprint, write_plan
+from laconic.learn import Pca
+from laconic.plan import plan_fingerprint
 
 METHOD = FedOnce(encoder=Pca(dim=2))
 PLAN = Plan(method=METHOD, data=DataPlan(name="breast_cancer", parties=3))

@@ -18,21 +18,14 @@ from typing import cast
 
 import numpy as np
 
-from laconic.core.party import Party
-from laconic.core.peers import Peers
-from laconic.core.step import Script, step
-from laconic.core.traffic import WireLog
-from laconic.deploy.consortium import PartySite
-from laconic.deploy.epsilon_account import EpsilonAccount
-from laconic.deploy.journal import Journal
-from laconic.deploy.party_memory import PartyFolder
-from laconic.deploy.policy import Gatekeeper, Policy
+from laconic.core import Party, Peers, Script, WireLog, step
+from laconic.deploy import EpsilonAccount, Journal, PartyFolder, PartySite, Policy
+from laconic.deploy.policy import Gatekeeper
 from laconic.deploy.responder import OnlineResponder, Responder
 from laconic.deploy.session import Session
 from laconic.deploy.transports.party_process import read_frame, write_frame
 from laconic.deploy.transports.rpc_client import RpcClient
-from laconic.tables.columns import Column
-from laconic.tables.table import Table
+from laconic.tables import Column, Table
 from laconic.values import Array
 
 

@@ -11,20 +11,22 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 from click.testing import CliRunner
 
+from laconic import (
+    Federation,
+    Method,
+    from_files,
+    from_frames,
+    from_party_files,
+    rows_from_files,
+    rows_from_frames,
+    simulate,
+)
 from laconic.cli import main
 from laconic.cli.models import WAYS
-from laconic.core.method import Method
-from laconic.data.federation import Federation
-from laconic.data.readers.files import from_files, rows_from_files
-from laconic.data.readers.frames import from_frames
-from laconic.data.readers.horizontal_frames import rows_from_frames
-from laconic.deploy.party_config import from_party_files
-from laconic.deploy.simulation import simulate
 from laconic.errors import LaconicError
-from laconic.methods.registry import methods
-from laconic.testing import MessyFederation, Misread, compare_new_rows, compare_reading
+from laconic.methods import methods
+from laconic.testing import MessyFederation, Misread, compare_new_rows, compare_reading, frame_of, write_public
 from laconic.testing.messy import USABLE
-from laconic.testing.rows import frame_of, write_public
 
 Ended: TypeAlias = Literal["result", "clear error", "result due", "traceback", "misreading"]
 
@@ -289,7 +291,7 @@ def _quoted(text: str) -> str:
 
 def _share_keys(files: dict[str, Path]) -> None:
     """Keys for everybody, beside the party files, and everybody trusts everybody."""
-    from laconic.deploy.transports.envelopes.keys import make_key, save_key, trust
+    from laconic.deploy import make_key, save_key, trust
 
     made = {name: make_key(name) for name in files}
     rings = {name: path.parent / "keys" for name, path in files.items()}
@@ -339,7 +341,7 @@ def _never_done(hub: str) -> None:
 
 def _compare_new(tour: Tour, model: Path) -> None:
     from laconic.cli.models import files_by_party, read_new_files
-    from laconic.inference.local_transport import parts_of
+    from laconic.inference import parts_of
 
     parts = parts_of(model)
     named = files_by_party(tuple(map(str, tour.new.values())), list(parts))
@@ -349,10 +351,9 @@ def _compare_new(tour: Tour, model: Path) -> None:
 def _serve(model: Path) -> None:
     from starlette.testclient import TestClient
 
-    from laconic.inference.absent import Refit
-    from laconic.inference.predict import load_model
-    from laconic.inference.server.app import Answering, make_app
-    from laconic.inference.server.guard import Access, Limits, read_tokens
+    from laconic import load_model
+    from laconic.inference import Access, Limits, Refit, make_app, read_tokens
+    from laconic.inference.server.app import Answering
 
     token = "a token that is long enough"  # noqa: S105
     loaded = load_model(model)

@@ -25,8 +25,8 @@ from threadpoolctl import threadpool_limits
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from laconic.learn.encoders.learnt import AnyAssignment, Exact, Nat, Swaps, sphere
-from laconic.learn.nets.nets import make, weights_of
+from laconic.learn import AnyAssignment, Exact, Nat, Swaps, make, weights_of
+from laconic.learn.encoders.learnt import sphere
 from laconic.values import Array, Settings, Weights
 
 PARTIES = 10

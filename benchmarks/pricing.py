@@ -6,7 +6,7 @@ Usage: python -m benchmarks.pricing [--parties 100]
 import argparse
 import time
 
-from laconic.privacy.accounting import AnyAccountant, Event, Events, Moments, Pld, Rdp, SimpleDivision
+from laconic.privacy import AnyAccountant, Event, Events, Moments, Pld, Rdp, SimpleDivision
 
 
 def main() -> None:

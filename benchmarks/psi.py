@@ -15,13 +15,11 @@ from time import perf_counter, process_time
 
 import numpy as np
 
-from laconic.align.psi import PrivateMatch, hide_ids, multiply, new_secret
-from laconic.core.party import Party
-from laconic.core.peers import Peers
-from laconic.core.traffic import WireLog
-from laconic.deploy.transports.inprocess import open_calls
-from laconic.tables.columns import Column
-from laconic.tables.table import Table
+from laconic.align import PrivateMatch
+from laconic.align.psi import hide_ids, multiply, new_secret
+from laconic.core import Party, Peers, WireLog
+from laconic.deploy import open_calls
+from laconic.tables import Column, Table
 from laconic.values import listening
 
 

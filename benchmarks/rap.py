@@ -12,22 +12,12 @@ import numpy as np
 import torch
 from threadpoolctl import threadpool_limits
 
-from laconic.core.method import Method
-from laconic.core.party import Party
-from laconic.core.step import answer
-from laconic.core.wire import Question, encode
-from laconic.data.datasets.dataset import Dataset
-from laconic.data.partition.columns import Equal, deal
-from laconic.deploy.simulation import simulate
-from laconic.learn.encoders.rap import Orthogonal
-from laconic.learn.models.learners import LinearModel, NetModel
-from laconic.learn.nets.nets import Mlp
-from laconic.learn.train.sgd import Sgd
-from laconic.methods.baselines.centralised import Centralised
-from laconic.methods.vertical.rap import Rap, projected
-from laconic.tables.columns import Column
-from laconic.tables.table import Table
-from laconic.tables.task import Task
+from laconic import Centralised, Equal, Method, Rap, deal, simulate
+from laconic.core import Party, Question, answer, encode
+from laconic.data import Dataset
+from laconic.learn import LinearModel, Mlp, NetModel, Orthogonal, Sgd
+from laconic.methods.vertical.rap import projected
+from laconic.tables import Column, Table, Task
 
 
 def main() -> None:

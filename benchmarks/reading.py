@@ -18,9 +18,8 @@ import numpy as np
 import pyarrow
 from pyarrow import csv, dataset
 
+from laconic.data import OwnData, read_own
 from laconic.data.readers.batches import read_batches
-from laconic.data.readers.source_table import read_own
-from laconic.data.schema import OwnData
 
 
 def main() -> None:

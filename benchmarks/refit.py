@@ -9,10 +9,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from laconic.inference.absent import Answers, Case, Refit, Store
-from laconic.tables.columns import Column, fit_recipe
-from laconic.tables.table import Table
-from laconic.tables.task import Task
+from laconic.inference import Refit, Store
+from laconic.inference.absent import Answers, Case
+from laconic.tables import Column, Table, Task, fit_recipe
 from laconic.threads import limit_threads
 from laconic.values import Array
 

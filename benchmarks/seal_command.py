@@ -10,19 +10,14 @@ from pathlib import Path
 
 import numpy as np
 
-from laconic.align.agreed import AgreedIds
-from laconic.core.party import Party
-from laconic.core.step import answer
-from laconic.deploy.party_config import PartyFile
+from laconic import DataPlan, FedOnce, Plan
+from laconic.align import AgreedIds
+from laconic.core import Party, answer
+from laconic.deploy import KeyRing, PartyFile, make_key, seal_plan
 from laconic.deploy.party_context import PartyContext
-from laconic.deploy.sealed_answers import seal_plan
 from laconic.deploy.session import envelope_session
-from laconic.deploy.transports.envelopes.keys import KeyRing, make_key
-from laconic.learn.encoders.encoder import RandomProjection
-from laconic.methods.vertical.fedonce import FedOnce
-from laconic.plan.plan import DataPlan, Plan
-from laconic.tables.columns import Column
-from laconic.tables.table import Table
+from laconic.learn import RandomProjection
+from laconic.tables import Column, Table
 
 
 def main() -> None:

@@ -22,14 +22,10 @@ from threading import Thread
 import numpy as np
 
 from benchmarks.certificates import write_certificates
-from laconic.data.datasets.dataset import Dataset
-from laconic.data.partition.columns import Equal, deal
-from laconic.deploy.simulation import train
-from laconic.inference.save import save_model
-from laconic.learn.train.sgd import Sgd
-from laconic.methods.vertical.fedonce import FedOnce
-from laconic.tables.columns import Column
-from laconic.tables.task import Task
+from laconic import Equal, FedOnce, deal, save_model, train
+from laconic.data import Dataset
+from laconic.learn import Sgd
+from laconic.tables import Column, Task
 
 _TOKEN = "for this benchmark and nothing else"  # noqa: S105 (never used elsewhere)
 

@@ -12,18 +12,14 @@ from importlib.util import find_spec
 
 import numpy as np
 
-from laconic.core.result import Result
-from laconic.data.datasets.dataset import Dataset
-from laconic.data.federation import Federation
-from laconic.data.partition.columns import Equal, deal
+from laconic import Equal, Federation, Result, VerticalXgboost, deal, simulate, train
+from laconic.data import Dataset
 from laconic.deploy import Processes
-from laconic.deploy.simulation import simulate, train
-from laconic.learn.trees.dense_trees import Boosted
+from laconic.learn import Boosted
 from laconic.learn.trees.xgboost_mode import has_mode
-from laconic.methods.vertical.vertical_xgboost import Socket, VerticalXgboost
-from laconic.privacy.encryption import Encrypted
-from laconic.tables.columns import Column
-from laconic.tables.task import Task
+from laconic.methods import Socket
+from laconic.privacy import Encrypted
+from laconic.tables import Column, Task
 from laconic.values import Array
 
 PARTIES = 3

@@ -18,19 +18,14 @@ from scipy.optimize import minimize
 from scipy.special import logsumexp, softmax
 from torch import nn
 
-from laconic.core.party import Party
-from laconic.core.peers import Peers
-from laconic.core.traffic import WireLog
-from laconic.data.datasets import load
-from laconic.data.federation import Federation
-from laconic.data.partition.columns import Rows, deal
-from laconic.deploy import Forked, InProcess
-from laconic.deploy.transports import open_runtime
+from laconic import Federation, VimAdmm, deal, load
+from laconic.core import Party, Peers, WireLog
+from laconic.data import Rows
+from laconic.deploy import Forked, InProcess, open_runtime
+from laconic.learn import Mlp
 from laconic.learn.kernels import compiled_products
-from laconic.learn.nets.nets import Mlp
 from laconic.learn.train.admm import nearest_logits, targets_of
-from laconic.methods.vertical.vimadmm import VimAdmm
-from laconic.tables.task import Task
+from laconic.tables import Task
 from laconic.threads import limit_threads
 from laconic.values import Array
 

@@ -16,20 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from laconic.core.method import Method
-from laconic.data.datasets import load
-from laconic.data.datasets.dataset import Dataset
-from laconic.data.federation import Federation
-from laconic.data.partition.columns import Equal, deal
-from laconic.deploy.simulation import simulate, train
-from laconic.inference.absent import Abstain, AnyAbsent, Refit, SoloModel, Store, Zeros
-from laconic.inference.local_transport import parts_of, reach_parts
-from laconic.inference.predict import Model, collect, load_model
-from laconic.inference.save import save_model
-from laconic.learn.train.sgd import Sgd
-from laconic.methods.baselines.solo import Solo
-from laconic.methods.vertical.fedonce import FedOnce
-from laconic.tables.task import headline, metrics
+from laconic import Equal, Federation, FedOnce, Method, Solo, deal, load, load_model, save_model, simulate, train
+from laconic.data import Dataset
+from laconic.inference import Abstain, AnyAbsent, Model, Refit, SoloModel, Store, Zeros, parts_of, reach_parts
+from laconic.inference.predict import collect
+from laconic.learn import Sgd
+from laconic.tables import headline, metrics
 from laconic.threads import limit_threads
 from laconic.values import Array
 from studies.harness import Job, Record, arguments, markdown, mean_spread, only_on, run_jobs, write_whole

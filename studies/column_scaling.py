@@ -10,14 +10,11 @@ from functools import partial
 import msgspec
 import numpy as np
 
-from laconic.data.datasets import load
-from laconic.data.datasets.dataset import Dataset
+from laconic import load
+from laconic.data import Dataset
 from laconic.data.partition.columns import split
-from laconic.learn.models.supervised import fit_supervised, predict_supervised
-from laconic.learn.nets.nets import Mlp
-from laconic.learn.train.sgd import Sgd
-from laconic.tables.columns import Recipe, Scaled, apply_recipe, fit_recipe
-from laconic.tables.task import headline, metrics
+from laconic.learn import Mlp, Sgd, fit_supervised, predict_supervised
+from laconic.tables import Recipe, Scaled, apply_recipe, fit_recipe, headline, metrics
 from laconic.values import Array
 from studies.harness import Job, Record, arguments, markdown, mean_spread, run_jobs, write_whole
 

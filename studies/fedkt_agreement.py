@@ -13,11 +13,10 @@ import numpy as np
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier
 
-from laconic.data.federation import Federation
-from laconic.learn.models.learner import Shard, classes_of, fit_models
+from laconic import Federation
+from laconic.learn import Forest, Shard, classes_of, fit_models
 from laconic.learn.train.semisupervised import count_consistent, count_votes, winners
-from laconic.learn.trees.dense_trees import Forest
-from laconic.privacy.mechanisms.votes import LaplaceVotes
+from laconic.privacy import LaplaceVotes
 from laconic.values import Array, Rng
 from studies.fedkt_settings import FOREST, SETTINGS, TREE
 from studies.harness import Job, Record, arguments, markdown, read_records, run_jobs, write_whole

@@ -11,18 +11,9 @@ from dataclasses import replace
 
 from msgspec.structs import replace as replace_settings
 
-from laconic.core.method import Method
-from laconic.deploy.simulation import simulate
-from laconic.learn.models.learners import AnyClassifier, Network
-from laconic.learn.nets.nets import Mlp
-from laconic.learn.train.sgd import Sgd
-from laconic.learn.trees.dense_trees import Boosted, Forest
-from laconic.methods.horizontal.fedavg import FedAvg
-from laconic.methods.horizontal.feddf import FedDf
-from laconic.methods.horizontal.fedkt import FedKt
-from laconic.methods.horizontal.pfnm import Pfnm
-from laconic.methods.horizontal.scaffold import Scaffold
-from laconic.privacy.mechanisms.votes import L1, L2, LaplaceVotes
+from laconic import FedAvg, FedDf, FedKt, Method, Pfnm, Scaffold, simulate
+from laconic.learn import AnyClassifier, Boosted, Forest, Mlp, Network, Sgd
+from laconic.privacy import L1, L2, LaplaceVotes
 from studies.fedkt_runs import Remembering
 from studies.fedkt_settings import CNN, SETTINGS, TREE, Setting
 from studies.harness import Job, Record, arguments, markdown, mean_spread, only_on, read_records, run_jobs, write_whole

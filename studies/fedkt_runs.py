@@ -8,21 +8,13 @@ from typing import ClassVar
 import numpy as np
 from msgspec.structs import replace as replace_settings
 
-from laconic.core.ledger import Ledger
-from laconic.core.method import Method
-from laconic.core.party import Party
-from laconic.core.peers import Carrier, Peers
-from laconic.core.run import run
-from laconic.core.step import Script
-from laconic.core.traffic import WireLog
-from laconic.core.wire import Blob
+from laconic import FedKt, Method, simulate
+from laconic.core import Blob, Carrier, Ledger, Party, Peers, Script, WireLog, run
 from laconic.deploy import Forked
-from laconic.deploy.simulation import simulate
 from laconic.deploy.transports.forked import open_workers
-from laconic.learn.models.learner import classes_of, fit_models
-from laconic.learn.models.learners import Network
-from laconic.methods.horizontal.fedkt import FedKt, Prox
-from laconic.privacy.mechanisms.votes import L1, L2, GaussianVotes, LaplaceVotes, Level
+from laconic.learn import Network, classes_of, fit_models
+from laconic.methods import Prox
+from laconic.privacy import L1, L2, GaussianVotes, LaplaceVotes, Level
 from laconic.threads import limit_threads
 from studies.fedkt_paper import CURVE, NOISES
 from studies.fedkt_settings import LOCAL, Setting, averaged

@@ -11,25 +11,26 @@ from dataclasses import dataclass, replace
 import numpy as np
 from msgspec.structs import replace as replace_settings
 
-from laconic.core.method import Method
-from laconic.data.datasets import load
-from laconic.data.datasets.dataset import Dataset
-from laconic.data.federation import Federation
-from laconic.data.partition.rows import Dirichlet, HalfTest, RandomHoldout, Reserve, deal_rows
-from laconic.learn.models.learners import AnyClassifier, Network
-from laconic.learn.nets.nets import Cnn, Mlp, Net
-from laconic.learn.train.sgd import Sgd
-from laconic.learn.trees.dense_trees import Boosted, Forest
-from laconic.methods.horizontal.fedavg import FedAvg
-from laconic.methods.horizontal.feddf import FedDf
-from laconic.methods.horizontal.fedkt import FedKt, Prox
-from laconic.methods.horizontal.fedprox import FedProx
-from laconic.methods.horizontal.pate import Pate
-from laconic.methods.horizontal.pfnm import Pfnm
-from laconic.methods.horizontal.pooled_rows import PooledRows
-from laconic.methods.horizontal.scaffold import Scaffold
-from laconic.methods.horizontal.solo_rows import SoloRows
-from laconic.privacy.mechanisms.votes import L0, Level
+from laconic import (
+    Dirichlet,
+    FedAvg,
+    FedDf,
+    Federation,
+    FedKt,
+    FedProx,
+    Method,
+    Pate,
+    Pfnm,
+    PooledRows,
+    Scaffold,
+    SoloRows,
+    deal_rows,
+    load,
+)
+from laconic.data import Dataset, HalfTest, RandomHoldout, Reserve
+from laconic.learn import AnyClassifier, Boosted, Cnn, Forest, Mlp, Net, Network, Sgd
+from laconic.methods import Prox
+from laconic.privacy import L0, Level
 
 TREE = Forest(trees=1, rows=1.0, columns=1.0)
 FOREST = Forest(columns=0.6)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from laconic.learn.trees.dense_trees import Forest
+from laconic.learn import Forest
 from studies.fedkt_paper import PAPER_3, PORTIONS
 from studies.fedkt_report import report
 from studies.fedkt_runs import curves, one_round, portion, private

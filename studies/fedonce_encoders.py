@@ -10,14 +10,9 @@ it is never far behind, and costs next to nothing where the others must be train
 from collections.abc import Callable
 from dataclasses import replace
 
-from laconic.data.datasets import load
-from laconic.data.datasets.dataset import Dataset
-from laconic.data.partition.columns import Equal, Quadrants, deal
-from laconic.deploy.simulation import simulate
-from laconic.learn.encoders.encoder import Pca, RandomProjection, WhitenedPca
-from laconic.learn.encoders.learnt import AnyEncoder, Autoencoder, Nat
-from laconic.learn.train.sgd import Sgd
-from laconic.methods.vertical.fedonce import FedOnce
+from laconic import Equal, FedOnce, deal, load, simulate
+from laconic.data import Dataset, Quadrants
+from laconic.learn import AnyEncoder, Autoencoder, Nat, Pca, RandomProjection, Sgd, WhitenedPca
 from studies.harness import Job, Record, arguments, markdown, mean_spread, only_on, read_records, run_jobs, write_whole
 
 SEEDS = (10, 11, 12)

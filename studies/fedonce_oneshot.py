@@ -7,20 +7,9 @@ all parties' columns, more epochs), so they are a landmark and not a target to t
 
 from collections.abc import Callable, Iterator
 
-from laconic.core.method import Method
-from laconic.core.result import Result
-from laconic.data.datasets import load
-from laconic.data.federation import Federation
-from laconic.data.partition.columns import Equal, Quadrants, deal
-from laconic.deploy.simulation import simulate
-from laconic.learn.encoders.encoder import Pca, RandomProjection, WhitenedPca
-from laconic.learn.encoders.learnt import AnyEncoder, Autoencoder, BestEncoder, Nat
-from laconic.learn.train.sgd import Sgd
-from laconic.methods.baselines.centralised import Centralised
-from laconic.methods.baselines.linear import Linear
-from laconic.methods.baselines.solo import Solo
-from laconic.methods.vertical.fedonce import FedOnce
-from laconic.methods.vertical.splitnn import SplitNN
+from laconic import Centralised, Equal, Federation, FedOnce, Linear, Method, Result, Solo, SplitNN, deal, load, simulate
+from laconic.data import Quadrants
+from laconic.learn import AnyEncoder, Autoencoder, BestEncoder, Nat, Pca, RandomProjection, Sgd, WhitenedPca
 from studies.harness import Job, Record, arguments, markdown, mean_spread, only_on, read_records, run_jobs, write_whole
 
 PARTIES = 4

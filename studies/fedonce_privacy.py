@@ -14,11 +14,10 @@ from pathlib import Path
 
 import numpy as np
 
-from laconic.audit.attacks import threshold_attack
-from laconic.audit.audit_run import attack_columns, losses_of
-from laconic.deploy.simulation import train
-from laconic.deploy.transports.inprocess import Recorder
-from laconic.privacy.accounting import AnyAccountant, Event, Moments, Pld, Rdp, SimpleDivision
+from laconic import train
+from laconic.audit import attack_columns, losses_of, threshold_attack
+from laconic.deploy import Recorder
+from laconic.privacy import AnyAccountant, Event, Moments, Pld, Rdp, SimpleDivision
 from studies.fedonce_privacy_arms import (
     ACCOUNTED,
     DELTA,

@@ -7,17 +7,23 @@ from math import inf
 import msgspec
 import numpy as np
 
-from laconic.data.datasets import load
-from laconic.data.datasets.dataset import Dataset
-from laconic.data.federation import Federation
-from laconic.data.partition.columns import deal, usual_cut
-from laconic.learn.nets.nets import Joint, Mlp
-from laconic.methods.vertical.fedonce import FedOnce
-from laconic.privacy.accounting import AnyAccountant, Moments, Pld, SimpleDivision
-from laconic.privacy.budget import Budget
-from laconic.privacy.encoders import Codebook, DpNat, DpPca, PrivateEncoder, PublicProjection
-from laconic.privacy.private_sgd import DpSgd
-from laconic.tables.task import Task
+from laconic import Federation, FedOnce, deal, load
+from laconic.data import Dataset, usual_cut
+from laconic.learn import Joint, Mlp
+from laconic.privacy import (
+    AnyAccountant,
+    Budget,
+    Codebook,
+    DpNat,
+    DpPca,
+    DpSgd,
+    Moments,
+    Pld,
+    PrivateEncoder,
+    PublicProjection,
+    SimpleDivision,
+)
+from laconic.tables import Task
 
 PARTIES = 4
 DELTA = 1e-5

@@ -9,13 +9,9 @@ Usage: python -m studies.fedonce_privacy_choice [--quick] [--out DIR]
 
 from statistics import fmean
 
-from laconic.deploy.simulation import simulate
-from laconic.learn.nets.nets import Joint, Mlp
-from laconic.methods.vertical.fedonce import FedOnce
-from laconic.privacy.accounting import Pld
-from laconic.privacy.budget import Budget
-from laconic.privacy.encoders import PublicProjection
-from laconic.privacy.private_sgd import DpSgd
+from laconic import FedOnce, simulate
+from laconic.learn import Joint, Mlp
+from laconic.privacy import Budget, DpSgd, Pld, PublicProjection
 from studies.fedonce_privacy_arms import DELTA, federation_of
 from studies.harness import Job, Record, arguments, markdown, only_on, read_records, run_jobs, write_whole
 

@@ -14,17 +14,9 @@ from collections.abc import Iterator
 
 import msgspec
 
-from laconic.core.method import Method
-from laconic.data.federation import Federation
-from laconic.data.partition.columns import Groups, Rows, deal
-from laconic.deploy.simulation import simulate
-from laconic.learn.nets.ensembles import SummedHeads
-from laconic.learn.nets.layers import PatchNet
-from laconic.learn.nets.nets import Joint, Mlp
-from laconic.learn.train.fixmatch import AnyLocal, FixMatch
-from laconic.learn.train.semisupervised import Fixed
-from laconic.learn.train.sgd import Sgd
-from laconic.methods.vertical.splitnn import SplitNN
+from laconic import Federation, Method, SplitNN, deal, simulate
+from laconic.data import Groups, Rows
+from laconic.learn import AnyLocal, Fixed, FixMatch, Joint, Mlp, PatchNet, Sgd, SummedHeads
 from studies import oneshot_vfl_runs as runs
 from studies.harness import Job, Record, arguments, markdown, mean_spread, only_on, read_records, run_jobs, write_whole
 

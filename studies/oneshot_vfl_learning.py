@@ -3,8 +3,7 @@
 from hashlib import blake2b
 from typing import Any
 
-from laconic.learn.nets.ensembles import AnyExtractor
-from laconic.learn.train.fixmatch import FixMatch
+from laconic.learn import AnyExtractor, FixMatch
 from laconic.values import Array, Rng, Weights
 
 _MOST = 16

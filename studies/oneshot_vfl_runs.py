@@ -7,33 +7,43 @@ from functools import lru_cache
 import msgspec
 import numpy as np
 
-from laconic.audit.attacks import commonest, gradients_sent, labels_read_off
-from laconic.core.method import Method
-from laconic.core.party import Party
-from laconic.core.peers import Peers
-from laconic.core.result import Result
-from laconic.core.traffic import WireLog
-from laconic.data.datasets import load
-from laconic.data.datasets.dataset import Dataset
-from laconic.data.federation import Federation
-from laconic.data.partition.columns import LABEL_HOLDER, Equal, Groups, Rows, deal
-from laconic.deploy.simulation import simulate
-from laconic.deploy.transports.inprocess import open_calls
-from laconic.learn.nets.ensembles import Ensemble, SummedHeads
-from laconic.learn.nets.layers import PatchNet, ResNet
-from laconic.learn.nets.nets import Cnn, Joint, Mlp, Net
-from laconic.learn.train.fixmatch import AnyLocal, FixMatchTab
-from laconic.learn.train.semisupervised import Adaptive, Soft
-from laconic.learn.train.sgd import Sgd
-from laconic.methods.baselines.centralised import Centralised
-from laconic.methods.families.guided import SendLabels
-from laconic.methods.vertical.fedbcd import FedBCD
-from laconic.methods.vertical.fedcvt import FedCVT
-from laconic.methods.vertical.fewshot import FewShot
-from laconic.methods.vertical.oneshot import OneShot
-from laconic.methods.vertical.splitnn import SplitNN
-from laconic.privacy.mechanisms.rows import RandomisedResponse
-from laconic.tables.task import headline, metrics
+from laconic import (
+    Centralised,
+    Equal,
+    FedBCD,
+    FedCVT,
+    Federation,
+    FewShot,
+    Method,
+    OneShot,
+    Result,
+    SplitNN,
+    deal,
+    load,
+    simulate,
+)
+from laconic.audit import commonest, gradients_sent, labels_read_off
+from laconic.core import Party, Peers, WireLog
+from laconic.data import LABEL_HOLDER, Dataset, Groups, Rows
+from laconic.deploy import open_calls
+from laconic.learn import (
+    Adaptive,
+    AnyLocal,
+    Cnn,
+    Ensemble,
+    FixMatchTab,
+    Joint,
+    Mlp,
+    Net,
+    PatchNet,
+    ResNet,
+    Sgd,
+    Soft,
+    SummedHeads,
+)
+from laconic.methods import SendLabels
+from laconic.privacy import RandomisedResponse
+from laconic.tables import headline, metrics
 from laconic.values import Array
 from studies.harness import Record
 from studies.oneshot_vfl_learning import KeptFixMatch

@@ -11,7 +11,7 @@ from functools import partial
 from itertools import product
 from statistics import fmean
 
-from laconic.core.method import Method
+from laconic import Method
 from studies import oneshot_vfl_runs as runs
 from studies.harness import Job, Record, arguments, markdown, mean_spread, only_on, read_records, run_jobs, write_whole
 

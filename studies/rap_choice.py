@@ -6,9 +6,8 @@ between the two, would flatter RAP; so what suits Centralised best on validation
 
 from collections.abc import Callable
 
-from laconic.deploy.simulation import simulate
-from laconic.learn.train.sgd import Sgd
-from laconic.methods.baselines.centralised import Centralised
+from laconic import Centralised, simulate
+from laconic.learn import Sgd
 from studies.harness import Job, Record, arguments, markdown, mean_spread, only_on, read_records, run_jobs, write_whole
 from studies.rap_jobs import NETS
 from studies.rap_parties import federation

@@ -4,21 +4,10 @@ from time import process_time
 
 import numpy as np
 
-from laconic.core.method import Method
-from laconic.data.federation import Federation
-from laconic.deploy.simulation import simulate
-from laconic.learn.encoders.rap import Gaussian
-from laconic.learn.models.learners import LinearModel, NetModel, TreeModel
-from laconic.learn.nets.nets import Joint, Mlp
-from laconic.learn.train.sgd import Sgd
-from laconic.learn.trees.dense_trees import Boosted
-from laconic.methods.baselines.centralised import Centralised
-from laconic.methods.baselines.local_dp import LocalDp
-from laconic.methods.baselines.solo import Solo
-from laconic.methods.vertical.rap import Rap
-from laconic.methods.vertical.splitnn import SplitNN
-from laconic.privacy.mechanisms.gaussian import LocalGaussian
-from laconic.tables.task import metrics
+from laconic import Centralised, Federation, LocalDp, Method, Rap, Solo, SplitNN, simulate
+from laconic.learn import Boosted, Gaussian, Joint, LinearModel, Mlp, NetModel, Sgd, TreeModel
+from laconic.privacy import LocalGaussian
+from laconic.tables import metrics
 from studies.harness import Job, Record
 from studies.rap_parties import alone, federation, pooled
 

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from laconic.audit.rap_attacks import (
+from laconic import Federation, Rap
+from laconic.audit import (
     best_correlations,
     match_by_leverage,
     pair_codes,
@@ -11,13 +12,9 @@ from laconic.audit.rap_attacks import (
     unmask_numeric_label,
     unmix,
 )
-from laconic.core.ledger import unwrap
-from laconic.core.party import Party
-from laconic.data.federation import Federation
-from laconic.learn.encoders.rap import Gaussian
-from laconic.learn.models.learners import LinearModel
-from laconic.methods.vertical.rap import Rap
-from laconic.privacy.mechanisms.gaussian import LocalGaussian
+from laconic.core import Party, unwrap
+from laconic.learn import Gaussian, LinearModel
+from laconic.privacy import LocalGaussian
 from laconic.values import Array
 from studies.harness import Job, Record
 from studies.rap_parties import HOLDER, federation

@@ -4,11 +4,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from laconic.data.datasets import load
-from laconic.data.datasets.dataset import Dataset
-from laconic.data.federation import Federation
-from laconic.data.partition.columns import Groups, deal, party_names
-from laconic.tables.table import Table
+from laconic import Federation, deal, load
+from laconic.data import Dataset, Groups, party_names
+from laconic.tables import Table
 from laconic.values import Array
 
 HOLDER = "label_owner"

@@ -11,22 +11,11 @@ from time import process_time
 
 import numpy as np
 
-from laconic.core.method import Method
-from laconic.data.datasets import load
-from laconic.data.datasets.dataset import Dataset
-from laconic.data.federation import Federation
-from laconic.data.partition.columns import Equal, deal
-from laconic.deploy.simulation import simulate
+from laconic import Equal, Federation, FedOnce, Method, Rap, SplitNN, VerticalXgboost, deal, load, simulate
+from laconic.data import Dataset
 from laconic.errors import BudgetSpent
-from laconic.learn.models.learners import NetModel, TreeModel
-from laconic.learn.nets.nets import Joint, Mlp
-from laconic.learn.train.sgd import Sgd
-from laconic.learn.trees.dense_trees import Boosted
-from laconic.methods.vertical.fedonce import FedOnce
-from laconic.methods.vertical.rap import Rap
-from laconic.methods.vertical.splitnn import SplitNN
-from laconic.methods.vertical.vertical_xgboost import VerticalXgboost
-from laconic.privacy.encryption import Encrypted
+from laconic.learn import Boosted, Joint, Mlp, NetModel, Sgd, TreeModel
+from laconic.privacy import Encrypted
 from studies.harness import Job, Record, arguments, only_on, read_records, run_jobs, write_whole
 from studies.vertical_trees_report import best_label, tables
 
@@ -153,7 +142,7 @@ def _pooled(name: str, trees: Boosted) -> Callable[[], Record]:
     """The score of XGBoost on all columns, which is that of VerticalXgboost."""
 
     def measure() -> Record:
-        from laconic.tables.task import metrics
+        from laconic.tables import metrics
 
         given = federation(name, 0)
         x = {rows: np.hstack([one.part(rows)[0] for one in given.tables.values()]) for rows in ("train", "valid")}

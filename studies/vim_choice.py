@@ -5,16 +5,8 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from laconic.core.method import Method
-from laconic.core.result import Result
-from laconic.data.federation import Federation
-from laconic.deploy.simulation import simulate
-from laconic.learn.nets.nets import Mlp
-from laconic.methods.vertical.fdml import Fdml
-from laconic.methods.vertical.vafl import Vafl
-from laconic.methods.vertical.vimadmm import VimAdmm
-from laconic.methods.vertical.vimadmm_joint import VimAdmmJoint
-from laconic.methods.vertical.vimsgd import VimSgd
+from laconic import Fdml, Federation, Method, Result, Vafl, VimAdmm, VimAdmmJoint, VimSgd, simulate
+from laconic.learn import Mlp
 from studies.harness import Job, Record
 
 NET = Mlp(hidden=(128,), final="relu")

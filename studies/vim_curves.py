@@ -5,15 +5,9 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from laconic.data.federation import Federation
-from laconic.deploy.simulation import simulate
-from laconic.learn.nets.nets import Cnn, Mlp
+from laconic import Fdml, Federation, Vafl, VimAdmm, VimAdmmJoint, VimSgd, simulate
+from laconic.learn import Cnn, Mlp
 from laconic.methods.families.summed import Summing
-from laconic.methods.vertical.fdml import Fdml
-from laconic.methods.vertical.vafl import Vafl
-from laconic.methods.vertical.vimadmm import VimAdmm
-from laconic.methods.vertical.vimadmm_joint import VimAdmmJoint
-from laconic.methods.vertical.vimsgd import VimSgd
 from studies.harness import Job, Record
 from studies.vim_choice import BATCH, CHOSEN, NET, unless_diverged
 from studies.vim_data import bands, noisy_bands, patches, tables

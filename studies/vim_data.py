@@ -5,10 +5,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from laconic.data.datasets import load
-from laconic.data.datasets.dataset import Dataset
-from laconic.data.federation import Federation
-from laconic.data.partition.columns import Equal, Groups, Patches, Rows, deal, disturb
+from laconic import Equal, Federation, deal, disturb, load
+from laconic.data import Dataset, Groups, Patches, Rows
 from laconic.values import Array
 
 _VALID = 0.1

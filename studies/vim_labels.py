@@ -5,18 +5,11 @@ from functools import partial
 
 import numpy as np
 
-from laconic.audit.attacks import commonest, labels_read_off
-from laconic.core.method import Method
-from laconic.core.wire import decode_question
-from laconic.data.federation import Federation
-from laconic.deploy.simulation import simulate
-from laconic.deploy.transports.inprocess import Recorder
-from laconic.methods.families.rows import batch_rows
-from laconic.methods.vertical.fdml import Fdml
-from laconic.methods.vertical.vafl import Vafl
-from laconic.methods.vertical.vimadmm import VimAdmm
-from laconic.methods.vertical.vimadmm_joint import VimAdmmJoint
-from laconic.methods.vertical.vimsgd import VimSgd
+from laconic import Fdml, Federation, Method, Vafl, VimAdmm, VimAdmmJoint, VimSgd, simulate
+from laconic.audit import commonest, labels_read_off
+from laconic.core import decode_question
+from laconic.deploy import Recorder
+from laconic.methods import batch_rows
 from laconic.values import Array
 from studies.harness import Job, Record
 from studies.vim_choice import BATCH, NET

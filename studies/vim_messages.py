@@ -6,16 +6,9 @@ from functools import partial
 import numpy as np
 from msgspec.structs import replace
 
-from laconic.core.method import task_of
-from laconic.core.party import Party
-from laconic.core.wire import encode
-from laconic.data.federation import Federation
-from laconic.deploy.simulation import simulate
+from laconic import Federation, Vafl, VimAdmm, VimAdmmJoint, VimSgd, simulate
+from laconic.core import Party, encode, task_of
 from laconic.methods.families.summed import Summing
-from laconic.methods.vertical.vafl import Vafl
-from laconic.methods.vertical.vimadmm import VimAdmm
-from laconic.methods.vertical.vimadmm_joint import VimAdmmJoint
-from laconic.methods.vertical.vimsgd import VimSgd
 from laconic.values import Array
 from studies.harness import Job, Record
 from studies.vim_curves import methods

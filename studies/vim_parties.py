@@ -9,14 +9,9 @@ from typing import Literal
 import numpy as np
 from msgspec.structs import replace
 
-from laconic.core.method import Method
-from laconic.data.federation import Federation
-from laconic.data.partition.columns import disturb
-from laconic.deploy.party_importance import Importance, denoise, importance, summarise
-from laconic.deploy.simulation import FittedRun, train
-from laconic.learn.encoders.encoder import Pca
-from laconic.methods.vertical.fedonce import FedOnce
-from laconic.methods.vertical.vimadmm import VimAdmm
+from laconic import Federation, FedOnce, Method, VimAdmm, disturb, importance, train
+from laconic.deploy import FittedRun, Importance, denoise, summarise
+from laconic.learn import Pca
 from studies.harness import Job, Record
 from studies.vim_curves import methods, patch_methods
 from studies.vim_data import bands, patches, tables

@@ -14,22 +14,21 @@ from typing import NamedTuple
 import numpy as np
 from msgspec.structs import replace
 
-from laconic.core.method import Method
-from laconic.core.result import Result
-from laconic.deploy.simulation import simulate
-from laconic.learn.nets.nets import Mlp
-from laconic.learn.train.sgd import Sgd
-from laconic.methods.baselines.late_fusion import LateFusion
+from laconic import Fdml, LateFusion, Method, Result, Vafl, VimAdmm, VimAdmmJoint, VimSgd, price, simulate
+from laconic.learn import Mlp, Sgd
 from laconic.methods.families.summed import Summing
-from laconic.methods.vertical.fdml import Fdml
-from laconic.methods.vertical.vafl import Vafl
-from laconic.methods.vertical.vimadmm import VimAdmm
-from laconic.methods.vertical.vimadmm_joint import VimAdmmJoint
-from laconic.methods.vertical.vimsgd import VimSgd
-from laconic.privacy.accounting import Rdp, ledgers_of, price
-from laconic.privacy.encoders import DpPca, PublicProjection
-from laconic.privacy.mechanisms.gaussian import mu_of
-from laconic.privacy.mechanisms.outputs import AsPublished, BatchClip, PrivateSteps, PureNoise, RowsOnce
+from laconic.privacy import (
+    AsPublished,
+    BatchClip,
+    DpPca,
+    PrivateSteps,
+    PublicProjection,
+    PureNoise,
+    Rdp,
+    RowsOnce,
+    ledgers_of,
+    mu_of,
+)
 from studies.harness import Job, Record
 from studies.vim_choice import BATCH, NET, unless_diverged
 from studies.vim_data import bands

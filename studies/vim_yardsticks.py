@@ -5,15 +5,11 @@ from functools import partial
 
 import numpy as np
 
-from laconic.core.method import task_of
-from laconic.data.federation import Federation
-from laconic.deploy.simulation import FittedRun, simulate, train
-from laconic.learn.nets.nets import Mlp
-from laconic.learn.train.sgd import Sgd
-from laconic.learn.trees.dense_trees import Boosted
-from laconic.methods.baselines.centralised import Centralised
-from laconic.methods.baselines.late_fusion import LateFusion
-from laconic.tables.task import headline, metrics
+from laconic import Centralised, Federation, LateFusion, simulate, train
+from laconic.core import task_of
+from laconic.deploy import FittedRun
+from laconic.learn import Boosted, Mlp, Sgd
+from laconic.tables import headline, metrics
 from laconic.values import Array
 from studies.harness import Job, Record
 from studies.vim_data import bands, noisy_bands, patches, tables

@@ -4,7 +4,7 @@ import importlib
 import re
 from pathlib import Path
 
-from laconic.testing.check_method import check_method
+from laconic import check_method
 
 TEXT = (Path(__file__).parent.parent / "CONTRIBUTING.md").read_text()
 

@@ -8,11 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from laconic import Result, execute, read_plan
 from laconic.cli.demo_runs import write_files
-from laconic.core.result import Result
-from laconic.deploy.execute import execute
-from laconic.deploy.transports.envelopes.keys import read_public
-from laconic.plan.text import read_plan
+from laconic.deploy import read_public
 
 PAGE = (Path(__file__).parent.parent / "docs" / "envelopes.md").read_text()
 BLOCKS = re.compile(r"In the (bank|shop)'s window:\n\n```\n(.*?)```", re.DOTALL)

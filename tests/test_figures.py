@@ -2,7 +2,7 @@
 
 import pytest
 
-from laconic.methods.registry import methods
+from laconic.methods import methods
 from studies.cards import documents, refresh, unsourced
 
 ROOT = documents()[0].parent

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import laconic
-from laconic.methods.registry import methods
+from laconic.methods import methods
 from laconic.moved import NEW_HOME, RENAMED
 from tools.names import MOST_AT_TOP, PACKAGES, ROOT, module_of, stubs
 

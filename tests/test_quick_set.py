@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from laconic.cli import main
-from laconic.methods.registry import methods
+from laconic.methods import methods
 
 TESTS = Path(__file__).parent
 PACKAGE = TESTS.parent / "laconic"

@@ -19,35 +19,34 @@ import pytest
 import torch
 from threadpoolctl import threadpool_limits
 
-from laconic.audit.audit_run import audit
-from laconic.core.party import Party
-from laconic.core.wire import encode
-from laconic.data.datasets import load
-from laconic.data.partition.columns import Equal, deal
-from laconic.data.partition.rows import Iid, deal_rows
-from laconic.deploy.party_importance import importance
-from laconic.deploy.simulation import reach, simulate, train
-from laconic.deploy.transports.forked import Forked
-from laconic.inference.absent import Refit, Zeros
-from laconic.inference.estimators import FederatedClassifier
-from laconic.inference.local_transport import parts_of, reach_parts
-from laconic.inference.predict import load_model
-from laconic.inference.save import save_model
-from laconic.inference.update import add_party
-from laconic.learn.encoders.encoder import Pca
-from laconic.learn.nets.nets import Joint, Mlp
-from laconic.learn.train.sgd import Sgd
-from laconic.learn.trees.dense_trees import Boosted
-from laconic.methods.baselines.centralised import Centralised
-from laconic.methods.baselines.linear import Linear
-from laconic.methods.horizontal.fedavg import FedAvg
-from laconic.methods.vertical.fedonce import FedOnce
-from laconic.methods.vertical.rap import MixedRows, cluster, nearest
-from laconic.methods.vertical.splitnn import SplitNN
-from laconic.privacy.encoders import DpPca
-from laconic.privacy.private_sgd import DpSgd
-from laconic.testing import open_peers
-from laconic.testing.small_federations import small_federation
+from laconic import (
+    Centralised,
+    Equal,
+    FedAvg,
+    FederatedClassifier,
+    FedOnce,
+    Linear,
+    SplitNN,
+    add_party,
+    deal,
+    deal_rows,
+    importance,
+    load,
+    load_model,
+    save_model,
+    simulate,
+    train,
+)
+from laconic.audit import audit
+from laconic.core import Party, encode
+from laconic.data import Iid
+from laconic.deploy import Forked, reach
+from laconic.inference import Refit, Zeros, parts_of, reach_parts
+from laconic.learn import Boosted, Joint, Mlp, Pca, Sgd
+from laconic.methods import MixedRows
+from laconic.methods.vertical.rap import cluster, nearest
+from laconic.privacy import DpPca, DpSgd
+from laconic.testing import open_peers, small_federation
 from laconic.threads import limit_threads, threads_now
 
 QUICK = Sgd(epochs=3, lr=3e-3)

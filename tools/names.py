@@ -65,8 +65,8 @@ PACKAGES = {
     ),
     "methods": "Admm Gradients MixedRows Prox SendLabels Socket batch_rows labelled methods",
     "plan": (
-        "AnyRuntime Budget DataPlan Journalled Plan change_plan draft open_releases plan_fingerprint read_plan read_plan_file "
-        "read_value refuse_unkept to_plain write_plan"
+        "AnyRuntime Budget DataPlan Journalled Plan change_plan draft open_releases plan_fingerprint read_plan "
+        "read_plan_file read_value refuse_unkept to_plain write_plan"
     ),
     "privacy": (
         "AnyAccountant AsPublished BatchClip Budget ClippedGaussian Codebook Demand DpNat DpPca DpSgd Encrypted Event "

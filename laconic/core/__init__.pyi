@@ -1,5 +1,11 @@
 # Where each public name is defined; it is imported when it is first used. Written by `make names`: do not edit.
 
+from .ledger import EVERY_ROW as EVERY_ROW
+from .ledger import Entry as Entry
+from .ledger import Ledger as Ledger
+from .ledger import Noise as Noise
+from .ledger import Noised as Noised
+from .ledger import unwrap as unwrap
 from .method import Method as Method
 from .method import task_of as task_of
 from .party import Party as Party

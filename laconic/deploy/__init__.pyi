@@ -1,6 +1,35 @@
 # Where each public name is defined; it is imported when it is first used. Written by `make names`: do not edit.
 
+from .consortium import Consortium as Consortium
+from .consortium import HubAddress as HubAddress
+from .consortium import PartySite as PartySite
+from .consortium import open_site as open_site
+from .consortium import write_consortium as write_consortium
+from .epsilon_account import EpsilonAccount as EpsilonAccount
+from .journal import Journal as Journal
+from .party_config import PartyFile as PartyFile
+from .party_config import read_party as read_party
+from .party_importance import Importance as Importance
+from .party_importance import denoise as denoise
+from .party_importance import summarise as summarise
+from .party_memory import PartyFolder as PartyFolder
+from .policy import Policy as Policy
+from .sealed_answers import seal_plan as seal_plan
+from .simulation import FittedRun as FittedRun
+from .simulation import reach as reach
+from .simulation import roles as roles
 from .transports import Faults as Faults
 from .transports import Forked as Forked
 from .transports import InProcess as InProcess
 from .transports import Processes as Processes
+from .transports import Runtime as Runtime
+from .transports import open_runtime as open_runtime
+from .transports.envelopes.keys import KeyRing as KeyRing
+from .transports.envelopes.keys import SecretKey as SecretKey
+from .transports.envelopes.keys import make_key as make_key
+from .transports.envelopes.keys import read_public as read_public
+from .transports.envelopes.keys import save_key as save_key
+from .transports.envelopes.keys import trust as trust
+from .transports.flare.operating import provision as provision
+from .transports.inprocess import Recorder as Recorder
+from .transports.inprocess import open_calls as open_calls

@@ -9,7 +9,6 @@ from .absent import Zeros as Zeros
 from .bundle import About as About
 from .local_transport import parts_of as parts_of
 from .local_transport import reach_parts as reach_parts
-from .local_transport import read_files as read_files
 from .local_transport import read_new as read_new
 from .local_transport import read_new_labels as read_new_labels
 from .predict import Model as Model

@@ -5,7 +5,6 @@ from .families.guided import SendLabels as SendLabels
 from .families.rows import batch_rows as batch_rows
 from .families.rows import labelled as labelled
 from .families.summed import Admm as Admm
-from .families.summed import Summing as Summing
 from .horizontal.fedkt import Prox as Prox
 from .registry import methods as methods
 from .vertical.rap import MixedRows as MixedRows

@@ -1,11 +1,12 @@
 # Where each public name is defined; it is imported when it is first used. Written by `make names`: do not edit.
 
-from .plan import AnyRuntime as AnyRuntime
 from .plan import Budget as Budget
 from .plan import DataPlan as DataPlan
 from .plan import Plan as Plan
 from .plan import open_releases as open_releases
 from .plan import refuse_unkept as refuse_unkept
+from .runtime import AnyRuntime as AnyRuntime
+from .runtime import Journalled as Journalled
 from .text import change_plan as change_plan
 from .text import draft as draft
 from .text import plan_fingerprint as plan_fingerprint

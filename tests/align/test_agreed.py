@@ -2,13 +2,10 @@ import numpy as np
 import pytest
 
 from laconic.align.agreed import AgreedIds, agree
-from laconic.core.party import Party
-from laconic.core.peers import Peers
-from laconic.core.traffic import WireLog
-from laconic.deploy.transports.inprocess import open_calls
+from laconic.core import Party, Peers, WireLog
+from laconic.deploy import open_calls
 from laconic.errors import DataError
-from laconic.tables.columns import Column
-from laconic.tables.table import Table, fingerprint
+from laconic.tables import Column, Table, fingerprint
 
 PEOPLE = [f"p{number:02d}" for number in range(30)]
 

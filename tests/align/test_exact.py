@@ -2,22 +2,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from laconic import FedOnce, FewShot, Linear, Rap, from_frames, simulate
 from laconic.align.exact import ExactMatch, fitting_seed
 from laconic.align.psi import PrivateMatch
-from laconic.core.party import Party
-from laconic.data.readers.frames import from_frames
-from laconic.deploy.simulation import simulate
-from laconic.deploy.transports.inprocess import open_calls
-from laconic.deploy.transports.processes import Processes
+from laconic.core import Party
+from laconic.deploy import Processes, open_calls
 from laconic.errors import DataError
-from laconic.learn.models.learners import NetModel
-from laconic.learn.train.fixmatch import FixMatchTab
-from laconic.learn.train.sgd import Sgd
-from laconic.methods.baselines.linear import Linear
-from laconic.methods.vertical.fedonce import FedOnce
-from laconic.methods.vertical.fewshot import FewShot
-from laconic.methods.vertical.rap import Rap
-from laconic.report.words import rows_of
+from laconic.learn import FixMatchTab, NetModel, Sgd
+from laconic.report import rows_of
 
 
 def frames(shift: int = 0) -> dict[str, pd.DataFrame]:

@@ -8,19 +8,12 @@ import pandas as pd
 import pytest
 
 from benchmarks.psi import measure
+from laconic import Linear, Rap, from_frames, simulate
 from laconic.align.exact import ExactMatch
 from laconic.align.psi import PrivateMatch, hide_ids, multiply, new_secret, shared_points
-from laconic.core.party import Party
-from laconic.core.peers import Peers
-from laconic.core.traffic import WireLog
-from laconic.core.wire import decode, decode_question
-from laconic.data.readers.frames import from_frames
-from laconic.deploy.simulation import simulate
-from laconic.deploy.transports.inprocess import open_calls
-from laconic.deploy.transports.processes import Processes
+from laconic.core import Party, Peers, WireLog, decode, decode_question
+from laconic.deploy import Processes, open_calls
 from laconic.errors import DataError, PlanError, WireError
-from laconic.methods.baselines.linear import Linear
-from laconic.methods.vertical.rap import Rap
 
 
 class Recorder:

@@ -3,18 +3,11 @@
 import numpy as np
 import pytest
 
+from laconic import FedAvg, FedKt, check_method, rows_from_frames, simulate, train
 from laconic.align.schema import SameColumns
-from laconic.core.party import Party
-from laconic.core.peers import Peers
-from laconic.core.traffic import WireLog
-from laconic.data.readers.horizontal_frames import rows_from_frames
-from laconic.deploy.simulation import roles, simulate, train
-from laconic.deploy.transports.inprocess import InProcess, open_calls
-from laconic.deploy.transports.processes import Processes
+from laconic.core import Party, Peers, WireLog
+from laconic.deploy import InProcess, Processes, open_calls, roles
 from laconic.errors import DataError, WireError
-from laconic.methods.horizontal.fedavg import FedAvg
-from laconic.methods.horizontal.fedkt import FedKt
-from laconic.testing.check_method import check_method
 from tests.data.hospitals import hospitals, open_rows
 
 

@@ -24,28 +24,25 @@ from nvflare.apis.signal import Signal
 from nvflare.collab.api.context import Context, get_call_context, set_call_context
 from starlette.testclient import TestClient
 
+from laconic import read_plan
 from laconic.cli import main
-from laconic.core.party import Party
-from laconic.core.wire import Question, decode, encode
-from laconic.deploy.consortium import open_site
+from laconic.core import Party, Question, decode, encode, read_heading
+from laconic.deploy import EpsilonAccount, PartyFolder, make_key, open_site, save_key, seal_plan, trust
 from laconic.deploy.coordinator import host_run
-from laconic.deploy.epsilon_account import EpsilonAccount
 from laconic.deploy.execute import align_of
 from laconic.deploy.party_context import open_context
-from laconic.deploy.party_memory import PartyFolder
-from laconic.deploy.responder import OnlineResponder, question_of
-from laconic.deploy.sealed_answers import answer_envelope, seal_plan
-from laconic.deploy.transports.envelopes.cover import Content
-from laconic.deploy.transports.envelopes.keys import make_key, save_key, trust
+from laconic.deploy.responder import OnlineResponder
+from laconic.deploy.sealed_answers import answer_envelope
+from laconic.deploy.transports.envelopes.cover import Content, describe_blob
 from laconic.deploy.transports.envelopes.sealing import cover_of, seal
-from laconic.deploy.transports.flare.components import FlareParty, SiteDesk, SiteHost
+from laconic.deploy.transports.flare.components import FlareHub, FlareParty
 from laconic.deploy.transports.flare.operating import begin_run
 from laconic.deploy.transports.rpc_client import ConnectionBroken
 from laconic.deploy.transports.rpc_messages import question_id
 from laconic.errors import LaconicError
 from laconic.inference.bundle import load_part
-from laconic.plan.text import plan_fingerprint, read_plan
-from laconic.tables.table import Table
+from laconic.plan import plan_fingerprint
+from laconic.tables import Table
 
 HUB = "bank"
 ENGINE_HUB = "server"
@@ -155,7 +152,7 @@ class Trial:
         before = get_call_context()
         set_call_context(Context(app, caller, name, Signal()))
         try:
-            said: dict[str, Any] = decode(FlareParty(SiteDesk()).hear(data=frame))
+            said: dict[str, Any] = decode(FlareParty().hear(data=frame))
         finally:
             set_call_context(before)
         return said
@@ -194,7 +191,7 @@ class Trial:
     def host_as_engine(self, run: str, line: Any) -> None:
         """What the hub's engine does for each `laconic host`: it leaves a result or an error in the run's folder."""
         self.start_run(run)
-        SiteHost().host(self.site(HUB) / "kit", [run], line)
+        FlareHub([run])._host(open_site(self.site(HUB)), run, line)
 
 
 class Hub:
@@ -346,7 +343,9 @@ class Mail:
         bank = self.place(HUB)
         blob = encode(Question(step, phase, number, payload))
         script = bank.session.method
-        asked = question_of("method", blob, question_id(script, "shop", blob), None)
+        asked = describe_blob(
+            "method", read_heading(blob), question_id(script, "shop", blob), None, "question", len(blob)
+        )
         content = Content(rows=0, epsilon="none: nothing made from rows", ledger=(), blobs=(asked,))
         own, to = bank.ring.own, bank.ring.named("shop")
         cover = cover_of(content, own, to, kind="question", days=30, plan=bank.session.fingerprint, alignment="none")

@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 
-from laconic.privacy.mechanisms.gaussian import compose, epsilon_of
+from laconic.privacy import compose, epsilon_of
 from tests.attacks.harness import (
     DELTA,
     FORK,

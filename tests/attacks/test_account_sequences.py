@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from laconic.data.partition.columns import split
-from laconic.privacy.mechanisms.gaussian import compose, epsilon_of
+from laconic.privacy import compose, epsilon_of
 from tests.attacks.harness import DELTA, LIMITED, NOISY_ROWS, Trial, not_mended, was_answered
 
 PEOPLE, SIGMA = 30, 4.0

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from laconic import FedCVT, FedOnce, LateFusion, OneShot, SplitNN
 from laconic.audit.attacks import (
     LinearAttacker,
     MlpAttacker,
@@ -12,18 +13,10 @@ from laconic.audit.attacks import (
     threshold_attack,
 )
 from laconic.audit.audit_run import audit
-from laconic.learn.encoders.encoder import Pca
-from laconic.learn.nets.nets import Joint, Mlp
-from laconic.learn.train.fixmatch import FixMatchTab
-from laconic.learn.train.sgd import Sgd
-from laconic.methods.baselines.late_fusion import LateFusion
-from laconic.methods.families.guided import SendLabels
-from laconic.methods.vertical.fedcvt import FedCVT
-from laconic.methods.vertical.fedonce import FedOnce
-from laconic.methods.vertical.oneshot import OneShot
-from laconic.methods.vertical.splitnn import SplitNN
-from laconic.tables.task import Task
-from laconic.testing.small_federations import small_federation, small_overlap
+from laconic.learn import FixMatchTab, Joint, Mlp, Pca, Sgd
+from laconic.methods import SendLabels
+from laconic.tables import Task
+from laconic.testing import small_federation, small_overlap
 
 
 def test_a_model_that_remembers_its_rows_is_found_out():

@@ -1,15 +1,11 @@
 import numpy as np
 import pytest
 
+from laconic import Equal, SplitNN, deal, load
 from laconic.audit.attacks import commonest, gradients_sent, labels_read_off
-from laconic.core.party import Party
-from laconic.data.datasets import load
-from laconic.data.partition.columns import Equal, deal
-from laconic.learn.models.clustering import purity
-from laconic.learn.nets.nets import Joint, Mlp
-from laconic.learn.train.sgd import Sgd
+from laconic.core import Party
+from laconic.learn import Joint, Mlp, Sgd, purity
 from laconic.methods.families.guided import first_gradients, in_bytes
-from laconic.methods.vertical.splitnn import SplitNN
 from laconic.testing import open_peers
 
 

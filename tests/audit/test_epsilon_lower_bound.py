@@ -11,11 +11,8 @@ from laconic.audit.epsilon_lower_bound import (
     rows_game,
     sgd_game,
 )
-from laconic.learn.nets.nets import Mlp
-from laconic.privacy.accounting import Event, Pld
-from laconic.privacy.encoders import Codebook, DpNat, DpPca
-from laconic.privacy.mechanisms.rows import ClippedGaussian
-from laconic.privacy.private_sgd import DpSgd
+from laconic.learn import Mlp
+from laconic.privacy import ClippedGaussian, Codebook, DpNat, DpPca, DpSgd, Event, Pld
 
 DELTA = 1e-5
 pytest.importorskip("dp_accounting", reason="needs the extra `privacy`: pip install 'laconic[privacy]'")

@@ -12,15 +12,8 @@ from laconic.audit.rap_attacks import (
     unmask_single,
     unmix,
 )
-from laconic.learn.encoders.rap import (
-    Gaussian,
-    draw_categorical,
-    draw_numeric,
-    draw_secret,
-    hide_classes,
-    hide_numbers,
-    project,
-)
+from laconic.learn import Gaussian
+from laconic.learn.encoders.rap import draw_categorical, draw_numeric, draw_secret, hide_classes, hide_numbers, project
 from laconic.values import Array
 
 

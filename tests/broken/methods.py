@@ -6,11 +6,9 @@ from typing import Any, ClassVar
 import msgspec
 import numpy as np
 
-from laconic.core.method import Method, task_of
-from laconic.core.party import Party
-from laconic.core.peers import Peers
-from laconic.core.step import Ask, Opening, step
-from laconic.learn.models.supervised import fit_linear, predict_linear
+from laconic import Method
+from laconic.core import Ask, Opening, Party, Peers, step, task_of
+from laconic.learn import fit_linear, predict_linear
 from laconic.values import Array
 
 SMUGGLED: dict[str, Any] = {}

@@ -3,9 +3,9 @@ import json
 import pytest
 from click.testing import CliRunner
 
+from laconic import Result
 from laconic.cli import main
-from laconic.core.result import Result
-from laconic.methods.registry import methods
+from laconic.methods import methods
 
 QUICK = ("--set", "method.trainer.epochs=2")
 

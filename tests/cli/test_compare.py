@@ -7,8 +7,8 @@ import time
 import pytest
 from click.testing import CliRunner
 
+from laconic import read_results
 from laconic.cli import main
-from laconic.deploy.compare import read_results
 
 QUICK = ("--set", "FedOnce.trainer.epochs=2", "--set", "Solo.trainer.epochs=2", "--set", "Centralised.trainer.epochs=2")
 

@@ -1,7 +1,7 @@
 from click.testing import CliRunner
 
 from laconic.cli import main
-from laconic.deploy.transports.envelopes.keys import read_public
+from laconic.deploy import read_public
 
 
 def keys(*words, said=None):

@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 
+from laconic import read_results
 from laconic.cli import main
-from laconic.deploy.compare import read_results
-from laconic.report.reproduce import commands_for
+from laconic.report import commands_for
 from tests.data.hospitals import hospitals, open_rows, write
 
 QUICK = ("--set", "method.trainer.epochs=3")

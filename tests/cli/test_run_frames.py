@@ -5,7 +5,7 @@ import sys
 from click.testing import CliRunner
 
 from laconic.cli import main
-from laconic.learn.encoders.learnt import BestEncoder
+from laconic.learn import BestEncoder
 
 MOST_FRAMES = 13
 

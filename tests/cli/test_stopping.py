@@ -14,11 +14,11 @@ from click.testing import CliRunner
 import laconic.atomic_files
 import laconic.inference.bundle
 import laconic.inference.save
+from laconic import Result
 from laconic.atomic_files import unbroken
 from laconic.cli import main
 from laconic.cli.demo_runs import write_files
-from laconic.core.result import Result
-from laconic.inference.local_transport import parts_of
+from laconic.inference import parts_of
 
 QUICK = ("--set", "method.trainer.epochs=2")
 

@@ -7,18 +7,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from laconic.align.exact import ExactMatch
-from laconic.align.psi import PrivateMatch
+from laconic import Federation, Linear, from_frames, simulate
+from laconic.align import ExactMatch, PrivateMatch
 from laconic.core.wire import decode_question
-from laconic.data.federation import Federation
-from laconic.data.readers.frames import from_frames
-from laconic.deploy.simulation import simulate
-from laconic.deploy.transports.inprocess import open_calls
+from laconic.deploy import open_calls
 from laconic.errors import DataError
-from laconic.methods.baselines.linear import Linear
-from laconic.tables.columns import Column
-from laconic.tables.table import Table, fingerprint
-from laconic.tables.task import Task
+from laconic.tables import Column, Table, Task, fingerprint
 
 
 class Meddling:

@@ -6,11 +6,9 @@ from pathlib import Path
 from click.testing import CliRunner
 
 import laconic
+from laconic import FedOnce, Solo, VimSgd
 from laconic.cli import main
 from laconic.core.capabilities import CAPABILITIES, Attributable, Budgeted, Cacheable, Growable, capabilities_of
-from laconic.methods.baselines.solo import Solo
-from laconic.methods.vertical.fedonce import FedOnce
-from laconic.methods.vertical.vimsgd import VimSgd
 
 ROOT = Path(laconic.__file__).parent
 

@@ -6,10 +6,9 @@ import pytest
 from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.step import Script, step
-from laconic.deploy.transports.inprocess import Faults, InProcess
+from laconic.deploy import Faults, InProcess
 from laconic.errors import PartyAbsent, StepError
-from laconic.tables.columns import Column
-from laconic.tables.table import Table
+from laconic.tables import Column, Table
 from laconic.testing import open_peers
 
 

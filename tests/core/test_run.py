@@ -1,13 +1,11 @@
 import numpy as np
 import pytest
 
+from laconic import Linear, SplitNN, simulate
 from laconic.core.result import Result
-from laconic.deploy.simulation import simulate
-from laconic.learn.train.sgd import Sgd
-from laconic.methods.baselines.linear import Linear
-from laconic.methods.vertical.splitnn import SplitNN
-from laconic.tables.task import Task, headline, metrics
-from laconic.testing.small_federations import small_federation
+from laconic.learn import Sgd
+from laconic.tables import Task, headline, metrics
+from laconic.testing import small_federation
 
 
 def test_a_result_survives_json_and_disk(tmp_path):

@@ -6,8 +6,7 @@ from laconic.core.party import Party
 from laconic.core.step import Script, answer, declared, step, steps_of
 from laconic.core.wire import Question, decode, encode
 from laconic.errors import StepError, WireError
-from laconic.tables.columns import Column
-from laconic.tables.table import Table
+from laconic.tables import Column, Table
 
 NOISE = Noise(mechanism="gaussian", scale=1.0, sensitivity=None, unit="row", caveat="nothing is proven")
 

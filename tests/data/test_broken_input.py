@@ -6,8 +6,9 @@ import sqlite3
 import pandas as pd
 import pytest
 
+from laconic import from_party_files
 from laconic.data.readers.source_table import read_own
-from laconic.deploy.party_config import from_party_files, read_party
+from laconic.deploy import read_party
 from laconic.errors import DataError, PlanError
 
 SOUND = "customer,income,joined,churned\na,1,2013-01-31,yes\nb,2,2014-01-31,no\nc,3,,yes\n"

@@ -5,9 +5,7 @@ import pytest
 
 from laconic.data.federation import Federation
 from laconic.errors import DataError
-from laconic.tables.columns import Column
-from laconic.tables.table import Table
-from laconic.tables.task import Task
+from laconic.tables import Column, Table, Task
 
 TASK = Task(kind="binary", classes=("no", "yes"))
 

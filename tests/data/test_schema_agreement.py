@@ -8,9 +8,7 @@ from hypothesis.extra.numpy import arrays
 
 from laconic.data.schema_agreement import LEAST, add_sums, recipe_from, released_columns, sums_of
 from laconic.errors import DataError
-from laconic.tables.columns import Column, Recipe, Scaled, apply_recipe, fit_recipe
-from laconic.tables.table import Table
-from laconic.tables.task import Task
+from laconic.tables import Column, Recipe, Scaled, Table, Task, apply_recipe, fit_recipe
 
 TASK = Task(kind="binary", classes=("no", "yes"))
 NUMBERS = (Column("a"), Column("b"))

@@ -4,12 +4,11 @@ import json
 import socket
 from pathlib import Path
 
+from laconic import Plan, write_plan
 from laconic.deploy.consortium import Consortium, HubAddress, PartySite, open_site, write_consortium
 from laconic.deploy.responder import OnlineResponder
 from laconic.deploy.transports.rpc_client import ConnectionBroken, Line
-from laconic.methods.registry import methods
-from laconic.plan.plan import Plan
-from laconic.plan.text import write_plan
+from laconic.methods import methods
 
 ALL = f"""
 [allow]

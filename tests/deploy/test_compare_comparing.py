@@ -1,15 +1,11 @@
 import pytest
 
+from laconic import DataPlan, FedAvg, FedOnce, Plan, Rap, Solo
 from laconic.cli import main
 from laconic.deploy.compare import compare, read_results
 from laconic.errors import DataError, PlanError
-from laconic.learn.train.sgd import Sgd
-from laconic.methods.baselines.solo import Solo
-from laconic.methods.horizontal.fedavg import FedAvg
-from laconic.methods.vertical.fedonce import FedOnce
-from laconic.methods.vertical.rap import Rap
-from laconic.plan.plan import DataPlan, Plan
-from laconic.report.reproduce import commands_for
+from laconic.learn import Sgd
+from laconic.report import commands_for
 
 DATA = DataPlan(name="breast_cancer")
 QUICK = Sgd(epochs=2, patience=10)

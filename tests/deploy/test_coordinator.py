@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 from benchmarks.crashes import same
-from laconic.align.exact import ExactMatch
-from laconic.align.psi import PrivateMatch
-from laconic.core.party import Party
-from laconic.core.wire import decode
+from laconic import Budget, DataPlan, FedAvg, FedOnce, Linear, OneShot, Plan, VimAdmm, VimSgd, write_plan
+from laconic.align import ExactMatch, PrivateMatch
+from laconic.core import Party, decode
 from laconic.deploy.consortium import open_site
 from laconic.deploy.coordinator import host_run
 from laconic.deploy.execute import execute
@@ -21,21 +20,9 @@ from laconic.deploy.session import online_session
 from laconic.deploy.transports import rpc_messages as frames
 from laconic.deploy.transports.rpc_client import ConnectionBroken
 from laconic.errors import DataError, LaconicError, PartyAbsent, PlanError, Refused
-from laconic.learn.encoders.encoder import Pca
-from laconic.learn.train.fixmatch import FixMatchTab
-from laconic.learn.train.sgd import Sgd
-from laconic.methods.baselines.linear import Linear
-from laconic.methods.horizontal.fedavg import FedAvg
-from laconic.methods.vertical.fedonce import FedOnce
-from laconic.methods.vertical.oneshot import OneShot
-from laconic.methods.vertical.vimadmm import VimAdmm
-from laconic.methods.vertical.vimsgd import VimSgd
-from laconic.plan.plan import Budget, DataPlan, Plan
-from laconic.plan.text import plan_fingerprint, write_plan
-from laconic.privacy.accounting import Pld
-from laconic.privacy.encoders import DpPca, PublicProjection
-from laconic.privacy.mechanisms.outputs import RowsOnce
-from laconic.privacy.private_sgd import DpSgd
+from laconic.learn import FixMatchTab, Pca, Sgd
+from laconic.plan import plan_fingerprint
+from laconic.privacy import DpPca, DpSgd, Pld, PublicProjection, RowsOnce
 from tests.deploy.sites import ALL, agree, consortium, make_sites, straight
 
 BREAST = DataPlan(name="breast_cancer", parties=4)

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from laconic.core.ledger import Entry, Ledger, Noise
+from laconic.core import Entry, Ledger, Noise
 from laconic.deploy import epsilon_account as spending_module
 from laconic.deploy.epsilon_account import EpsilonAccount
 from laconic.deploy.policy import Gatekeeper, Policy

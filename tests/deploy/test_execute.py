@@ -1,16 +1,11 @@
 import pytest
 
+from laconic import Budget, Centralised, DataPlan, FedKt, FedOnce, Plan, Solo, SplitNN
 from laconic.deploy.execute import execute, federation_of
 from laconic.errors import PlanError
-from laconic.learn.models.learners import Logistic
-from laconic.learn.train.sgd import Sgd
-from laconic.methods.baselines.centralised import Centralised
-from laconic.methods.baselines.solo import Solo
-from laconic.methods.horizontal.fedkt import FedKt
-from laconic.methods.vertical.fedonce import FedOnce
-from laconic.methods.vertical.splitnn import SplitNN
-from laconic.plan.plan import Budget, DataPlan, Plan, open_releases, refuse_unkept
-from laconic.privacy.mechanisms.votes import L2, GaussianVotes
+from laconic.learn import Logistic, Sgd
+from laconic.plan import open_releases, refuse_unkept
+from laconic.privacy import L2, GaussianVotes
 from tests.data.hospitals import hospitals, open_rows, write
 
 QUICK = Sgd(epochs=2)

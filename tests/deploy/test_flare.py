@@ -9,14 +9,14 @@ import msgspec
 import pytest
 
 from benchmarks.crashes import same
+from laconic import Result
 from laconic.atomic_files import read_sealed
-from laconic.core.result import Result
 from laconic.deploy.consortium import Consortium, HubAddress, open_site
 from laconic.deploy.execute import execute
 from laconic.deploy.transports.flare import system as engine
 from laconic.deploy.transports.flare.operating import provision
-from laconic.methods.registry import methods
-from laconic.plan.text import change_plan, draft
+from laconic.methods import methods
+from laconic.plan import change_plan, draft
 from tests.deploy.sites import ALL, agree, free_port
 
 pytestmark = pytest.mark.slow

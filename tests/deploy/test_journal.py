@@ -6,20 +6,14 @@ import numpy as np
 import pytest
 
 from benchmarks.crashes import disturbed, same, undisturbed
-from laconic.core.ledger import Ledger
-from laconic.core.party import Party
-from laconic.core.peers import Peers
-from laconic.core.step import Script, step
-from laconic.core.traffic import WireLog
-from laconic.core.wire import Question, encode
+from laconic import Linear
+from laconic.core import Ledger, Party, Peers, Question, Script, WireLog, encode, step
 from laconic.deploy.journal import Journal, Journalled
 from laconic.deploy.party_memory import PartyFolder
 from laconic.deploy.simulation import simulate
 from laconic.errors import JournalError, PartyAbsent, StepError, Waiting
-from laconic.methods.baselines.linear import Linear
-from laconic.tables.columns import Column
-from laconic.tables.table import Table
-from laconic.testing.small_federations import small_federation
+from laconic.tables import Column, Table
+from laconic.testing import small_federation
 
 NAMES = ("shop", "insurer")
 

@@ -10,16 +10,13 @@ import msgspec
 import pytest
 
 from benchmarks.crashes import same
+from laconic import DataPlan, Plan, Result, SplitNN, write_plan
 from laconic.atomic_files import read_sealed
-from laconic.core.result import Result
 from laconic.deploy.consortium import Consortium, HubAddress, open_site
 from laconic.deploy.execute import execute
 from laconic.deploy.transports.flare import system as engine
 from laconic.deploy.transports.flare.operating import provision
-from laconic.learn.train.sgd import Sgd
-from laconic.methods.vertical.splitnn import SplitNN
-from laconic.plan.plan import DataPlan, Plan
-from laconic.plan.text import write_plan
+from laconic.learn import Sgd
 from tests.deploy.sites import ALL, free_port
 
 pytestmark = pytest.mark.slow

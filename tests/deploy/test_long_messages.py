@@ -2,8 +2,7 @@ import numpy as np
 import pytest
 
 from benchmarks.large_message import Bulk, make_responder
-from laconic.core.peers import Peers
-from laconic.core.traffic import WireLog
+from laconic.core import Peers, WireLog
 from laconic.deploy.journal import Journal
 from laconic.deploy.transports import rpc_messages as frames
 from laconic.deploy.transports.rpc_client import ConnectionBroken, RpcClient

@@ -2,7 +2,7 @@
 
 import pytest
 
-from laconic.data.schema import IdRules
+from laconic.data import IdRules
 from laconic.deploy.party_config import read_party
 from laconic.errors import PlanError
 

@@ -3,27 +3,26 @@
 import numpy as np
 import pytest
 
-from laconic.data.datasets import load
-from laconic.data.partition.columns import Equal, deal, disturb
+from laconic import (
+    Equal,
+    FedOnce,
+    FewShot,
+    OneShot,
+    Solo,
+    Vafl,
+    VimAdmm,
+    VimAdmmJoint,
+    VimSgd,
+    deal,
+    disturb,
+    load,
+    price,
+)
 from laconic.deploy.party_importance import denoise, head_norms, importance, noise_losses, shapley, summarise
 from laconic.deploy.simulation import train
 from laconic.deploy.transports.inprocess import Faults, InProcess
-from laconic.learn.encoders.encoder import Pca
-from laconic.learn.encoders.learnt import Nat
-from laconic.learn.nets.ensembles import SummedHeads
-from laconic.learn.train.fixmatch import FixMatchTab
-from laconic.learn.train.sgd import Sgd
-from laconic.learn.trees.dense_trees import Boosted
-from laconic.methods.baselines.solo import Solo
-from laconic.methods.vertical.fedonce import FedOnce
-from laconic.methods.vertical.fewshot import FewShot
-from laconic.methods.vertical.oneshot import OneShot
-from laconic.methods.vertical.vafl import Vafl
-from laconic.methods.vertical.vimadmm import VimAdmm
-from laconic.methods.vertical.vimadmm_joint import VimAdmmJoint
-from laconic.methods.vertical.vimsgd import VimSgd
-from laconic.privacy.accounting import ledgers_of, price
-from laconic.privacy.mechanisms.outputs import BatchClip, RowsOnce
+from laconic.learn import Boosted, FixMatchTab, Nat, Pca, Sgd, SummedHeads
+from laconic.privacy import BatchClip, RowsOnce, ledgers_of
 
 _GUIDED = {"width": 8, "local": FixMatchTab(steps=30, lr=1e-2)}
 _METHOD = VimAdmm(epochs=2, batch=128, local_steps=5, width=12)

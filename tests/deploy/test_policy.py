@@ -6,20 +6,15 @@ import numpy as np
 import pytest
 
 import laconic
-from laconic.core.party import Party
-from laconic.core.wire import Question, decode, encode
+from laconic import FedOnce, Linear, SplitNN
+from laconic.core import Party, Question, decode, encode
 from laconic.deploy.epsilon_account import EpsilonAccount
 from laconic.deploy.party_memory import PartyFolder
 from laconic.deploy.policy import Gatekeeper, Policy, read_policy
 from laconic.errors import PlanError, Refused
-from laconic.learn.encoders.encoder import Pca
-from laconic.methods.baselines.linear import Linear
-from laconic.methods.vertical.fedonce import FedOnce
-from laconic.methods.vertical.splitnn import SplitNN
-from laconic.privacy.encoders import DpPca
-from laconic.privacy.mechanisms.rows import ClippedGaussian
-from laconic.tables.columns import Column
-from laconic.tables.table import Table
+from laconic.learn import Pca
+from laconic.privacy import ClippedGaussian, DpPca
+from laconic.tables import Column, Table
 
 PRIVATE = FedOnce(encoder=DpPca(dim=2, sigma=4.0))
 ASK = encode(Question("learn_and_send", "fit", 1, {}))

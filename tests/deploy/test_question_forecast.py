@@ -5,29 +5,16 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from laconic.align.agreed import AgreedIds
-from laconic.align.exact import ExactMatch
-from laconic.align.psi import PrivateMatch
-from laconic.core.wire import Question, encode, read_heading
-from laconic.data.federation import Federation
+from laconic import Federation, FedOnce, LateFusion, Linear, OneShot, Rap, SplitNN, VimAdmm
+from laconic.align import AgreedIds, ExactMatch, PrivateMatch
+from laconic.core import Question, encode, read_heading
 from laconic.deploy.question_forecast import SERVER, QuestionForecast
 from laconic.deploy.simulation import simulate
 from laconic.deploy.transports.inprocess import open_calls
-from laconic.learn.encoders.encoder import Pca
-from laconic.learn.models.learners import LinearModel
-from laconic.learn.train.sgd import Sgd
-from laconic.methods.baselines.late_fusion import LateFusion
-from laconic.methods.baselines.linear import Linear
-from laconic.methods.families.guided import Gradients
-from laconic.methods.vertical.fedonce import FedOnce
-from laconic.methods.vertical.oneshot import OneShot
-from laconic.methods.vertical.rap import Rap
-from laconic.methods.vertical.splitnn import SplitNN
-from laconic.methods.vertical.vimadmm import VimAdmm
-from laconic.privacy.mechanisms.outputs import RowsOnce
-from laconic.tables.columns import Column
-from laconic.tables.table import Table
-from laconic.tables.task import Task
+from laconic.learn import LinearModel, Pca, Sgd
+from laconic.methods import Gradients
+from laconic.privacy import RowsOnce
+from laconic.tables import Column, Table, Task
 from tests.broken.methods import Sound
 
 FEDONCE = FedOnce(encoder=Pca(dim=2), trainer=Sgd(epochs=1))

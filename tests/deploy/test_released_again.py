@@ -3,14 +3,14 @@
 import pandas
 import pytest
 
-from laconic.core.wire import decode
+from laconic.core import decode
 from laconic.deploy.coordinator import predict
 from laconic.deploy.epsilon_account import EpsilonAccount
 from laconic.deploy.party_context import context_for_ids
 from laconic.deploy.party_memory import PartyFolder
 from laconic.deploy.sealed_answers import answer_new
 from laconic.errors import Refused, Waiting
-from laconic.privacy.mechanisms.gaussian import compose, epsilon_of
+from laconic.privacy import compose, epsilon_of
 from tests.deploy.conftest import ALLOW, World
 from tests.deploy.test_training import mail_until_done
 

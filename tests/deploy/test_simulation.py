@@ -1,8 +1,8 @@
 import pytest
 
+from laconic import FedOnce
 from laconic.deploy.simulation import simulate, train
-from laconic.methods.vertical.fedonce import FedOnce
-from laconic.testing.small_federations import small_federation
+from laconic.testing import small_federation
 
 
 @pytest.mark.parametrize("run", [simulate, train])

@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from laconic import read_plan
 from laconic.deploy.execute import execute
 from laconic.deploy.transports.flare.system import stop
-from laconic.plan.text import read_plan
 from tests.needs import NAMESPACES
 
 pytestmark = pytest.mark.slow

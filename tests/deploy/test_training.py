@@ -3,11 +3,11 @@
 import msgspec
 import pytest
 
+from laconic import read_plan
 from laconic.deploy.coordinator import host
 from laconic.deploy.execute import execute, federation_of
 from laconic.deploy.sealed_answers import answer_envelope, seal_plan
 from laconic.errors import PartyAbsent, PlanError, Waiting
-from laconic.plan.text import read_plan
 from tests.deploy.conftest import World
 
 FEDONCE = """\

@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from laconic.cli import main
-from laconic.deploy.party_config import read_party
+from laconic.deploy import read_party
 from laconic.doctor.checks import examine, match_parties
 from laconic.doctor.columns import write_columns
 from laconic.doctor.ids import check_ids

@@ -9,9 +9,7 @@ from email.utils import format_datetime
 
 import pytest
 
-from laconic.deploy.consortium import Consortium, HubAddress
-from laconic.deploy.party_config import read_party
-from laconic.deploy.transports.flare.operating import provision
+from laconic.deploy import Consortium, HubAddress, provision, read_party
 from laconic.doctor import machine
 from tests.deploy.sites import free_port
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from click.testing import CliRunner
 
 from examples.flights import write_flights
+from laconic import Result
 from laconic.cli import main
-from laconic.core.result import Result
 from tests.needs import public_data
 
 NAMES = ("airline", "weather_office", "registry")

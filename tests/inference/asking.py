@@ -1,11 +1,11 @@
 """New rows of everybody, and what a saved model says of them."""
 
-from laconic.deploy.transports.inprocess import InProcess
+from laconic.deploy import InProcess
 from laconic.inference.absent import Zeros
 from laconic.inference.bundle_files import folder_name
 from laconic.inference.local_transport import parts_of, reach_parts
 from laconic.inference.predict import load_model
-from laconic.learn.train.sgd import Sgd
+from laconic.learn import Sgd
 
 QUICK = Sgd(epochs=30, lr=3e-3, patience=5)
 

@@ -4,10 +4,9 @@ import shutil
 
 import pytest
 
-from laconic.deploy.simulation import train
+from laconic import FedOnce, train
 from laconic.inference.save import save_model
-from laconic.methods.vertical.fedonce import FedOnce
-from laconic.testing.small_federations import small_federation
+from laconic.testing import small_federation
 from tests.inference.asking import QUICK
 
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from laconic.core.wire import encode
-from laconic.deploy.simulation import train
+from laconic import train
+from laconic.core import encode
 from laconic.inference.save import save_model
-from laconic.methods.registry import methods
-from laconic.tables.table import Table
-from laconic.testing.small_federations import small_federation, small_horizontal
+from laconic.methods import methods
+from laconic.tables import Table
+from laconic.testing import small_federation, small_horizontal
 
 READER = """
 import json, sys

@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
 
-from laconic.data.federation import Federation
-from laconic.deploy.simulation import train
+from laconic import Federation, FedOnce, SplitNN, train
 from laconic.errors import DataError
 from laconic.inference.absent import Refit
 from laconic.inference.bundle import load_part
@@ -11,10 +10,7 @@ from laconic.inference.local_transport import parts_of, reach_parts
 from laconic.inference.predict import load_model
 from laconic.inference.save import save_model
 from laconic.inference.update import add_party, add_rows, save_grown
-from laconic.learn.train.sgd import Sgd
-from laconic.learn.trees.dense_trees import Boosted
-from laconic.methods.vertical.fedonce import FedOnce
-from laconic.methods.vertical.splitnn import SplitNN
+from laconic.learn import Boosted, Sgd
 from tests.inference.asking import QUICK, ask, part_folder, rows_of
 
 

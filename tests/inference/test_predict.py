@@ -5,12 +5,9 @@ import numpy as np
 import pandas
 import pytest
 
-from laconic.core.party import Party
-from laconic.core.traffic import WireLog
-from laconic.data.datasets import load
-from laconic.data.partition.columns import Equal, deal
-from laconic.deploy.simulation import train
-from laconic.deploy.transports.inprocess import Faults, InProcess
+from laconic import Equal, FedOnce, Rap, Solo, SplitNN, deal, load, train
+from laconic.core import Party, WireLog
+from laconic.deploy import Faults, InProcess
 from laconic.errors import DataError
 from laconic.inference.absent import WAYS, Abstain, Refit, SoloModel, Zeros
 from laconic.inference.bundle import load_part
@@ -18,16 +15,10 @@ from laconic.inference.forget import forget
 from laconic.inference.local_transport import parts_of, reach_parts, read_rows
 from laconic.inference.predict import load_model
 from laconic.inference.save import save_model
-from laconic.learn.models.learners import LinearModel
-from laconic.learn.train.sgd import Sgd
-from laconic.methods.baselines.solo import Solo
-from laconic.methods.vertical.fedonce import FedOnce
-from laconic.methods.vertical.rap import Rap
-from laconic.methods.vertical.splitnn import SplitNN
-from laconic.report.tables import show_card
-from laconic.tables.columns import Column
-from laconic.testing import open_peers
-from laconic.testing.small_federations import small_federation
+from laconic.learn import LinearModel, Sgd
+from laconic.report import show_card
+from laconic.tables import Column
+from laconic.testing import open_peers, small_federation
 from tests.inference.asking import QUICK, ask, part_folder, rows_of
 
 
@@ -143,7 +134,7 @@ def test_refitting_is_better_than_zeros_when_the_telling_party_is_gone(tmp_path)
         "bank": pandas.DataFrame({"id": range(1200), "a": rng.normal(size=1200), "b": twin[:, 0], "y": y}),
         "shop": pandas.DataFrame({"id": range(1200), "c": twin[:, 1] + 5, "d": rng.normal(size=1200)}),
     }
-    from laconic.data.readers.frames import from_frames
+    from laconic import from_frames
 
     card = save_model(train(FedOnce(trainer=QUICK), from_frames(frames, id="id", label="y")), tmp_path)
     found = {one.answer: one.value for one in card.expected if one.present == ()}

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from laconic.audit.attacks import MlpAttacker
-from laconic.audit.epsilon_lower_bound import sgd_game
+from laconic.audit import MlpAttacker, sgd_game
 from laconic.learn.device import on_device
 from laconic.learn.encoders.encoder import Pca, RandomProjection, WhitenedPca
 from laconic.learn.encoders.learnt import Autoencoder, Nat
@@ -23,11 +22,8 @@ from laconic.learn.train.descent import Rule, no_velocity, outputs_of, start_des
 from laconic.learn.train.fixmatch import FixMatch, FixMatchTab
 from laconic.learn.train.semisupervised import Adaptive, Fixed, Soft, begin
 from laconic.learn.train.sgd import Sgd
-from laconic.privacy.encoders import Codebook, DpNat, DpPca
-from laconic.privacy.mechanisms.outputs import PrivateSteps
-from laconic.privacy.private_sgd import DpSgd
-from laconic.privacy.randomness import SeededRandomness, poisson_sample
-from laconic.tables.task import Task
+from laconic.privacy import Codebook, DpNat, DpPca, DpSgd, PrivateSteps, SeededRandomness, poisson_sample
+from laconic.tables import Task
 from laconic.testing import bare_party
 from tests.far_device import far_device
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from laconic.testing.small_federations import small_federation, small_overlap
+from laconic.testing import small_federation, small_overlap
 
 
 @pytest.fixture(scope="module")

@@ -1,16 +1,14 @@
 import numpy as np
 import pytest
 
-from laconic.deploy.simulation import simulate
-from laconic.learn.models.supervised import fit_linear, predict_linear
-from laconic.learn.train.sgd import Sgd
+from laconic import check_method, simulate
+from laconic.learn import Sgd, fit_linear, predict_linear
 from laconic.methods.baselines.centralised import Centralised
 from laconic.methods.baselines.linear import Linear
 from laconic.methods.baselines.solo import Solo
 from laconic.methods.families.rows import batch_rows, side_by_side
-from laconic.tables.task import Task
-from laconic.testing.check_method import check_method
-from laconic.testing.small_federations import small_federation
+from laconic.tables import Task
+from laconic.testing import small_federation
 
 QUICK = Sgd(epochs=20, lr=3e-3, patience=5)
 

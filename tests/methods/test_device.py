@@ -3,21 +3,16 @@
 import pytest
 import torch
 
-from laconic import read_plan
-from laconic.core.step import answer
-from laconic.deploy.execute import execute
-from laconic.deploy.simulation import simulate
+from laconic import execute, read_plan, simulate
+from laconic.core import answer
+from laconic.deploy import Forked, InProcess, Processes
 from laconic.deploy.transports import inprocess
-from laconic.deploy.transports.forked import Forked
-from laconic.deploy.transports.inprocess import InProcess
-from laconic.deploy.transports.processes import Processes
 from laconic.errors import PlanError
-from laconic.learn.device import device_asked, on_device
-from laconic.learn.train.sgd import Sgd
+from laconic.learn import Sgd, device_asked, on_device
 from laconic.methods.registry import methods
 from laconic.methods.vertical.fedonce import FedOnce
 from laconic.methods.vertical.splitnn import SplitNN
-from laconic.plan.text import plan_fingerprint
+from laconic.plan import plan_fingerprint
 from tests.far_device import far_device
 
 DATA = 'data.name = "breast_cancer"\nruntime = {type = "InProcess", workers = 1}\n'

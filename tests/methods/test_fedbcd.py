@@ -2,18 +2,16 @@ import numpy as np
 import pytest
 import torch
 
-from laconic.core.party import Party
-from laconic.deploy.simulation import roles, simulate
-from laconic.learn.nets.nets import Joint, Mlp, initialise, weights_of
+from laconic import check_method, simulate
+from laconic.core import Party
+from laconic.deploy import roles
+from laconic.learn import Joint, Mlp, Sgd, initialise, weights_of
 from laconic.learn.train import losses as heads
-from laconic.learn.train.sgd import Sgd
 from laconic.methods.families.rows import batch_rows
 from laconic.methods.vertical.fedbcd import FedBCD
 from laconic.methods.vertical.fedcvt import FedCVT
 from laconic.methods.vertical.splitnn import SplitNN
-from laconic.testing import open_peers
-from laconic.testing.check_method import check_method
-from laconic.testing.small_federations import small_federation
+from laconic.testing import open_peers, small_federation
 
 TRAINER = Sgd(epochs=3, batch=128, lr=1e-2)
 SMALL = Sgd(epochs=5, batch=30, lr=1e-2)

@@ -7,22 +7,16 @@ from hypothesis import strategies as st
 from sklearn.naive_bayes import GaussianNB
 from torch import nn
 
-from laconic.core.party import Party
-from laconic.data.datasets import load
-from laconic.data.partition.rows import Dirichlet, deal_rows
-from laconic.deploy.simulation import simulate
-from laconic.deploy.transports.inprocess import Faults, InProcess
+from laconic import Dirichlet, check_method, deal_rows, load, simulate
+from laconic.core import Party
+from laconic.deploy import Faults, InProcess
 from laconic.errors import LaconicError, WireError
-from laconic.learn.models.learner import Learner, check_model
-from laconic.learn.models.learners import Logistic, Network
+from laconic.learn import Boosted, Cnn, Forest, Learner, Logistic, Mlp, Network, Sgd, check_model
 from laconic.learn.nets.layers import Linear
-from laconic.learn.nets.nets import Cnn, Mlp
-from laconic.learn.train.sgd import Sgd
-from laconic.learn.trees.dense_trees import Boosted, Forest
 from laconic.methods.horizontal.fedkt import FedKt, Prox
-from laconic.privacy.mechanisms.votes import L1, L2, SEEDED, GaussianVotes, LaplaceVotes
-from laconic.testing.check_method import check_method
-from laconic.testing.small_federations import small_horizontal
+from laconic.privacy import L1, L2, GaussianVotes, LaplaceVotes
+from laconic.privacy.mechanisms.votes import SEEDED
+from laconic.testing import small_horizontal
 from laconic.values import Array, Rng, Settings, Weights
 
 BINARY = small_horizontal("binary")
@@ -62,7 +56,7 @@ def test_convolutional_nets_can_be_students():
     raw = load("digits")
     from dataclasses import replace
 
-    from laconic.tables.columns import Column
+    from laconic.tables import Column
 
     images = (raw.raw.reshape(-1, 1, 8, 8) * 15).astype(np.uint8)
     federation = deal_rows(
@@ -193,7 +187,7 @@ def test_a_hostile_model_is_an_error_or_a_model(blob):
             model = check_model(classifier, task, blob, x.shape[1:], "party1")
         except LaconicError:
             continue
-        from laconic.learn.models.learner import predict_model
+        from laconic.learn import predict_model
 
         assert predict_model(classifier, task, model, x).shape == (len(x),)
 

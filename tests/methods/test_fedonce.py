@@ -1,20 +1,14 @@
 import numpy as np
 import pytest
 
-from laconic.data.datasets import load
-from laconic.data.federation import Federation
-from laconic.data.partition.columns import Equal, deal
-from laconic.deploy.simulation import simulate
-from laconic.deploy.transports.inprocess import Faults, InProcess
-from laconic.learn.encoders.encoder import Pca, RandomProjection, WhitenedPca
-from laconic.learn.encoders.learnt import Autoencoder, Nat
-from laconic.learn.train.sgd import Sgd
+from laconic import Equal, Federation, check_method, deal, load, simulate
+from laconic.deploy import Faults, InProcess
+from laconic.learn import Autoencoder, Nat, Pca, RandomProjection, Sgd, WhitenedPca
 from laconic.methods.baselines.solo import Solo
 from laconic.methods.vertical.fedonce import FedOnce
-from laconic.privacy.mechanisms.rows import Perturb
-from laconic.tables.table import Table
-from laconic.testing.check_method import check_method
-from laconic.testing.small_federations import small_federation
+from laconic.privacy import Perturb
+from laconic.tables import Table
+from laconic.testing import small_federation
 
 QUICK = Sgd(epochs=30, lr=3e-3, patience=5)
 NAT = Nat(dim=4, epochs=3)

@@ -1,19 +1,12 @@
 import pytest
 
-from laconic.deploy.execute import execute
-from laconic.deploy.simulation import simulate
+from laconic import Budget, DataPlan, Plan, check_method, execute, price, simulate
 from laconic.errors import PlanError
-from laconic.learn.encoders.encoder import Pca
-from laconic.learn.nets.nets import Joint, Mlp
+from laconic.learn import Joint, Mlp, Pca
 from laconic.methods.vertical.fedonce import FedOnce
-from laconic.plan.plan import Budget, DataPlan, Plan
-from laconic.privacy.accounting import Pld, ledgers_of, price
-from laconic.privacy.budget import Budget as PrivacyBudget
-from laconic.privacy.encoders import DpNat, DpPca, PublicProjection
-from laconic.privacy.mechanisms.rows import ClippedGaussian
-from laconic.privacy.private_sgd import DpSgd
-from laconic.testing.check_method import check_method
-from laconic.testing.small_federations import small_federation
+from laconic.privacy import Budget as PrivacyBudget
+from laconic.privacy import ClippedGaussian, DpNat, DpPca, DpSgd, Pld, PublicProjection, ledgers_of
+from laconic.testing import small_federation
 
 SEEDED = FedOnce(
     encoder=DpPca(dim=4, sigma=1.0, seeded=True),

@@ -4,9 +4,7 @@ import numpy as np
 import pandas
 import pytest
 
-from laconic.data.readers.frames import from_frames
-from laconic.data.readers.horizontal_frames import rows_from_frames
-from laconic.deploy.simulation import simulate
+from laconic import from_frames, rows_from_frames, simulate
 from laconic.methods.registry import methods
 from tests.inference.test_every_method import quick
 

@@ -3,16 +3,12 @@
 import numpy as np
 import pytest
 
-from laconic.core.party import Party
+from laconic.core import Party
+from laconic.learn import Attention, Confident, FixMatchTab, Mlp, Sgd
 from laconic.learn.models.supervised import fit_top
-from laconic.learn.nets.attention import Attention
-from laconic.learn.nets.nets import Mlp
-from laconic.learn.train.fixmatch import FixMatchTab
-from laconic.learn.train.semisupervised import Confident
-from laconic.learn.train.sgd import Sgd
 from laconic.methods.vertical.fewshot import FewShot
 from laconic.methods.vertical.oneshot import OneShot
-from laconic.tables.task import Task
+from laconic.tables import Task
 from laconic.testing import bare_party
 
 pytestmark = pytest.mark.usefixtures("one_thread")

@@ -3,13 +3,9 @@
 import numpy as np
 import pytest
 
-from laconic.data.datasets import load
-from laconic.data.partition.rows import Dirichlet, Iid, deal_rows
-from laconic.deploy.simulation import simulate
-from laconic.learn.models.learners import Logistic
-from laconic.learn.nets.nets import Mlp
-from laconic.learn.train.sgd import Sgd
-from laconic.learn.trees.dense_trees import Boosted
+from laconic import Dirichlet, check_method, deal_rows, load, simulate
+from laconic.data import Iid
+from laconic.learn import Boosted, Logistic, Mlp, Sgd
 from laconic.methods.horizontal.fedavg import FedAvg
 from laconic.methods.horizontal.feddf import FedDf
 from laconic.methods.horizontal.fedprox import FedProx
@@ -18,8 +14,7 @@ from laconic.methods.horizontal.pfnm import Pfnm
 from laconic.methods.horizontal.pooled_rows import PooledRows
 from laconic.methods.horizontal.scaffold import Scaffold
 from laconic.methods.horizontal.solo_rows import SoloRows
-from laconic.testing.check_method import check_method
-from laconic.testing.small_federations import small_federation, small_horizontal
+from laconic.testing import small_federation, small_horizontal
 from laconic.values import Array
 
 
@@ -83,7 +78,7 @@ def test_scaffold_refuses_steps_whose_length_says_nothing():
 def test_solo_is_the_mean_over_parties():
     federation = deal_rows(load("digits"), Iid(parties=2), seed=0)
     result = simulate(SoloRows(model=Logistic()), federation)
-    from laconic.learn.models.supervised import fit_linear, predict_linear
+    from laconic.learn import fit_linear, predict_linear
 
     x, y = federation.tables["server"].part("test")
     task, alone = federation.task, []

@@ -3,32 +3,18 @@ from contextlib import suppress
 import numpy as np
 import pytest
 
-from laconic.audit.attacks import labels_read_off
-from laconic.core.party import Party
-from laconic.core.peers import Peers
-from laconic.core.traffic import WireLog
-from laconic.core.wire import decode_question
-from laconic.data.datasets import load
-from laconic.data.partition.columns import Equal, deal
-from laconic.deploy.journal import Journal
-from laconic.deploy.simulation import roles, simulate
-from laconic.deploy.transports.inprocess import Recorder, open_calls
-from laconic.learn.nets.ensembles import SummedHeads
-from laconic.learn.nets.nets import Mlp
-from laconic.learn.train.fixmatch import FixMatchTab
-from laconic.learn.train.semisupervised import Confident
-from laconic.learn.train.sgd import Sgd
-from laconic.learn.trees.dense_trees import Boosted
+from laconic import Equal, check_method, deal, load, price, simulate
+from laconic.audit import labels_read_off
+from laconic.core import Party, Peers, WireLog, decode_question
+from laconic.deploy import Journal, Recorder, open_calls, roles
+from laconic.learn import Boosted, Confident, FixMatchTab, Mlp, Sgd, SummedHeads
 from laconic.methods.families.guided import Gradients, SendLabels, in_bytes
 from laconic.methods.families.rows import labelled
 from laconic.methods.vertical.fewshot import FewShot
 from laconic.methods.vertical.oneshot import OneShot
-from laconic.privacy.accounting import ledgers_of, price
-from laconic.privacy.mechanisms.rows import RandomisedResponse
-from laconic.tables.table import Table
-from laconic.testing import open_peers
-from laconic.testing.check_method import check_method
-from laconic.testing.small_federations import small_federation
+from laconic.privacy import RandomisedResponse, ledgers_of
+from laconic.tables import Table
+from laconic.testing import open_peers, small_federation
 
 LOCAL = FixMatchTab(steps=30, lr=1e-2)
 HEAD = Sgd(epochs=15, lr=1e-2)

@@ -5,13 +5,10 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from laconic.core.wire import decode_question
-from laconic.deploy.simulation import roles, simulate
-from laconic.deploy.transports.inprocess import Faults, InProcess, open_calls
-from laconic.learn.nets.nets import Mlp
-from laconic.learn.train.fixmatch import FixMatchTab
-from laconic.learn.train.sgd import Sgd
-from laconic.learn.trees.dense_trees import Boosted
+from laconic import simulate
+from laconic.core import decode_question
+from laconic.deploy import Faults, InProcess, open_calls, roles
+from laconic.learn import Boosted, FixMatchTab, Mlp, Sgd
 from laconic.methods.vertical.fewshot import FewShot
 from laconic.methods.vertical.oneshot import OneShot
 from laconic.testing import open_peers

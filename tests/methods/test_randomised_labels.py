@@ -5,18 +5,14 @@ from itertools import count
 import numpy as np
 import pytest
 
-from laconic.core.party import Party
-from laconic.deploy.transports.inprocess import Recorder
-from laconic.learn.nets.ensembles import SummedHeads
-from laconic.learn.train.fixmatch import FixMatchTab
-from laconic.learn.train.sgd import Sgd
+from laconic.core import Party
+from laconic.deploy import Recorder
+from laconic.learn import FixMatchTab, Sgd, SummedHeads
 from laconic.methods.families.guided import SendLabels
 from laconic.methods.vertical.fewshot import FewShot
 from laconic.methods.vertical.oneshot import OneShot
-from laconic.privacy.mechanisms.rows import RandomisedResponse
-from laconic.tables.columns import Column
-from laconic.tables.table import Table
-from laconic.tables.task import Task
+from laconic.privacy import RandomisedResponse
+from laconic.tables import Column, Table, Task
 from laconic.testing import open_peers
 
 RNG = np.random.default_rng(0)

@@ -2,21 +2,15 @@ import msgspec
 import numpy as np
 import pytest
 
-from laconic.core.step import steps_of
-from laconic.data.federation import Federation
-from laconic.deploy.simulation import simulate
-from laconic.learn.encoders.rap import Gaussian
-from laconic.learn.models.learners import LinearModel, NetModel, TreeModel
-from laconic.learn.nets.nets import Mlp
-from laconic.learn.train.sgd import Sgd
-from laconic.learn.trees.dense_trees import Boosted
+from laconic import Federation, check_method, simulate
+from laconic.core import steps_of
+from laconic.learn import Boosted, Gaussian, LinearModel, Mlp, NetModel, Sgd, TreeModel
 from laconic.methods.baselines.linear import Linear
 from laconic.methods.baselines.local_dp import LocalDp
 from laconic.methods.vertical.rap import Rap
-from laconic.privacy.mechanisms.gaussian import LocalGaussian
-from laconic.tables.table import Table
-from laconic.testing.check_method import check_method
-from laconic.testing.small_federations import small_federation
+from laconic.privacy import LocalGaussian
+from laconic.tables import Table
+from laconic.testing import small_federation
 
 SMALL = NetModel(net=Mlp(hidden=(32,)), trainer=Sgd(epochs=15, lr=5e-3, batch=64))
 

@@ -1,12 +1,12 @@
 import numpy as np
 import pytest
 
-from laconic.data.federation import Federation
-from laconic.deploy.simulation import reach
-from laconic.learn.encoders.rap import Gaussian
+from laconic import Federation
+from laconic.deploy import reach
+from laconic.learn import Gaussian
 from laconic.methods.vertical.rap import MixedRows, cluster, nearest, strangeness
-from laconic.tables.table import Table
-from laconic.testing.small_federations import small_federation
+from laconic.tables import Table
+from laconic.testing import small_federation
 
 
 @pytest.fixture(scope="module")

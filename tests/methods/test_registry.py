@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import laconic.methods
-from laconic.core.method import Method
+from laconic import Method
 from laconic.errors import PlanError
 from laconic.methods.registry import find_method, methods, methods_in, read_method
 from laconic.methods.vertical.fedonce import FedOnce

@@ -2,13 +2,10 @@
 
 import pytest
 
-from laconic.data.datasets import load
-from laconic.data.partition.columns import Equal, deal
-from laconic.deploy.simulation import simulate
-from laconic.learn.train.fixmatch import FixMatchTab
-from laconic.learn.train.sgd import Sgd
+from laconic import Equal, deal, load, simulate
+from laconic.learn import FixMatchTab, Sgd
 from laconic.methods.registry import methods
-from laconic.tables.table import Table
+from laconic.tables import Table
 
 SHORT = Sgd(epochs=1)
 

@@ -3,15 +3,12 @@
 import numpy as np
 import pytest
 
-from laconic.core.party import Party
-from laconic.learn.nets.layers import PatchNet
-from laconic.learn.train.sgd import Sgd
+from laconic.core import Party
+from laconic.learn import PatchNet, Sgd
 from laconic.methods.vertical.fedbcd import FedBCD
 from laconic.methods.vertical.fedcvt import FedCVT
 from laconic.methods.vertical.splitnn import SplitNN
-from laconic.tables.columns import Column
-from laconic.tables.table import Table
-from laconic.tables.task import Task
+from laconic.tables import Column, Table, Task
 from laconic.testing import open_peers
 
 CUTS = {"train": np.arange(40), "valid": np.arange(40, 45), "test": np.arange(45, 60), "own": np.arange(60, 80)}

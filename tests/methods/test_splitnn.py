@@ -2,20 +2,17 @@ import numpy as np
 import pytest
 import torch
 
-from laconic.core.party import Party
-from laconic.deploy.simulation import simulate
-from laconic.deploy.transports.inprocess import Faults, InProcess
+from laconic import check_method, simulate
+from laconic.core import Party
+from laconic.deploy import Faults, InProcess
 from laconic.errors import BudgetSpent, PartyAbsent
-from laconic.learn.nets.nets import Joint, Mlp, initialise, weights_of
+from laconic.learn import Joint, Mlp, Sgd, initialise, weights_of
 from laconic.learn.train import losses as heads
-from laconic.learn.train.sgd import Sgd
 from laconic.methods.families.rows import batch_rows
 from laconic.methods.vertical.fedbcd import FedBCD
 from laconic.methods.vertical.fedcvt import FedCVT
 from laconic.methods.vertical.splitnn import SplitNN
-from laconic.testing import open_peers
-from laconic.testing.check_method import check_method
-from laconic.testing.small_federations import small_federation
+from laconic.testing import open_peers, small_federation
 
 TRAINER = Sgd(epochs=3, batch=128, lr=1e-2)
 
@@ -92,7 +89,7 @@ def test_split_training_is_the_training_of_one_net(cancer, decay):
     split = simulate(method, cancer, seed=4)
     tables = cancer.tables
     train = {name: torch.tensor(table.part("train")[0]) for name, table in tables.items()}
-    from laconic.core.party import Party
+    from laconic.core import Party
 
     hub = Party("bank", tables["bank"], 4)
     guests = {}

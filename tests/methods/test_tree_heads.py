@@ -1,20 +1,14 @@
 import numpy as np
 import pytest
 
-from laconic.deploy.simulation import simulate, train
+from laconic import DataPlan, Plan, check_method, read_plan, simulate, train, write_plan
 from laconic.errors import PlanError
-from laconic.learn.train.fixmatch import FixMatchTab
-from laconic.learn.train.sgd import Sgd
-from laconic.learn.trees.dense_trees import Boosted, Forest
+from laconic.learn import Boosted, FixMatchTab, Forest, Sgd
 from laconic.methods.vertical.fedonce import FedOnce
 from laconic.methods.vertical.fewshot import FewShot
 from laconic.methods.vertical.oneshot import OneShot
-from laconic.plan.plan import DataPlan, Plan
-from laconic.plan.text import read_plan, write_plan
-from laconic.privacy.budget import Budget
-from laconic.privacy.private_sgd import DpSgd
-from laconic.testing.check_method import check_method
-from laconic.testing.small_federations import small_federation
+from laconic.privacy import Budget, DpSgd
+from laconic.testing import small_federation
 
 pytest.importorskip("xgboost")
 FEW = Boosted(trees=10, depth=3)

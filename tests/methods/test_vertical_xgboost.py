@@ -3,20 +3,17 @@ import subprocess
 import numpy as np
 import pytest
 
-from laconic.core.wire import decode_question
-from laconic.data.datasets import load
-from laconic.data.partition.columns import Equal, deal
-from laconic.deploy.simulation import simulate, train
-from laconic.deploy.transports.inprocess import Faults, InProcess, Recorder
-from laconic.deploy.transports.processes import Processes
+from laconic import Equal, check_method, deal, load, simulate, train
+from laconic.core import decode_question
+from laconic.deploy import Faults, InProcess, Processes, Recorder
 from laconic.errors import BudgetSpent, LaconicError, PartyAbsent
-from laconic.learn.trees.dense_trees import Boosted, predict_trees
+from laconic.learn import Boosted
+from laconic.learn.trees.dense_trees import predict_trees
 from laconic.learn.trees.xgboost_mode import Tls, has_mode
 from laconic.methods.families.rows import side_by_side
 from laconic.methods.vertical.vertical_xgboost import Socket, VerticalXgboost
-from laconic.privacy.encryption import Encrypted
-from laconic.testing.check_method import check_method
-from laconic.testing.small_federations import small_federation
+from laconic.privacy import Encrypted
+from laconic.testing import small_federation
 from tests.needs import FULL_XGBOOST, openssl
 
 pytest.importorskip("xgboost")

@@ -6,18 +6,13 @@ import numpy as np
 import pytest
 import torch
 
-from laconic.core.party import Party
-from laconic.core.peers import Peers
-from laconic.core.traffic import WireLog
-from laconic.data.datasets import load
-from laconic.data.partition.columns import Equal, deal
-from laconic.deploy.simulation import simulate
-from laconic.deploy.transports.inprocess import Faults, InProcess, open_calls
+from laconic import Equal, check_method, deal, load, simulate
+from laconic.core import Party, Peers, WireLog
+from laconic.deploy import Faults, InProcess, open_calls
 from laconic.errors import PartyAbsent
-from laconic.learn.nets.nets import Mlp
+from laconic.learn import Mlp, Sgd
 from laconic.learn.nets.nets import load as load_weights
 from laconic.learn.train.admm import nearest_logits, targets_of
-from laconic.learn.train.sgd import Sgd
 from laconic.methods.baselines.late_fusion import LateFusion
 from laconic.methods.families.rows import batch_rows
 from laconic.methods.families.summed import first_head
@@ -26,9 +21,7 @@ from laconic.methods.vertical.vafl import Vafl, in_turn
 from laconic.methods.vertical.vimadmm import VimAdmm
 from laconic.methods.vertical.vimadmm_joint import VimAdmmJoint
 from laconic.methods.vertical.vimsgd import VimSgd
-from laconic.testing import open_peers
-from laconic.testing.check_method import check_method
-from laconic.testing.small_federations import small_federation
+from laconic.testing import open_peers, small_federation
 
 _QUICK = [
     VimSgd(epochs=6, width=16, batch=256),

@@ -2,18 +2,13 @@ import tomllib
 
 import pytest
 
-from laconic.align.psi import PrivateMatch
-from laconic.data.partition.columns import Biased, Groups
-from laconic.data.partition.rows import Iid
-from laconic.deploy.transports.inprocess import Faults, InProcess
-from laconic.deploy.transports.processes import Processes
+from laconic import FedAvg, FedOnce
+from laconic.align import PrivateMatch
+from laconic.data import Biased, Groups, Iid
+from laconic.deploy import Faults, InProcess, Processes
 from laconic.errors import PlanError
-from laconic.learn.encoders.encoder import Pca, WhitenedPca
-from laconic.learn.encoders.learnt import AnyEncoder
-from laconic.learn.train.sgd import Sgd
-from laconic.methods.horizontal.fedavg import FedAvg
-from laconic.methods.registry import methods
-from laconic.methods.vertical.fedonce import FedOnce
+from laconic.learn import AnyEncoder, Pca, Sgd, WhitenedPca
+from laconic.methods import methods
 from laconic.plan.plan import Budget, DataPlan, Plan
 from laconic.plan.text import change_plan, describe_keys, draft, read_plan, read_value, to_plain, write_plan
 

@@ -2,8 +2,7 @@
 
 import pytest
 
-from laconic.data.datasets import load
-from laconic.data.partition.columns import Equal, deal
+from laconic import Equal, deal, load
 
 
 @pytest.fixture(scope="module")

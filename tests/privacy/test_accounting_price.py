@@ -1,9 +1,9 @@
 import pytest
 from rich.console import Console
 
-from laconic.core.ledger import EVERY_ROW, Entry, Ledger, Noise
+from laconic.core import EVERY_ROW, Entry, Ledger, Noise
 from laconic.privacy.accounting import Rdp, price
-from laconic.report.tables import show_price
+from laconic.report import show_price
 
 pytest.importorskip("dp_accounting", reason="needs the extra `privacy`: pip install 'laconic[privacy]'")
 

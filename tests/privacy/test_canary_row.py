@@ -10,19 +10,13 @@ from copy import deepcopy
 import numpy as np
 import pytest
 
-from laconic.core.ledger import unwrap
-from laconic.core.party import Party
-from laconic.learn.nets.nets import Mlp
-from laconic.methods.vertical.fdml import Fdml
-from laconic.methods.vertical.vafl import Vafl
-from laconic.methods.vertical.vimadmm import VimAdmm
-from laconic.methods.vertical.vimadmm_joint import VimAdmmJoint
-from laconic.methods.vertical.vimsgd import VimSgd
+from laconic import Fdml, Vafl, VimAdmm, VimAdmmJoint, VimSgd
+from laconic.core import Party, unwrap
+from laconic.learn import Mlp
 from laconic.privacy.encoders import DpPca
 from laconic.privacy.mechanisms.gaussian import compose
 from laconic.privacy.mechanisms.outputs import BatchClip, PrivateSteps, RowsOnce
-from laconic.tables.columns import Column
-from laconic.tables.table import Table
+from laconic.tables import Column, Table
 
 _ROWS, _BATCH, _EPOCHS, _CLASSES, _WIDTH = 64, 16, 3, 3, 8
 _STEPS = PrivateSteps(clip=0.5, sigma=4.0, gradient_clip=0.05, gradient_sigma=2.0, rate=1.0, seeded=True)

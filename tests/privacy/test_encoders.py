@@ -2,7 +2,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from laconic.learn.nets.nets import weights_of
+from laconic.learn import weights_of
 from laconic.privacy.encoders import Codebook, DpNat, DpPca, PublicProjection
 from laconic.privacy.private_sgd import DpSgd
 

@@ -4,8 +4,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from laconic.learn.nets.nets import Cnn, Joint, Mlp, initialise, make, weights_of
-from laconic.learn.train.sgd import Sgd, evaluate
+from laconic.learn import Cnn, Joint, Mlp, Sgd, evaluate, initialise, make, weights_of
 from laconic.privacy.per_example import RowGradients, row_gradients
 from laconic.privacy.private_sgd import DpSgd
 from laconic.privacy.randomness import SecureRandomness, SeededRandomness, keyed_normal, poisson_sample

@@ -3,19 +3,17 @@
 import numpy as np
 import pytest
 
-from laconic.deploy.journal import Journalled
-from laconic.deploy.simulation import simulate, train
-from laconic.deploy.transports.inprocess import InProcess
-from laconic.learn.models.learners import Logistic
-from laconic.methods.horizontal.fedkt import FedKt
-from laconic.methods.vertical.fedonce import FedOnce
+from laconic import FedKt, FedOnce, simulate, train
+from laconic.deploy import InProcess
+from laconic.learn import Logistic
+from laconic.plan import Journalled
 from laconic.privacy.encoders import Codebook, DpPca, PublicProjection
 from laconic.privacy.mechanisms.gaussian import LocalGaussian
 from laconic.privacy.mechanisms.rows import ClippedGaussian
 from laconic.privacy.mechanisms.votes import L1, GaussianVotes
 from laconic.privacy.private_sgd import DpSgd
 from laconic.privacy.randomness import randomness_from
-from laconic.testing.small_federations import bare_party, small_federation, small_horizontal
+from laconic.testing import bare_party, small_federation, small_horizontal
 
 _FEDONCE = FedOnce(encoder=PublicProjection(), trainer=DpSgd(sigma=2.0, epochs=3))
 _FEDKT = FedKt(model=Logistic(), level=L1(noise=GaussianVotes(sigma=20.0), secure=True))

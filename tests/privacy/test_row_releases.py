@@ -6,25 +6,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from laconic.core.ledger import Entry, Ledger, unwrap
-from laconic.core.party import Party
-from laconic.core.wire import Question, decode, encode
-from laconic.deploy.simulation import train
-from laconic.deploy.transports.inprocess import Recorder
-from laconic.inference.local_transport import parts_of, reach_parts
-from laconic.inference.predict import load_model
-from laconic.inference.save import save_model
+from laconic import LocalDp, VimSgd, load_model, save_model, train
+from laconic.core import Entry, Ledger, Party, Question, decode, encode, unwrap
+from laconic.deploy import Recorder
+from laconic.inference import parts_of, reach_parts
 from laconic.inference.server.party import Answerer
-from laconic.learn.models.learners import LinearModel
-from laconic.methods.baselines.local_dp import LocalDp
-from laconic.methods.vertical.vimsgd import VimSgd
+from laconic.learn import LinearModel
 from laconic.privacy.accounting import price
 from laconic.privacy.mechanisms.gaussian import LocalGaussian, compose, epsilon_of
 from laconic.privacy.mechanisms.outputs import BatchClip, PrivateSteps, RowsOnce
 from laconic.privacy.mechanisms.rows import ClippedGaussian
 from laconic.privacy.row_releases import releases_of_rows
-from laconic.tables.columns import Column
-from laconic.tables.table import Table
+from laconic.tables import Column, Table
 
 _DELTA, _SIGMA = 1e-5, 4.0
 _ONCE = RowsOnce(clip=1.0, sigma=_SIGMA)

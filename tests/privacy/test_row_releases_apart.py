@@ -8,16 +8,11 @@ from shutil import copytree
 import numpy as np
 import pytest
 
-from laconic.core.ledger import unwrap
-from laconic.deploy.journal import Journalled
-from laconic.deploy.simulation import train
-from laconic.deploy.transports.forked import Forked
-from laconic.deploy.transports.inprocess import InProcess
-from laconic.deploy.transports.processes import Processes
-from laconic.inference.local_transport import parts_of, reach_parts
-from laconic.inference.predict import load_model
-from laconic.inference.save import save_model
-from laconic.methods.vertical.vimsgd import VimSgd
+from laconic import VimSgd, load_model, save_model, train
+from laconic.core import unwrap
+from laconic.deploy import Forked, InProcess, Processes
+from laconic.inference import parts_of, reach_parts
+from laconic.plan import Journalled
 from laconic.privacy.accounting import price
 from laconic.privacy.mechanisms.gaussian import compose, epsilon_of
 from laconic.privacy.mechanisms.outputs import BatchClip, PrivateSteps, RowsOnce

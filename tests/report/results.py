@@ -1,9 +1,8 @@
 """Results to report, made by hand so that what a report should say of them is known."""
 
-from laconic.core.ledger import Noise
-from laconic.core.result import Look, PartyTraffic, Price, Release, Result
-from laconic.core.traffic import Traffic
-from laconic.tables.task import Score, Task
+from laconic import Result
+from laconic.core import Look, Noise, PartyTraffic, Price, Release, Traffic
+from laconic.tables import Score, Task
 
 GAUSSIAN = Noise(mechanism="gaussian", scale=2.0, sensitivity=1.0, unit="one row", caveat="covers rows", secure=True)
 

@@ -2,7 +2,7 @@ import pytest
 from msgspec.structs import replace
 
 from laconic.report.comparisons import comparisons_of, sentences
-from laconic.tables.task import Score
+from laconic.tables import Score
 from tests.report.results import alone, paid, pooled, result
 
 

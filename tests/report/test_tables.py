@@ -3,12 +3,11 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from laconic.core.ledger import Noise
-from laconic.core.result import Absence, Release, Result
-from laconic.core.traffic import Traffic
+from laconic import Result
+from laconic.core import Absence, Noise, Release, Traffic
 from laconic.report.tables import show_comparison, show_result, show_rows
 from laconic.report.words import figure, in_bytes, in_seconds, rows_of, rows_used
-from laconic.tables.task import Score, Task
+from laconic.tables import Score, Task
 
 
 def release(party, noise=None, words="a few numbers a row"):

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from laconic.core.result import Result
+from laconic import Result
 from laconic.report.tracking import track
 from tests.report.results import look, paid, result
 

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from laconic.learn.nets.nets import Cnn
-from laconic.learn.train.fixmatch import FixMatch
+from laconic.learn import Cnn, FixMatch
 from laconic.learn.train.semisupervised import begin
 from studies.oneshot_vfl_learning import KeptFixMatch
 

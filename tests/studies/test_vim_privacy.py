@@ -2,9 +2,7 @@
 
 from math import isclose
 
-from laconic.privacy.encoders import DpPca
-from laconic.privacy.mechanisms.gaussian import compose, epsilon_of
-from laconic.privacy.mechanisms.outputs import RowsOnce
+from laconic.privacy import DpPca, RowsOnce, compose, epsilon_of
 from studies.vim_privacy import DELTA, _cases
 
 

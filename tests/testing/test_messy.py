@@ -11,12 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from benchmarks.messy_verbs import CHAINS, VERBS, Tour, frames_of, owes_result, read, suited
-from laconic.data.readers.files import from_files
-from laconic.deploy.simulation import simulate
-from laconic.methods.baselines.linear import Linear
-from laconic.methods.horizontal.pooled_rows import PooledRows
-from laconic.methods.registry import methods
-from laconic.methods.vertical.oneshot import OneShot
+from laconic import Linear, OneShot, PooledRows, from_files, simulate
+from laconic.methods import methods
 from laconic.testing import Misread, compare_reading, draw, messy_federations
 from laconic.threads import limit_threads
 from tests.testing.traits import EVERY, traits_of

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from math import prod
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -16,9 +16,6 @@ from laconic.learn.train.losses import slope_of
 from laconic.learn.train.sgd import Sgd, move
 from laconic.tables.task import Task
 from laconic.values import Array, Rng, Weights, flat, track
-
-Shard: TypeAlias = tuple[Array, Array]
-"""Prepared rows and their labels."""
 
 
 class DenseNets:
@@ -66,7 +63,9 @@ class DenseNets:
         return [(weight.view(len(vectors), *shape), bias.unsqueeze(1)) for weight, bias, shape in shaped]
 
 
-def fit_dense_nets(net: Mlp, task: Task, shards: Sequence[Shard], trainer: Sgd, own: Sequence[Rng]) -> list[Weights]:
+def fit_dense_nets(
+    net: Mlp, task: Task, shards: Sequence[tuple[Array, Array]], trainer: Sgd, own: Sequence[Rng]
+) -> list[Weights]:
     """Train a net for each shard, given where each one's first weights and order of rows come from."""
     shape: Shape = shards[0][0].shape[1:]
     nets = DenseNets(net, [weights_of(make(net, shape, task.outputs, rng)) for rng in own], trainer)
@@ -90,7 +89,7 @@ class _Batch(NamedTuple):
     before: float
 
 
-def _batches(shards: Sequence[Shard], size: int, own: Sequence[Rng]) -> Iterator[_Batch]:
+def _batches(shards: Sequence[tuple[Array, Array]], size: int, own: Sequence[Rng]) -> Iterator[_Batch]:
     """Shuffled batches until every net has seen all its rows."""
     orders = [rng.permutation(len(y)) for (_, y), rng in zip(shards, own, strict=True)]
     longest = max(map(len, orders))

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from laconic.data.datasets.dataset import Dataset
 from laconic.data.partition.columns import Equal, deal, split
-from laconic.tables.columns import Column
-from laconic.tables.task import Task
+from laconic.tables import Column, Task
 
 
 def small(rows=200, columns=7, kind="binary", test=None):

@@ -20,8 +20,7 @@ from laconic.data.partition.columns import (
     party_names,
     usual_cut,
 )
-from laconic.tables.columns import Column
-from laconic.tables.task import Task
+from laconic.tables import Column, Task
 
 RNG = np.random.default_rng
 

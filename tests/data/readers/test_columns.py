@@ -17,10 +17,8 @@ from laconic.data.readers.frames import from_frames
 from laconic.data.readers.source_table import read_own
 from laconic.data.schema import OwnData
 from laconic.errors import DataError
-from laconic.inference.bundle import About
-from laconic.inference.local_transport import read_new, read_new_labels
-from laconic.tables.columns import Column, Recipe
-from laconic.tables.task import Task
+from laconic.inference import About, read_new, read_new_labels
+from laconic.tables import Column, Recipe, Task
 
 
 def cells(texts, notes=None, delimiter="", **others):

@@ -6,7 +6,7 @@ import pytest
 
 from laconic.data.readers.frames import from_frames
 from laconic.errors import DataError
-from laconic.tables.task import Task
+from laconic.tables import Task
 
 
 def frames(**changes):

@@ -4,17 +4,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from laconic import FedAvg, FedKt, PooledRows, simulate
 from laconic.data.datasets.dataset import Dataset
 from laconic.data.partition.rows import Parts, deal_rows
 from laconic.data.readers.files import rows_from_files
 from laconic.data.readers.horizontal_frames import rows_from_frames
-from laconic.deploy.simulation import simulate
 from laconic.errors import DataError
-from laconic.methods.horizontal.fedavg import FedAvg
-from laconic.methods.horizontal.fedkt import FedKt
-from laconic.methods.horizontal.pooled_rows import PooledRows
-from laconic.tables.columns import fit_recipe
-from laconic.tables.task import Task
+from laconic.tables import Task, fit_recipe
 from tests.data.hospitals import hospitals, open_rows, write
 
 

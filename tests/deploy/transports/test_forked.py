@@ -7,19 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from laconic.core.party import Party
-from laconic.core.step import Script, step
+from laconic import FedKt, Scaffold, SplitNN, VimAdmm
+from laconic.core import Party, Script, step
 from laconic.deploy.simulation import simulate
 from laconic.deploy.transports.forked import Forked
 from laconic.errors import StepError
-from laconic.learn.models.learners import Logistic
-from laconic.learn.train.sgd import Sgd
-from laconic.methods.horizontal.fedkt import FedKt
-from laconic.methods.horizontal.scaffold import Scaffold
-from laconic.methods.vertical.splitnn import SplitNN
-from laconic.methods.vertical.vimadmm import VimAdmm
-from laconic.testing import open_peers
-from laconic.testing.small_federations import small_federation, small_horizontal
+from laconic.learn import Logistic, Sgd
+from laconic.testing import open_peers, small_federation, small_horizontal
 
 
 @pytest.mark.parametrize(

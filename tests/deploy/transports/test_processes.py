@@ -6,16 +6,13 @@ import time
 import numpy as np
 import pytest
 
-from laconic.core.party import Party
-from laconic.core.step import Script, step
+from laconic import Linear
+from laconic.core import Party, Script, step
 from laconic.deploy.simulation import simulate
 from laconic.deploy.transports.processes import Processes, open_processes
 from laconic.errors import PartyAbsent, StepError
-from laconic.methods.baselines.linear import Linear
-from laconic.tables.columns import Column
-from laconic.tables.table import Table
-from laconic.testing import open_peers
-from laconic.testing.small_federations import small_federation
+from laconic.tables import Column, Table
+from laconic.testing import open_peers, small_federation
 
 COUNTED = {"calls": 0}
 

@@ -1,14 +1,13 @@
 import pytest
 
-from laconic.deploy.simulation import train
+from laconic import FedOnce, train
 from laconic.inference.absent import Refit
 from laconic.inference.predict import load_model
 from laconic.inference.save import save_model
 from laconic.inference.server.app import Answering, make_app
 from laconic.inference.server.guard import Access, Limits, read_tokens
-from laconic.learn.train.sgd import Sgd
-from laconic.methods.vertical.fedonce import FedOnce
-from laconic.testing.small_federations import small_federation
+from laconic.learn import Sgd
+from laconic.testing import small_federation
 
 TOKEN = "a token that is long enough"  # noqa: S105
 HEADERS = {"Authorization": f"Bearer {TOKEN}"}

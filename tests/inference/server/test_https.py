@@ -17,7 +17,7 @@ from click.testing import CliRunner
 
 from benchmarks.certificates import write_certificates
 from laconic.cli import main
-from laconic.core.wire import Question, encode
+from laconic.core import Question, encode
 from tests.inference.server.conftest import HEADERS, TOKEN
 
 pytestmark = pytest.mark.slow

@@ -10,8 +10,7 @@ from laconic.learn.encoders.rap import (
     project_several,
     project_single,
 )
-from laconic.tables.columns import Column
-from laconic.tables.table import Table
+from laconic.tables import Column, Table
 
 ROWS = np.arange(200)
 

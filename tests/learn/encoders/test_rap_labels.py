@@ -16,7 +16,7 @@ from laconic.learn.encoders.rap import (
     reveal_labels,
     reveal_numbers,
 )
-from laconic.tables.task import Task
+from laconic.tables import Task
 
 
 @pytest.mark.parametrize("matrix", [Orthogonal(), Gaussian()])

@@ -7,7 +7,7 @@ from laconic.learn.models.learners import Network
 from laconic.learn.models.supervised import predict_supervised
 from laconic.learn.nets.nets import Cnn, Mlp, initialise, weights_of
 from laconic.learn.train.sgd import Sgd
-from laconic.tables.task import Task
+from laconic.tables import Task
 
 BINARY = Task(kind="binary", classes=("no", "yes"))
 THREE = Task(kind="multiclass", classes=("a", "b", "c"))

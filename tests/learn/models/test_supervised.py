@@ -6,7 +6,7 @@ import pytest
 from laconic.learn.models.supervised import fit_supervised, predict_supervised
 from laconic.learn.nets.nets import AnyNet, Cnn, Joint, Mlp
 from laconic.learn.train.sgd import Sgd
-from laconic.tables.task import Task
+from laconic.tables import Task
 
 TRAINER = Sgd(epochs=15, lr=1e-2)
 X = np.random.default_rng(0).standard_normal((300, 4)).astype(np.float32)

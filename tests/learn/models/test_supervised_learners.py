@@ -5,7 +5,7 @@ from laconic.learn.models.learners import LinearModel, NetModel, TreeModel
 from laconic.learn.nets.nets import Mlp
 from laconic.learn.train.sgd import Sgd
 from laconic.learn.trees.dense_trees import Boosted
-from laconic.tables.task import Task
+from laconic.tables import Task
 
 LEARNERS = [
     NetModel(net=Mlp(hidden=(16,)), trainer=Sgd(epochs=30, batch=32, lr=1e-2)),

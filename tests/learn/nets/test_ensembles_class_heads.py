@@ -8,7 +8,7 @@ from laconic.learn.models.supervised import predict_top
 from laconic.learn.nets.ensembles import LINEAR, PartLayer, add_up, class_head
 from laconic.learn.nets.nets import Mlp
 from laconic.learn.train.semisupervised import begin
-from laconic.tables.task import Task
+from laconic.tables import Task
 
 THREE = Task(kind="multiclass", classes=("a", "b", "c"))
 BINARY = Task(kind="binary", classes=("no", "yes"))

@@ -4,18 +4,14 @@ import numpy as np
 import pytest
 import torch
 
-from laconic.data.datasets import load as load_data
-from laconic.data.partition.columns import Equal, deal
-from laconic.deploy.simulation import simulate
+from laconic import Equal, FewShot, OneShot, check_method, deal, simulate
+from laconic import load as load_data
 from laconic.learn.nets.ensembles import Ensemble, Members, SummedHeads, members_of
 from laconic.learn.nets.layers import PatchNet
 from laconic.learn.nets.nets import Cnn, Mlp, initialise, load, look_at
 from laconic.learn.train.fixmatch import FixMatch, FixMatchTab
 from laconic.learn.train.semisupervised import Extractor, begin
 from laconic.learn.train.sgd import Sgd
-from laconic.methods.vertical.fewshot import FewShot
-from laconic.methods.vertical.oneshot import OneShot
-from laconic.testing.check_method import check_method
 
 NET = Mlp(hidden=(16,))
 LOCAL = FixMatchTab(steps=30, lr=1e-2)

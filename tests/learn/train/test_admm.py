@@ -6,7 +6,7 @@ from scipy.optimize import minimize
 from scipy.special import expit, softmax
 
 from laconic.learn.train.admm import nearest_logits, targets_of
-from laconic.tables.task import Task
+from laconic.tables import Task
 
 _CLASSES = Task(kind="multiclass", classes=tuple("abcde"))
 _TWO = Task(kind="binary", classes=("no", "yes"))

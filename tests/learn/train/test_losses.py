@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from laconic.learn.train import losses as heads
-from laconic.tables.task import Task
+from laconic.tables import Task
 
 BINARY = Task(kind="binary", classes=("no", "yes"))
 MULTICLASS = Task(kind="multiclass", classes=("a", "b", "c"))

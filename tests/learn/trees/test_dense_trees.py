@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from laconic.learn.trees.dense_trees import Boosted, Forest, check_trees, predict_trees
-from laconic.tables.task import Task
+from laconic.tables import Task
 
 xgboost = pytest.importorskip("xgboost")
 

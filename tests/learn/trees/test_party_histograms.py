@@ -15,7 +15,7 @@ from laconic.learn.trees.party_histograms import (
     sides,
     to_bins,
 )
-from laconic.tables.task import Task
+from laconic.tables import Task
 
 pytest.importorskip("xgboost")
 

@@ -3,23 +3,14 @@
 import numpy as np
 import pytest
 
-from laconic.core.ledger import unwrap
-from laconic.core.party import Party
-from laconic.data.datasets import load
-from laconic.data.partition.columns import Equal, deal
-from laconic.deploy.simulation import simulate
-from laconic.learn.nets.nets import Mlp
-from laconic.methods.vertical.fdml import Fdml
-from laconic.methods.vertical.vafl import Vafl
-from laconic.methods.vertical.vimadmm import VimAdmm
-from laconic.methods.vertical.vimadmm_joint import VimAdmmJoint
-from laconic.methods.vertical.vimsgd import VimSgd
+from laconic import Equal, Fdml, Vafl, VimAdmm, VimAdmmJoint, VimSgd, check_method, deal, load, simulate
+from laconic.core import Party, unwrap
+from laconic.learn import Mlp
 from laconic.privacy.accounting import Rdp, ledgers_of, price
 from laconic.privacy.encoders import DpPca
 from laconic.privacy.mechanisms.gaussian import compose, epsilon_of
 from laconic.privacy.mechanisms.outputs import AsPublished, BatchClip, PrivateSteps, PureNoise, RowsOnce
-from laconic.tables.table import Table
-from laconic.testing.check_method import check_method
+from laconic.tables import Table
 
 _DELTA = 1e-5
 
@@ -50,7 +41,7 @@ def _party(changed: bool, far: float = 5.0) -> Party:
 
 
 def _table(raw, names, recipe=None):
-    from laconic.tables.columns import Column
+    from laconic.tables import Column
 
     columns = tuple(Column(name, "numeric") for name in names)
     return Table(raw, columns, cuts={"train": np.arange(_ROWS)}, party="shop", recipe=recipe)

@@ -3,7 +3,7 @@ from math import exp
 import numpy as np
 import pytest
 
-from laconic.core.ledger import Entry, Ledger
+from laconic.core import Entry, Ledger
 from laconic.privacy.accounting import price
 from laconic.privacy.mechanisms.rows import RandomisedResponse
 from laconic.testing import bare_party
