@@ -96,8 +96,22 @@ def used(texts):
 
 
 @cache
+def homes():
+    """Where each public name is defined, by the name that tests import: what the generated stubs say."""
+    found = {}
+    for stub in PACKAGE.rglob("__init__.pyi"):
+        package = ".".join(stub.parent.relative_to(TESTS.parent).parts)
+        for node in ast.parse(stub.read_text()).body:
+            if isinstance(node, ast.ImportFrom):
+                home = f"{package}.{node.module}" if node.level else node.module
+                found |= {f"{package}.{one.name}": f"{home}.{one.name}" for one in node.names}
+    return found
+
+
+@cache
 def used_here():
-    return used(path.read_text() for path in sorted(TESTS.rglob("test_*.py")))
+    imports, typed = used(path.read_text() for path in sorted(TESTS.rglob("test_*.py")))
+    return imports | {homes()[name] for name in imports if name in homes()}, typed
 
 
 @pytest.mark.parametrize("package", PACKAGES)
