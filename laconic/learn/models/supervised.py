@@ -75,6 +75,8 @@ def fit_linear(task: Task, x: Array, y: Array, penalty: float) -> Weights:
         with limit_threads():  # The library may just have been loaded, with threads of its own.
             ridge = Ridge(alpha=penalty).fit(flat, y)
         return {"coefficients": ridge.coef_[None], "intercept": np.array([ridge.intercept_])}
+    if len(np.unique(y)) == 1:
+        return _shares_only(task, flat, y)
     with limit_threads():
         model = LogisticRegression(C=1.0 / penalty, max_iter=1000).fit(flat, y)
     coefficients, intercept = model.coef_, model.intercept_
@@ -87,6 +89,13 @@ def fit_linear(task: Task, x: Array, y: Array, penalty: float) -> Weights:
             _at(model.classes_, intercept, -1e3, task),
         )
     return {"coefficients": coefficients, "intercept": intercept}
+
+
+def _shares_only(task: Task, x: Array, y: Array) -> Weights:
+    """The linear model of rows that are all of one class, which the solver refuses: smoothed shares of the classes."""
+    logits = np.log(np.bincount(y, minlength=len(task.classes)) + 0.5)
+    intercept = logits[1:] - logits[:1] if task.kind == "binary" else logits
+    return {"coefficients": np.zeros((len(intercept), x.shape[1])), "intercept": intercept}
 
 
 def predict_linear(task: Task, weights: Weights, x: Array) -> Array:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from laconic.learn.models.supervised import fit_supervised, predict_supervised
+from laconic.learn.models.supervised import fit_linear, fit_supervised, predict_linear, predict_supervised
 from laconic.learn.nets.nets import AnyNet, Cnn, Joint, Mlp
 from laconic.learn.train.sgd import Sgd
 from laconic.tables import Task
@@ -49,3 +49,13 @@ def test_the_same_seed_gives_the_same_weights_and_early_stopping_works() -> None
         fit_supervised(Mlp(), task, [X], y, trainer, np.random.default_rng(1), valid=([X[:50]], y[:50])) for _ in "12"
     )
     assert all(np.array_equal(first[name], again[name]) for name in first)
+
+
+@pytest.mark.parametrize("classes", [("no", "yes"), ("a", "b", "c")])
+def test_a_linear_model_of_rows_that_are_all_of_one_class_names_it(classes) -> None:
+    task = Task(kind="binary" if len(classes) == 2 else "multiclass", classes=classes)
+    y = np.full(len(X), len(classes) - 1)
+    predictions = predict_linear(task, fit_linear(task, X, y, penalty=1.0), X)
+    assert predictions.shape == task.shape(300)
+    assert (task.decide(predictions) == y).all()
+    assert ((predictions > 0) & (predictions < 1)).all()
