@@ -4,7 +4,7 @@ import click
 
 from laconic.cli.compare import compare
 from laconic.cli.doctor import doctor
-from laconic.cli.envelopes import answer, keys, open_envelopes, seal
+from laconic.cli.envelopes import answer, keys, open_envelopes, seal, sign, verify
 from laconic.cli.lists import data, demo, methods
 from laconic.cli.models import add, forget, predict
 from laconic.cli.online import host, join, provision, status, stop
@@ -29,7 +29,7 @@ def main() -> None:
 
 
 _TRIALS = (demo, run, compare, report, disclose, plan, methods, data, privacy, audit, doctor)
-_APART = (provision, join, host, status, stop, keys, seal, answer, open_envelopes)
+_APART = (provision, join, host, status, stop, keys, seal, answer, open_envelopes, sign, verify)
 _AFTERWARDS = (predict, serve, add, forget)
 for _command in (*_TRIALS, *_APART, *_AFTERWARDS):
     main.add_command(debug_option(_command))

@@ -1,4 +1,4 @@
-"""`laconic seal`, `answer`, `open` and `keys`: a run by envelopes, where no party is ever connected."""
+"""`laconic seal`, `answer`, `open` and `keys`: a run by envelopes; `sign` and `verify`: records that can be checked."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -217,3 +217,58 @@ def keys(
     else:
         for key in open_ring(folder).known.values():
             click.echo(f"{key.name}: {key.fingerprint}")
+
+
+_KEYS = click.option("--keys", type=FOLDER, default=Path("keys"), show_default=True, help="Your key ring.")
+_RECORD = click.argument("path", metavar="FILE", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+_UNCONFIRMED = 1
+
+
+@click.command(short_help="Sign a result or a disclosure record.")
+@_RECORD
+@_KEYS
+def sign(path: Path, keys: Path) -> None:
+    """Write your signature of a file beside it, so that others can see that it is yours and unchanged.
+
+    \b
+    Examples:
+      laconic disclose run.json --party shop -o shop.json
+      laconic sign shop.json --keys keys
+    """
+    from laconic.deploy.statements import sign_file
+    from laconic.deploy.transports.envelopes.keys import open_ring
+
+    click.echo(f"{sign_file(path, open_ring(keys).own)} holds the signature; give it away with {path}.")
+
+
+@click.command(short_help="Check signatures, and what a hub reports against what parties signed.")
+@_RECORD
+@_KEYS
+@click.pass_context
+def verify(context: click.Context, path: Path, keys: Path) -> None:
+    """Check a file's signature, and, for a result, that what it says of each party is what that party signed.
+
+    Ends with code 0 only if all that was checked is confirmed by a key in your key ring.
+
+    \b
+    Examples:
+      laconic verify result.json --keys keys
+      laconic verify shop.json --keys keys
+    """
+    from laconic.deploy.compare import read_results
+    from laconic.deploy.statements import ENDING, check_file, check_result
+    from laconic.deploy.transports.envelopes.keys import open_ring
+    from laconic.errors import LaconicError
+
+    ring = open_ring(keys)
+    found = [check_file(path, ring)] if path.with_name(path.name + ENDING).exists() else []
+    try:
+        results = read_results(path)
+    except LaconicError:
+        results = []  # Another record, such as a disclosure, stands by its own signature.
+    for result in results:
+        found += check_result(result, ring)
+    for one in found or [check_file(path, ring)]:
+        click.echo(f"{one.whose}: {one.state}: {one.words}")
+    if not found or any(one.state != "confirmed" for one in found):
+        context.exit(_UNCONFIRMED)

@@ -99,11 +99,20 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     digest: str = ""
 
 
-class Ledger:
-    """All that one party gave away, one entry for each phase, step and noise."""
+class Statement(msgspec.Struct, frozen=True, kw_only=True):
+    """A party's signature, in hex, of its ledger in a plan's run, by the key with this fingerprint."""
 
-    def __init__(self, entries: tuple[Entry, ...] = ()) -> None:
+    plan: str
+    key: str
+    signature: str
+
+
+class Ledger:
+    """All that one party gave away, one entry for each phase, step and noise; and what the party signed of it."""
+
+    def __init__(self, entries: tuple[Entry, ...] = (), statement: Statement | None = None) -> None:
         self._entries = {_key(entry): entry for entry in entries}
+        self.statement = statement
 
     @property
     def entries(self) -> tuple[Entry, ...]:

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from laconic.atomic_files import write_whole
-from laconic.core.ledger import Entry
+from laconic.core.ledger import Entry, Statement
 from laconic.core.traffic import Traffic
 from laconic.tables.task import Score, Task
 
@@ -116,6 +116,9 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     """What it cost in privacy; None if nothing that left bore noise with a price."""
     importance: dict[str, dict[str, float]] | None = None
     """How much each party matters, by measure (see `laconic.deploy.party_importance`); None if not known."""
+
+    statements: dict[str, Statement] = {}
+    """What parties signed of their own ledgers, by party; see `laconic verify`."""
 
     def to_json(self) -> bytes:
         """One JSON object."""

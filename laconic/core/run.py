@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from laconic.core.align import Align
-from laconic.core.ledger import Ledger, digest_of
+from laconic.core.ledger import Ledger, Noise, digest_of
 from laconic.core.method import Method, task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
@@ -77,13 +77,17 @@ def run(
         return _record(method, hub, peers, judge, rows, predictions, facts, tuple(curve), stopped)
 
 
+def cover_words(noise: Noise | None) -> str:
+    """What a release's noise covers and what it does not, in words."""
+    return "open release: not protected" if noise is None else noise.caveat
+
+
 def releases_of(hub: Party, ledgers: Mapping[str, Ledger]) -> tuple[Release, ...]:
     """All that left the parties, for the record."""
     found: list[Release] = []
     for party, to, ledger in ((hub.name, "peers", hub.ledger), *((name, "hub", one) for name, one in ledgers.items())):
         for entry in ledger.entries:
-            words = "open release: not protected" if entry.noise is None else entry.noise.caveat
-            said = {"party": party, "to": entry.to or to, "covered": words}
+            said = {"party": party, "to": entry.to or to, "covered": cover_words(entry.noise)}
             found.append(Release(**msgspec.structs.asdict(entry) | said))
     return tuple(found)
 
@@ -99,7 +103,7 @@ def _record(
     curve: tuple[Look, ...],
     stopped: str,
 ) -> Result:
-    values, log = _score(judge, rows, predictions), peers.log
+    values, log, ledgers = _score(judge, rows, predictions), peers.log, peers.ledgers()
     return Result(
         method=msgspec.to_builtins(method),
         data=facts,
@@ -114,7 +118,8 @@ def _record(
         look=log.traffic("look"),
         final=log.traffic("final"),
         curve=curve,
-        releases=releases_of(hub, peers.ledgers()),
+        releases=releases_of(hub, ledgers),
+        statements={name: one.statement for name, one in ledgers.items() if one.statement is not None},
         wire=_by_party(log),
         absences=_absences(log),
         predictions=digest_of(predictions.tobytes()),

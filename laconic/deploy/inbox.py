@@ -141,7 +141,7 @@ class Inbox:
         self._numbers[cover.number] = envelope.path
         for number, blob in enumerate(opened.content.blobs):
             self._found[name, blob.question] = envelope, number
-        ledger = Ledger(opened.content.ledger)
+        ledger = Ledger(opened.content.ledger, opened.content.statement)
         given = sum(entry.times for entry in ledger.entries)
         # A later envelope's ledger holds all that an earlier one's does.
         if given >= self._ledgers.get(name, (0, ledger))[0]:

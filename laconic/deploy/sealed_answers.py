@@ -21,6 +21,7 @@ from laconic.deploy.party_context import (
 from laconic.deploy.policy import ANSWER
 from laconic.deploy.question_forecast import PredictedQuestion
 from laconic.deploy.responder import Responder, note_rows, open_kept
+from laconic.deploy.statements import sign_ledger
 from laconic.deploy.store import OWN, copy_kept
 from laconic.deploy.transports.envelopes.cover import Blob, Content, Cover, describe_blob
 from laconic.deploy.transports.envelopes.keys import OtherPlan
@@ -138,7 +139,8 @@ def _answer_and_seal(
         party = responder.kept.load()
         entries = party.ledger.entries
         words = epsilon_words(party.name, entries, session.plan)
-        content = Content(rows=rows_of(party), epsilon=words, ledger=entries, blobs=tuple(blobs))
+        signed = sign_ledger(own, session.fingerprint, entries)
+        content = Content(rows=rows_of(party), epsilon=words, ledger=entries, blobs=tuple(blobs), statement=signed)
         about = {"plan": session.fingerprint, "alignment": alignment_of(party)}
         cover = cover_of(content, own, to, kind="answer", days=days, **about)
         if out is not None:

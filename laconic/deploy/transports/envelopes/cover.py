@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from laconic.core.ledger import Entry
+from laconic.core.ledger import Entry, Statement
 from laconic.core.wire import Heading, Limits, decode, encode
 from laconic.deploy.transports.envelopes.keys import NotAnEnvelope, OtherVersion, Truncated
 from laconic.errors import WireError
@@ -164,12 +164,13 @@ def describe_blob(script: Asked, heading: Heading, question: str, words: str | N
 
 
 class Content(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """All that is inside but the blobs themselves; rows and epsilon as on the cover, and the sender's ledger so far."""
+    """All that is inside but the blobs: rows and epsilon as on the cover, and the sender's ledger so far, signed."""
 
     rows: int
     epsilon: str
     ledger: tuple[Entry, ...]
     blobs: tuple[Blob, ...]
+    statement: Statement | None = None
 
     @property
     def bytes(self) -> int:
