@@ -14,7 +14,7 @@ from hashlib import blake2b
 from pathlib import Path
 from tempfile import TemporaryFile
 from types import FrameType
-from typing import TypeAlias
+from typing import BinaryIO, TypeAlias
 
 from laconic.errors import DataError, TornFile
 
@@ -41,9 +41,7 @@ def write_whole(path: Path, *pieces: Piece, durable: bool = False, private: bool
     part = _part_of(path)
     with unbroken(), _explained(path):
         try:
-            with part.open("wb") as stream:
-                if private:
-                    os.fchmod(stream.fileno(), 0o600)
+            with _create_private(part) if private else part.open("wb") as stream:
                 for piece in pieces:
                     stream.write(piece)
                 stream.flush()
@@ -109,8 +107,22 @@ def make_private_folder(folder: Path) -> None:
     if not folder.is_dir():
         make_private_folder(folder.parent)
         with _explained(folder):
-            folder.mkdir(exist_ok=True)
-            folder.chmod(0o700)
+            folder.mkdir(mode=0o700, exist_ok=True)
+            folder.chmod(0o700)  # The umask may have taken rights from its owner too.
+
+
+def append_private(path: Path) -> BinaryIO:
+    """Open a file to add to it, made if it is missing, which only its owner may read, whatever the umask."""
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    os.fchmod(handle, 0o600)
+    return os.fdopen(handle, "ab")
+
+
+def keep_from_others(folder: Path) -> None:
+    """Take from others all rights to a folder and what is in it, for what other packages wrote there."""
+    for path in (folder, *folder.rglob("*")):
+        if not path.is_symlink():
+            path.chmod(path.stat().st_mode & 0o700)
 
 
 @contextmanager
@@ -176,6 +188,14 @@ def refuse_unwritable_folder(folder: Path) -> None:
     there = next(one for one in (folder.absolute(), *folder.absolute().parents) if one.exists())
     with _explained(folder), TemporaryFile(dir=there):
         pass
+
+
+def _create_private(path: Path) -> BinaryIO:
+    """A new file that nobody else could have opened before its rights were right."""
+    path.unlink(missing_ok=True)
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    os.fchmod(handle, 0o600)
+    return os.fdopen(handle, "wb")
 
 
 def _part_of(path: Path) -> Path:

@@ -54,7 +54,15 @@ class BudgetSpent(LaconicError):
 
 
 class Refused(LaconicError):
-    """A party's own rules forbid what was asked of it; names the rule, what was asked, and where the rule stands."""
+    """A party's own rules forbid what was asked of it; names the rule, what was asked, and where the rule stands.
+
+    Attributes:
+        words: what whoever asked may read: it holds nothing of rows.
+    """
+
+    def __init__(self, words: str, details: str = "") -> None:
+        self.words = words
+        super().__init__(words + details)
 
 
 class Waiting(LaconicError):

@@ -2,14 +2,17 @@
 
 from collections.abc import Iterator, Mapping
 from copy import copy
+from math import isfinite
 from typing import Any, Protocol
+
+import numpy as np
 
 from laconic.core.ledger import Ledger, entry_of, unwrap
 from laconic.core.party import Party
 from laconic.core.step import Declared, Script, Step, check_payload, declared
 from laconic.core.traffic import WireLog
 from laconic.core.wire import Blob, Question, decode, describe, encode
-from laconic.errors import PartyAbsent, StepError
+from laconic.errors import PartyAbsent, StepError, WireError
 
 
 class Carrier(Protocol):
@@ -67,7 +70,7 @@ class Peers:
                 continue
             del waiting[party]
             self.log.book(name, words.takes, words.gives, number, party, down=len(blobs[party]), up=len(blob))
-            yield party, decode(blob)
+            yield party, read_answer(party, name, blob)
         for party in waiting:
             self.log.book(name, words.takes, words.gives, number, party, down=len(blobs[party]), up=None)
         if waiting and not self._tolerant:
@@ -120,3 +123,27 @@ class Peers:
             if entry is not None:
                 self._hub.ledger.write_parts(entry, noises)
         return blobs
+
+
+def read_answer(party: str, step: str, blob: Blob) -> Any:
+    """What a party answered; one that cannot be read, or whose numbers are none, is an error that names the party."""
+    try:
+        value = decode(blob)
+    except WireError as problem:
+        raise WireError(f"the answer of {party} to `{step}` cannot be read: {problem}; {_REMEDY}") from problem
+    if not _is_finite(value):
+        raise StepError(f"the answer of {party} to `{step}` holds numbers that are NaN or infinite; {_REMEDY}")
+    return value
+
+
+_REMEDY = "it was not used: ask that party to look into it, then start the run again, with it or without"
+
+
+def _is_finite(value: Any) -> bool:
+    if isinstance(value, np.ndarray):
+        return value.dtype.kind != "f" or bool(np.isfinite(value).all())
+    if isinstance(value, dict):
+        return all(map(_is_finite, value.values()))
+    if isinstance(value, list):
+        return all(map(_is_finite, value))
+    return not isinstance(value, float) or isfinite(value)

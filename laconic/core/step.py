@@ -10,7 +10,7 @@ import msgspec
 from laconic.core.ledger import entry_of, unwrap
 from laconic.core.party import Party
 from laconic.core.wire import decode_question, describe, encode
-from laconic.errors import StepError
+from laconic.errors import Refused, StepError
 from laconic.threads import limit_threads
 from laconic.values import Settings
 
@@ -78,8 +78,11 @@ def answer(script: Script, party: Party, blob: bytes) -> bytes:
         _signature(type(script), question.step).bind(script, party, **question.payload)
     except TypeError as problem:
         raise StepError(f"`{question.step}` at {party.name} was asked wrongly: {problem}") from problem
-    with limit_threads():
-        value, noises = unwrap(bound(party, **question.payload))
+    try:
+        with limit_threads():
+            value, noises = unwrap(bound(party, **question.payload))
+    except Refused as problem:  # Only a party's rules refuse: their words reach the hub, those of a step do not.
+        raise StepError(f"`{question.step}` failed at {party.name}: {problem}") from problem
     if words.gives is None and value is not None:
         raise StepError(
             f"`{question.step}` says it gives nothing, but returned {describe(value)} at {party.name}; "

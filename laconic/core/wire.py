@@ -58,8 +58,8 @@ def encode(value: object) -> bytes:
     return pieces[0] if len(pieces) == 1 and isinstance(pieces[0], bytes) else b"".join(pieces)
 
 
-def decode(blob: Blob, limits: Limits = Limits()) -> Any:  # noqa: B008 (frozen)
-    """Read what `encode` wrote; anything else is a `WireError`."""
+def decode(blob: Blob, limits: Limits | None = Limits()) -> Any:  # noqa: B008 (frozen)
+    """Read what `encode` wrote; anything else is a `WireError`. None for no limits: what this machine itself wrote."""
     return _read(_any_decoder, blob, limits)
 
 
@@ -89,11 +89,12 @@ def outline(blob: Blob, limits: Limits = Limits()) -> str:  # noqa: B008 (frozen
     return describe(_read(_outline_decoder, blob, limits))
 
 
-def _read(decoder: msgspec.msgpack.Decoder[T], blob: Blob, limits: Limits) -> T:
-    if len(blob) > limits.bytes:
+def _read(decoder: msgspec.msgpack.Decoder[T], blob: Blob, limits: Limits | None) -> T:
+    if limits is not None and len(blob) > limits.bytes:
         raise WireError(f"a blob of {len(blob):,} bytes is over the limit of {limits.bytes:,}")
     try:
-        _walk(blob, limits)
+        if limits is not None:
+            _walk(blob, limits)
         return decoder.decode(blob)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError, struct.error, IndexError) as problem:
         raise WireError(f"not a readable blob: {problem}") from problem

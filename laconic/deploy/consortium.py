@@ -70,6 +70,7 @@ def write_consortium(consortium: Consortium) -> str:
     )
 
 
+LOG = "errors.log"
 _RUN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 
 
@@ -112,6 +113,11 @@ class PartySite:
     def spent(self) -> Path:
         """The ledger of epsilon over all runs."""
         return self.folder / "spent"
+
+    @property
+    def log(self) -> Path:
+        """The details of what went wrong when it was asked, which nobody else is told."""
+        return self.folder / LOG
 
     def run(self, name: str) -> Path:
         """The folder of a run; its name must be one that stays within the site."""

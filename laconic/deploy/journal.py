@@ -18,9 +18,10 @@ from typing import Literal, Self
 
 import msgspec
 
+from laconic.atomic_files import make_private_folder
 from laconic.core.ledger import Entry, Ledger
 from laconic.core.party import Party
-from laconic.core.peers import Carrier
+from laconic.core.peers import Carrier, read_answer
 from laconic.core.step import Script, steps_of
 from laconic.core.wire import Blob, read_heading
 from laconic.deploy.store import Record, Store, read_records
@@ -54,7 +55,7 @@ class Note(msgspec.Struct, frozen=True, array_like=True):
 def open_journalled(parties: tuple[Party, ...], settings: Journalled) -> Iterator[Carrier]:
     """Reach these parties, as they were when the run was cut off."""
     folder = Path(settings.folder)
-    folder.mkdir(parents=True, exist_ok=True)
+    make_private_folder(folder)
     kept = msgspec.structs.replace(settings.within, folder=str(folder / "parties"))
     with Journal(folder / "journal") as journal, open_processes(parties, kept) as carrier:
         yield journal.around(carrier)
@@ -112,6 +113,7 @@ class Journal:
             for name, reply in self._carrier.carry(script, dict(missing), deadline):
                 if name in missing:  # A second answer to the same question is nothing new.
                     del missing[name]
+                    read_answer(name, notes[name].step, reply)  # A bad one that is written would be bad for ever.
                     self._write(notes[name], reply)
                     yield name, reply
         self._without += [msgspec.structs.replace(notes[name], kind="absent") for name in missing]

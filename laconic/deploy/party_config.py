@@ -31,6 +31,7 @@ class PartyFile(Settings, frozen=True, tag=False):
         seed: where its randomness comes from in runs on its own data: a seed of its own per run, or the plan's, which
             everybody knows; with that, others can draw again what it drew in secret. For trials.
         device: what torch learns on at this machine, in runs over several machines; as in a plan.
+        runs_per_day: the most runs that begin here within a day; each keeps rows on the disk until its folder is gone.
         allow: what it lets leave, as written; `laconic.deploy.policy` reads it.
         path: the file it came from; set by `read_party`.
     """
@@ -39,6 +40,7 @@ class PartyFile(Settings, frozen=True, tag=False):
     data: OwnData | None = None
     seed: Literal["own", "plan"] = "own"
     device: Device = "auto"
+    runs_per_day: int = 100
     allow: dict[str, Any] = msgspec.field(default_factory=dict)
     path: str = ""
 
@@ -47,6 +49,8 @@ class PartyFile(Settings, frozen=True, tag=False):
         plain = self.name.replace("_", "").replace("-", "").replace(".", "").replace(" ", "")
         if not plain.isalnum() or self.name != self.name.strip():
             raise ValueError(f"name must be letters, digits, spaces, dots, - or _, such as bank, not {self.name!r}")
+        if self.runs_per_day < 1:
+            raise ValueError(f"runs_per_day must be 1 or more, not {self.runs_per_day}")
 
     @property
     def own_data(self) -> OwnData:

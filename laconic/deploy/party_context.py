@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from laconic.align.agreed import AgreedIds, agree
+from laconic.atomic_files import make_private_folder, write_whole
 from laconic.core.ledger import Entry, Ledger
 from laconic.core.party import Party
 from laconic.deploy.party_config import PartyFile, read_party
@@ -182,10 +183,10 @@ def epsilon_words(party: str, entries: Iterable[Entry], plan: Plan) -> str:
 
 def run_id(folder: Path) -> str:
     """What tells this run from every other, of the same plan too."""
-    folder.mkdir(parents=True, exist_ok=True)
+    make_private_folder(folder)
     path = folder / "id"
     if not path.exists():
-        path.write_text(secrets.token_hex(16), encoding="utf-8")
+        write_whole(path, secrets.token_hex(16).encode(), private=True)
     return path.read_text(encoding="utf-8")
 
 

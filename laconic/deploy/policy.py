@@ -88,6 +88,11 @@ class Gatekeeper:
         self._allowed, self._account, self._run = allowed, account, run
         self._hub, self._guests = hub, guests
 
+    def allow_run(self, party: str, *scripts: Script) -> None:
+        """Refuse a run before a row is read for it, unless all its scripts are allowed."""
+        for script in scripts:
+            self._check_method(party, script)
+
     def begin(self, script: Script, party: Party) -> None:
         """Refuse a run before it starts if its noise, which is known beforehand, would pass the limit."""
         self._check_method(party.name, script)
@@ -136,13 +141,12 @@ class Gatekeeper:
     def _check_size(self, party: Party, step: str, reply: bytes) -> None:
         most, refused = self._allowed, f"{party.name} does not allow the answer to `{step}`"
         if most.max_rows is not None and (rows := _rows(decode(reply, ANSWER))) > most.max_rows:
-            raise Refused(f"{refused}: it is about {rows:,} rows, and {_WHERE} says max_rows = {most.max_rows:,}")
+            words = f"{refused}: it is about too many rows, as {_WHERE} says max_rows = {most.max_rows:,}"
+            raise Refused(words, f"; it is about {rows:,} rows")
         spent = sum(entry.bytes for entry in party.ledger.entries)
         if most.max_bytes is not None and spent > most.max_bytes:
-            raise Refused(
-                f"{refused}: with it {spent:,} bytes would have left in this run, and {_WHERE} says "
-                f"max_bytes = {most.max_bytes:,}"
-            )
+            words = f"{refused}: too many bytes would have left in this run, as {_WHERE} says "
+            raise Refused(f"{words}max_bytes = {most.max_bytes:,}", f"; with it they are {spent:,}")
 
     def _limit(self, party: str) -> Limit | None:
         most = self._allowed.max_epsilon

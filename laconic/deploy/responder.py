@@ -11,22 +11,26 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from threading import Lock
+from time import time
 
 import msgspec
 
+from laconic.atomic_files import append_private, make_private_folder, write_whole
 from laconic.core.party import Party
 from laconic.core.step import Script
 from laconic.deploy.consortium import PartySite
+from laconic.deploy.error_log import ErrorLog
 from laconic.deploy.party_memory import PartyFolder
 from laconic.deploy.policy import Gatekeeper
 from laconic.deploy.session import Session, online_session, read_rows
 from laconic.deploy.transports import rpc_messages as frames
-from laconic.errors import DataError, LaconicError, Refused, WireError
+from laconic.errors import DataError, Refused, WireError
 from laconic.learn.device import Device, on_device
 from laconic.tables.table import digest, fingerprint
 
 _WAIT = 15.0
 """Seconds to work on a question before saying that it takes longer."""
+_DAY = 86_400.0
 _VERSION = version("laconic")
 _QUESTION = re.compile(r"[0-9a-f]{32}")
 _LONGEST = 2**31
@@ -67,10 +71,10 @@ def open_kept(folder: Path) -> PartyFolder:
 
 def note_rows(folder: Path, party: Party) -> None:
     """Remember the rows that a run begins with; other rows later are an error, as the run could not go on with them."""
-    folder.mkdir(parents=True, exist_ok=True)
+    make_private_folder(folder)
     noted, now = folder / "rows", digest(party.data)
     if not noted.exists():
-        noted.write_text(now, encoding="utf-8")
+        write_whole(noted, now.encode(), private=True)
     elif noted.read_text(encoding="utf-8") != now:
         raise DataError(
             f"the rows of {party.name} changed since this run began; bring them back as they were, or begin a new run "
@@ -90,19 +94,24 @@ class OnlineResponder:
         self.site = site
         self._wait = wait
         self.runs: dict[str, Responder] = {}
+        self._greeted: tuple[Responder, Party] | None = None
+        self._log = ErrorLog(site.log)
         self._lock = Lock()
         # One at a time: a party's memory is one thing.
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="answering")
 
     def hear(self, blob: bytes) -> bytes:
-        """Answer one frame; whatever goes wrong is said in the answer."""
+        """Answer one frame.
+
+        The hub hears the words of a rule that refuses. Of whatever else goes wrong, it hears a reference to the log.
+        """
         try:
             return frames.write(self._hear(frames.read_asked(blob)))
-        except LaconicError as problem:
-            return frames.write(frames.Refusal(str(problem)))
-        # Whatever a step raises must reach the hub as words, and must not end this party.
-        except Exception as problem:
-            return frames.write(frames.Refusal(f"{type(problem).__name__}: {problem}", fault=True))
+        except Refused as problem:
+            return frames.write(frames.Refusal(problem.words))
+        # Whatever else is raised may quote rows, and must neither reach the hub nor end this party.
+        except (Exception, SystemExit) as problem:
+            return frames.write(frames.Refusal(self._log.note(problem), fault=True))
 
     def _hear(self, frame: frames.Frame) -> frames.Said:
         if isinstance(frame, frames.Greet):
@@ -119,7 +128,8 @@ class OnlineResponder:
             if frame.at < 0:
                 raise WireError(f"there is no byte {frame.at} of an answer")
             return frames.BytesReceived(frame.at, run.kept.part(_checked(frame.question), frame.at, frames.PART))
-        return frames.Entries(list(msgspec.to_builtins(run.kept.load().ledger.entries)))
+        given = run.kept.load().ledger.entries if run.kept.begun else ()
+        return frames.Entries(list(msgspec.to_builtins(given)))
 
     def _greet(self, greeting: frames.Greet) -> frames.Said:
         plans, name = self.site.plans(), self.site.name
@@ -145,24 +155,45 @@ class OnlineResponder:
         return frames.Welcome(party.name, greeting.plan, _VERSION, aligned)
 
     def _begin(self, run: str, session: Session) -> Party:
-        """The party as it stands in a run, once its rules allow the run."""
-        file = self.site.party_file
+        """The party as it stands in a run, once its rules allow the run: before that, no row is read."""
+        file, folder = self.site.party_file, self.site.run(run)
+        rules = session.rules(file, self.site.spent, run)
+        scripts = (session.method,) if session.align is None else (session.align, session.method)
+        rules.allow_run(session.name_of(file.name), *scripts)
         if run not in self.runs:
-            folder = self.site.run(run)
-            folder.mkdir(parents=True, exist_ok=True)
-            kept = PartyFolder(folder / "memory")
-            if not kept.begun:
-                name = next(name for name, site in session.sites.items() if site == file.name)
-                kept.begin(session.begin(name, read_rows(session.plan, name, file), file))
-            rules = session.rules(file, self.site.spent, run)
-            self.runs[run] = Responder(session, folder, kept, rules, file.device)
+            self.runs[run] = Responder(session, folder, PartyFolder(folder / "memory"), rules, file.device)
         opened = self.runs[run]
-        party = opened.kept.load()
+        party = self._party(opened)
         if opened.rules is not None and "train" in party.data.cuts:
             shared = party.data.cuts.get("shared")
             settled = session.settle_matched(None if shared is None else len(shared), party.data)
             opened.rules.begin(settled.method, party)
         return party
+
+    def _party(self, run: Responder) -> Party:
+        """The party in a run; one that was only greeted is on no disk, and of all those one is in memory."""
+        if run.kept.begun:
+            return run.kept.load()
+        greeted = self._greeted
+        if greeted is None or greeted[0] is not run:
+            file = self.site.party_file
+            name = run.session.name_of(file.name)
+            greeted = run, run.session.begin(name, read_rows(run.session.plan, name, file), file)
+            self._greeted = greeted
+        return greeted[1]
+
+    def _make_folder(self, run: Responder) -> None:
+        """Make the folder of a run when the first thing is to be kept there, unless too many began within a day."""
+        if run.folder.exists():
+            return
+        most, runs = self.site.party_file.runs_per_day, run.folder.parent
+        make_private_folder(runs)
+        if sum(time() - one.stat().st_mtime < _DAY for one in runs.iterdir()) >= most:
+            raise Refused(
+                f"{self.site.name} begins at most {most} runs within a day; wait, or let it raise runs_per_day in its "
+                "party.toml"
+            )
+        make_private_folder(run.folder)
 
     def _ask(self, run: Responder, ask: frames.Ask) -> frames.Said:
         question = _checked(ask.question)
@@ -185,6 +216,10 @@ class OnlineResponder:
         if ask.blob is None and not path.exists():
             raise WireError(f"the parts of the question {ask.question} have not come; send them first")
         blob = path.read_bytes() if ask.blob is None else ask.blob
+        self._make_folder(run)
+        if not run.kept.begun:
+            run.kept.begin(self._party(run))
+            self._greeted = None
         session = run.session
         if ask.script == "method":
             session = session.settle_matched(ask.shared, run.kept.load().data)
@@ -198,12 +233,13 @@ class OnlineResponder:
         if not 0 < part.size <= _LONGEST:
             raise WireError(f"a question of {part.size:,} bytes is over the limit of {_LONGEST:,}")
         with self._lock:
+            self._make_folder(run)
             there = path.stat().st_size if path.exists() else 0
             if part.data and part.at == there and there + len(part.data) <= part.size:
                 for other in run.folder.glob("asked.*"):
                     if other != path:
                         other.unlink()
-                with path.open("ab") as stream:
+                with append_private(path) as stream:
                     there += stream.write(part.data)
         return frames.BytesReceived(there)
 

@@ -73,6 +73,10 @@ class Session:
         """The questions of the run, as far as the scripts declare them."""
         return QuestionForecast(self.method, self.align, self.hub, self.plan.seed, self.plan.look_every)
 
+    def name_of(self, site: str) -> str:
+        """What the party of a site is called in the run."""
+        return next(name for name, one in self.sites.items() if one == site)
+
     def script(self, kind: str) -> Script:
         """The script that a step belongs to: `method` or `align`."""
         if kind == "method":

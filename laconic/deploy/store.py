@@ -13,12 +13,12 @@ from time import monotonic, sleep
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-from laconic.atomic_files import Piece, checksum, make_private_folder, read_sealed, write_whole
+from laconic.atomic_files import Piece, append_private, checksum, make_private_folder, read_sealed, write_whole
 from laconic.core.wire import Limits
 from laconic.errors import JournalError, StoreError, TornFile
 
-OWN = Limits(bytes=2**40, items=10_000_000, depth=64)
-"""Limits for what this machine itself wrote."""
+OWN: Limits | None = None
+"""Limits for what this machine itself wrote: none, as it must be able to read all that it could write."""
 
 LARGE = 1 << 20
 """Contents of more bytes than this are files of their own: SQLite would write them twice."""
@@ -323,6 +323,7 @@ def copy_kept(folder: Path, to: Path, pattern: str = "*") -> None:
         if path.is_dir():
             copy_kept(path, to / path.name)
         elif path.suffix == ".db":
+            append_private(to / path.name).close()
             with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(to / path.name)) as target:
                 source.backup(target)
         elif path.suffix not in (".db-wal", ".db-shm"):

@@ -17,6 +17,7 @@ from urllib.parse import quote
 import msgspec
 import numpy as np
 
+from laconic.atomic_files import keep_from_others, make_private_folder, write_whole
 from laconic.errors import DataError
 from laconic.values import Array
 
@@ -110,7 +111,7 @@ def write_folder(
     part, old = path.with_name(path.name + _PART), path.with_name(path.name + _OLD)
     for leftover in (part, old):
         shutil.rmtree(leftover, ignore_errors=True)
-    part.mkdir(parents=True)
+    make_private_folder(part)
     try:
         for name, value in values.items():
             tree, arrays = part_arrays(value)
@@ -126,6 +127,7 @@ def write_folder(
         (part / HEAD).write_text(json.dumps(head, indent=2), encoding="utf-8")
         if (path / USES).is_file():
             shutil.copyfile(path / USES, part / USES)
+        keep_from_others(part)
         if path.exists():
             path.rename(old)
         part.rename(path)
@@ -235,9 +237,7 @@ def read_uses(path: Path) -> int:
 
 def count_use(path: Path) -> None:
     """Take note of one more use."""
-    part = path / f"{USES}.part"
-    part.write_text(json.dumps({"uses": read_uses(path) + 1}), encoding="utf-8")
-    part.replace(path / USES)
+    write_whole(path / USES, json.dumps({"uses": read_uses(path) + 1}).encode(), private=True)
 
 
 class _Uses(msgspec.Struct):

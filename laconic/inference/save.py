@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from laconic.atomic_files import note_written, unbroken
+from laconic.atomic_files import make_private_folder, note_written, unbroken
 from laconic.core.capabilities import Cacheable, Kept
 from laconic.core.ledger import Ledger
 from laconic.core.party import Party
@@ -184,7 +184,7 @@ def save_model(
     card = make_card(model, asked, ways, log.bytes["align"] + log.bytes["final"])
     hub = replace(model.part, heads=model.heads, card=card)
     with unbroken():
-        folder.mkdir(parents=True, exist_ok=True)
+        make_private_folder(folder)
         drop_parts(folder, keep={part.about.party for part in parts})
         for part in (hub, *parts[1:]):
             save_part(folder, part)

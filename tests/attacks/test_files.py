@@ -27,7 +27,6 @@ def umask(request):
 
 
 @pytest.mark.slow
-@not_mended(11)
 def test_a_party_reads_back_whatever_it_wrote(tmp_path):
     """As many values as a table of ten million people has ids."""
     try:
@@ -53,7 +52,6 @@ def test_two_servers_of_one_part_lose_nothing_of_what_left(tmp_path):
     assert noted == asked, f"of {asked} answers {noted} are in the ledger"
 
 
-@not_mended(14)
 def test_nobody_else_can_read_what_a_party_keeps_of_a_run(tmp_path, umask):
     trial = Trial(tmp_path)
     trial.host()
@@ -63,21 +61,18 @@ def test_nobody_else_can_read_what_a_party_keeps_of_a_run(tmp_path, umask):
     assert readable_by_others(trial.site("shop") / "runs") == []
 
 
-@not_mended(14)
 def test_nobody_else_can_read_what_a_hub_keeps_of_a_run(tmp_path, umask):
     trial = Trial(tmp_path)
     trial.host()
     assert readable_by_others(trial.site(HUB) / "runs") == []
 
 
-@not_mended(14)
 def test_nobody_else_can_read_what_is_kept_of_a_run_by_envelope(tmp_path, umask):
     mail = Mail(tmp_path, agreed=40)
     mail.seal_plan()
     assert readable_by_others(tmp_path / "shop" / "runs") == []
 
 
-@not_mended(14)
 def test_nobody_else_can_read_a_partys_part_of_a_model(tmp_path, umask):
     make_model(tmp_path)
     assert readable_by_others(tmp_path / "model") == []

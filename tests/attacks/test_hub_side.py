@@ -19,7 +19,6 @@ def test_an_honest_run_ends_with_a_result(trial):
     assert trial.host().score.value > 0.5
 
 
-@not_mended(10)
 def test_a_hub_does_not_fill_its_disk_with_an_answer_of_any_stated_size(trial):
     parts = []
 
@@ -39,7 +38,6 @@ def test_a_hub_does_not_fill_its_disk_with_an_answer_of_any_stated_size(trial):
     assert not parts, f"{len(parts)} parts of 2**62 bytes were fetched, {size_of(trial.site(HUB)):,} bytes on the disk"
 
 
-@not_mended(10)
 def test_greetings_do_not_fill_a_partys_disk(tmp_path):
     trial = Trial(tmp_path, rows=2000)
     trial.hub(run="first").greet()
@@ -69,7 +67,6 @@ def _nan(numbers):
     return np.full_like(numbers, np.nan)
 
 
-@not_mended(13)
 def test_an_answer_that_is_no_number_ends_the_run_with_the_partys_name(trial):
     try:
         trial.host(bring=_lying([_nan]))
@@ -79,7 +76,6 @@ def test_an_answer_that_is_no_number_ends_the_run_with_the_partys_name(trial):
     assert "shop" in words
 
 
-@not_mended(13)
 def test_a_bad_answer_is_not_replayed_once_the_party_is_mended(trial):
     wrong = [_nan]
     try:

@@ -17,10 +17,11 @@ from typing import TypeAlias, TypeVar
 
 import msgspec
 
+from laconic.atomic_files import append_private, make_private_folder
 from laconic.core.align import Align
 from laconic.core.ledger import Entry, Ledger
 from laconic.core.step import Script
-from laconic.core.wire import Blob
+from laconic.core.wire import Blob, Limits
 from laconic.deploy.transports import rpc_messages as frames
 from laconic.deploy.transports.rpc_messages import question_id
 from laconic.errors import LaconicError, Refused, StepError, WireError
@@ -34,6 +35,9 @@ _PATIENCE = 30.0
 
 _GREETING = 120.0
 """Seconds for a greeting: a party may have to read all its rows."""
+
+_MOST = Limits().bytes
+"""The most bytes of an answer: what the hub could read."""
 
 T = TypeVar("T")
 
@@ -127,9 +131,11 @@ class RpcClient:
 
     def _fetch_parts(self, name: str, question: str, first: frames.Answer, ends: float | None) -> Blob:
         """Put a long answer together on disk, going on from what is there."""
-        self._spool.mkdir(parents=True, exist_ok=True)
+        if not len(first.data) < first.size <= _MOST:
+            raise WireError(f"{name} says that its answer has {first.size:,} bytes; one may have up to {_MOST:,}")
+        make_private_folder(self._spool)
         path = self._spool / f"{name}.{question}"
-        with path.open("ab") as stream:
+        with append_private(path) as stream:
             if stream.tell() == 0:
                 stream.write(first.data)
             while (at := stream.tell()) < first.size:
@@ -147,7 +153,7 @@ class RpcClient:
     def _call(self, name: str, frame: frames.Frame, seconds: float) -> frames.Said:
         said = frames.read_said(self._line(name, frames.write(frame), seconds))
         if isinstance(said, frames.Refusal):
-            raise StepError(f"a step failed at {name}: {said.words}") if said.fault else Refused(said.words)
+            raise StepError(f"{name} {said.words}") if said.fault else Refused(said.words)
         return said
 
 

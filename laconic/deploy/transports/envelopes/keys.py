@@ -13,6 +13,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from laconic.atomic_files import make_private_folder
 from laconic.errors import LaconicError, MissingExtra
 
 if TYPE_CHECKING:
@@ -159,7 +160,7 @@ def save_key(secret: SecretKey, folder: Path, passphrase: str | None = None) -> 
     """Write the secret file, for its owner's eyes only, and the public file; never over keys that are there."""
     from cryptography.hazmat.primitives import serialization as pem
 
-    folder.mkdir(parents=True, exist_ok=True)
+    make_private_folder(folder)
     paths = folder / f"{secret.public.name}{SECRET}", folder / f"{secret.public.name}{PUBLIC}"
     lock = pem.BestAvailableEncryption(passphrase.encode()) if passphrase else pem.NoEncryption()
     form = pem.Encoding.PEM, pem.PrivateFormat.PKCS8, lock
@@ -292,7 +293,7 @@ def trust(folder: Path, public: Path, fingerprint: str) -> Path:
             f"the key in {public} has the fingerprint {found.fingerprint}, not {fingerprint}: it is not "
             f"{found.name}'s, or was misread; do not use it before the two agree"
         )
-    folder.mkdir(parents=True, exist_ok=True)
+    make_private_folder(folder)
     path = folder / f"{found.name}{PUBLIC}"
     if path.exists() and read_public(path) != found:
         raise KeyRefused(f"another key of {found.name} is trusted already, in {path}; take it away first if it is old")

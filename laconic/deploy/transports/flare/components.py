@@ -10,17 +10,19 @@ from pathlib import Path
 from nvflare.collab import collab
 from nvflare.collab.api.exceptions import CollabCallError
 
-from laconic.atomic_files import write_sealed
-from laconic.deploy.consortium import PartySite, open_site
+from laconic.atomic_files import write_sealed, write_whole
+from laconic.deploy.consortium import LOG, PartySite, open_site
 from laconic.deploy.coordinator import host_run
+from laconic.deploy.error_log import ErrorLog
 from laconic.deploy.responder import OnlineResponder
 from laconic.deploy.transports.rpc_client import ConnectionBroken, Line
+from laconic.deploy.transports.rpc_messages import Refusal, write
 from laconic.errors import LaconicError, PartyAbsent
 
 
-def _site() -> PartySite:
-    """The site whose kit the engine was started from."""
-    return open_site(Path(collab.workspace.get_root_dir()).parent)
+def _folder() -> Path:
+    """The folder of the site whose kit the engine was started from."""
+    return Path(collab.workspace.get_root_dir()).parent
 
 
 class FlareParty:
@@ -29,17 +31,15 @@ class FlareParty:
     def __init__(self) -> None:
         self._responder: OnlineResponder | None = None
 
-    @collab.init  # type: ignore[untyped-decorator]
-    def take_part(self) -> None:
-        """Be ready before the first frame comes."""
-        self._responder = OnlineResponder(_site())
-
     @collab.publish  # type: ignore[untyped-decorator]
     def hear(self, data: bytes) -> bytes:
-        """Answer one frame."""
-        if self._responder is None:
-            self.take_part()
-        return self._responder.hear(data) if self._responder is not None else b""
+        """Answer one frame; nothing is raised here, as the engine would send the hub the whole trace."""
+        try:
+            if self._responder is None:
+                self._responder = OnlineResponder(open_site(_folder()))
+        except Exception as problem:
+            return write(Refusal(ErrorLog(_folder() / LOG).note(problem), fault=True))
+        return self._responder.hear(data)
 
 
 class FlareHub:
@@ -67,7 +67,7 @@ class FlareHub:
                 raise ConnectionBroken(f"{site} cannot be reached: {problem}") from problem
             return reply
 
-        site = _site()
+        site = open_site(_folder())
         for run in self._runs:
             self._host(site, run, bring)
 
@@ -77,7 +77,7 @@ class FlareHub:
 
         def note(what: str, done: int, of: int | None) -> None:
             words = f"{what} {done}" + ("" if of is None else f" of {of}")
-            (folder / "progress").write_text(words, encoding="utf-8")
+            write_whole(folder / "progress", words.encode(), private=True)
 
         for name in ("error", "absent"):
             (folder / name).unlink(missing_ok=True)

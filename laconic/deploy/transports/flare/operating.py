@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from laconic.atomic_files import read_sealed
+from laconic.atomic_files import keep_from_others, make_private_folder, read_sealed
 from laconic.core.result import Result
 from laconic.deploy.consortium import Consortium, PartySite, write_consortium
 from laconic.deploy.transports.flare import system as engine
@@ -82,7 +82,7 @@ def begin_run(site: PartySite, text: str, afresh: bool) -> str:
     """The name of the run: the one that was cut off, or a new one."""
     plan = read_plan(text)
     stem = f"{type(plan.method).__name__.lower()}-{plan_fingerprint(plan)[:8]}"
-    (site.folder / "runs").mkdir(exist_ok=True)
+    make_private_folder(site.folder / "runs")
     taken = [
         int(found[1]) for one in (site.folder / "runs").iterdir() if (found := re.fullmatch(rf"{stem}-(\d+)", one.name))
     ]
@@ -90,7 +90,7 @@ def begin_run(site: PartySite, text: str, afresh: bool) -> str:
     if last and not afresh and not (site.run(f"{stem}-{last}") / "result").exists():
         return f"{stem}-{last}"
     run = f"{stem}-{last + 1}"
-    site.run(run).mkdir()
+    make_private_folder(site.run(run))
     (site.run(run) / "plan.toml").write_text(text, encoding="utf-8")
     return run
 
@@ -149,6 +149,8 @@ def show_status(site: PartySite) -> Iterator[tuple[str, str]]:
             there = engine.connected(opened)
         for name in site.consortium.parties:
             yield name, "joined" if name in there else "not there"
+    if site.log.exists():
+        yield "errors", f"details in {site.log}"
     runs = site.folder / "runs"
     for folder in sorted(runs.iterdir(), key=lambda one: one.stat().st_mtime) if runs.is_dir() else ():
         yield folder.name, _standing(folder)
@@ -255,11 +257,11 @@ def provision(consortium: Consortium, folder: Path, plan: Path | None = None) ->
 
 def _furnish(site: Path, name: str, consortium: Consortium, method: str, plan: str | None) -> None:
     for inner in ("plans", "runs"):
-        (site / inner).mkdir()
+        make_private_folder(site / inner)
     label = '# label = "churned"\n' if name == consortium.hub.name else ""
     methods = ", ".join(f'"{one}"' for one in (method, "ExactMatch", "PrivateMatch"))
     (site / "party.toml").write_text(_PARTY.format(name=name, label=label, methods=methods), encoding="utf-8")
     (site / "parties.toml").write_text(write_consortium(consortium), encoding="utf-8")
     if plan is not None:
         (site / "plans" / "plan.toml").write_text(plan, encoding="utf-8")
-    site.chmod(0o700)  # The kit holds the site's private key.
+    keep_from_others(site)  # The kit holds the site's private key.

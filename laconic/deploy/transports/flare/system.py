@@ -16,6 +16,7 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
 
+from laconic.atomic_files import append_private, make_private_folder
 from laconic.errors import LaconicError, MissingExtra
 
 ADMIN = "hub@laconic.local"
@@ -44,6 +45,7 @@ def make_kits(folder: Path, project: str, hub: str, address: str, port: int, par
     with tempfile.TemporaryDirectory(dir=folder) as workspace:
         made = Path(_provision(Path(workspace), project, address, port, parties))
         for name in (hub, *parties):
+            make_private_folder(folder / name)  # Before keys are in it.
             shutil.copytree(made / (address if name == hub else name), folder / name / "kit")
             _lock_down(folder / name / "kit")
         shutil.copytree(made / ADMIN, folder / hub / "admin")
@@ -126,9 +128,9 @@ def start(kit: Path, name: str | None) -> "subprocess.Popen[bytes]":
     for left in ("pid.fl", "shutdown.fl", "restart.fl"):
         (kit / left).unlink(missing_ok=True)
     environment = os.environ | _ONE_THREAD | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    with (kit / "engine.log").open("ab") as log:
+    with append_private(kit / "engine.log") as log:
         process = subprocess.Popen(  # noqa: S603 (our own command)
-            command, stdout=log, stderr=subprocess.STDOUT, env=environment, cwd=kit, start_new_session=True
+            command, stdout=log, stderr=subprocess.STDOUT, env=environment, cwd=kit, start_new_session=True, umask=0o077
         )
     (kit / "pid").write_text(str(process.pid), encoding="utf-8")
     _own[process.pid] = process
