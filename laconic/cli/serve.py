@@ -78,7 +78,7 @@ def serve(
     from laconic.inference.server.guard import serve as run
 
     limits = Limits(bytes=most_bytes, ids=most_ids, requests=requests_a_second, ids_a_second=ids_a_second)
-    digests = () if tokens is None else read_tokens(Path(tokens).read_text(encoding="utf-8"))
+    digests = () if tokens is None else read_tokens(_read_secret(tokens))
     access = Access(tokens=digests, certificates=client_authority is not None)
     where = Address(host=host, port=port, certificate=certificate, key=key, client_authority=client_authority)
     part = load_part(hub_folder(folder))
@@ -92,6 +92,14 @@ def serve(
         app = make_app(Answering(model, live), absent=way_called(absent), access=access, limits=limits)
         _announce(where, f"predicts {model.task.label}")
         run(app, where)
+
+
+def _read_secret(file: str) -> str:
+    """The text of a file that should be its owner's only; says so if it is not."""
+    path = Path(file)
+    if path.stat().st_mode & 0o077:
+        click.echo(f"Note: others can read {path}, which lets in whoever knows it; run: chmod 600 {path}", err=True)
+    return path.read_text(encoding="utf-8")
 
 
 def _announce(where: "Address", what: str) -> None:
@@ -152,4 +160,4 @@ def _addresses(ask: tuple[str, ...], token: str | None, authority: str | None) -
     if token is None:
         raise PlanError("--ask needs --ask-token, a file with the token that the parties know the hub by")
     trusted = None if authority is None else ssl.create_default_context(cafile=authority)
-    return Addresses(urls, Path(token).read_text(encoding="utf-8").strip(), trusted)
+    return Addresses(urls, _read_secret(token).strip(), trusted)

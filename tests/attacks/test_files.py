@@ -88,3 +88,12 @@ def test_the_hub_never_has_another_partys_private_key(tmp_path):
 @not_mended(16)
 def test_making_all_keys_at_the_hub_says_what_it_means(tmp_path):
     assert "private key" in laconic("provision", "--help").output
+
+
+def test_nobody_else_can_read_keys_or_sites(tmp_path, umask):
+    """The public halves may well be read; what is around them is closed all the same."""
+    Mail(tmp_path, agreed=4)
+    assert [
+        one for one in readable_by_others(tmp_path / "shop") if not one.endswith((".public", ".csv", ".toml"))
+    ] == []
+    assert readable_by_others(provision(tmp_path, own_keys=False) / "shop") == []

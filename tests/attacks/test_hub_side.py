@@ -114,3 +114,55 @@ def test_a_run_that_cannot_match_without_a_party_does_not_advise_the_method_it_r
         trial.host(away=("insurer",))
     assert "insurer" in str(caught.value)
     assert "FedOnce" not in str(caught.value)
+
+
+WRONG = {
+    "infinite": lambda blob: encode({"train": np.array([[np.inf]])}),
+    "half": lambda blob: encode({"train": np.full((4, 2), np.nan, np.float16)}),
+    "deep": lambda blob: encode({"train": [[1.0, {"inner": float("-inf")}]]}),
+    "cut off": lambda blob: blob[:-3],
+    "no blob": lambda blob: b"\xc1",
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG)
+def test_no_bad_number_or_bytes_get_into_the_journal(trial, wrong):
+    def bring(name, asked, honest):
+        said, kind = honest(name, asked), read_frame(asked)
+        if name != "insurer" or kind["type"] != "Ask" or b"learn_and_send" not in kind["blob"]:
+            return said
+        blob = wrong(decode(said)["data"])
+        return frame("Answer", size=len(blob), digest=bytes(16), data=blob)
+
+    with pytest.raises(LaconicError, match="answer of insurer to `learn_and_send`"):
+        trial.host(bring=bring)
+    assert trial.host().score.value > 0.5
+
+
+@pytest.mark.parametrize("size", [-1, 0, 5, 2**31 + 1])
+def test_a_size_that_cannot_be_is_refused_before_anything_is_spooled(trial, size):
+    def bring(name, asked, honest):
+        if name != "shop" or read_frame(asked)["type"] != "Ask":
+            return honest(name, asked)
+        return frame("Answer", size=size, digest=bytes(16), data=bytes(BLOB))
+
+    with pytest.raises(LaconicError, match="shop says that its answer has"):
+        trial.host(bring=bring)
+    assert not list(trial.site(HUB).rglob("incoming/*"))
+
+
+def test_a_hub_begins_no_more_runs_in_a_day_than_the_party_allows(tmp_path):
+    """Greeted and asked something, each run keeps rows; one that has begun goes on."""
+    trial = Trial(tmp_path)
+    file = trial.site("shop") / "party.toml"
+    file.write_text("runs_per_day = 3\n" + file.read_text())
+    hubs = [trial.hub(run=f"run-{number}") for number in range(5)]
+    said = []
+    for hub in hubs:
+        hub.greet()
+        said.append(hub.ask("show_ids", "align"))
+    assert [one["type"] for one in said] == ["Answer"] * 3 + ["No"] * 2
+    assert "runs_per_day" in said[3]["words"]
+    assert hubs[4].send_part(b"a long question")["type"] == "No"
+    assert hubs[0].keep_rows(60)["type"] == "Answer"
+    assert len(list((trial.site("shop") / "runs").iterdir())) == 3

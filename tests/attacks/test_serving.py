@@ -45,7 +45,6 @@ def test_guessed_ids_do_not_list_a_partys_customers(place):
     assert known is None, f"{int(known.sum())} customers were found by one question with 20,000 guesses"
 
 
-@not_mended(14)
 def test_a_token_that_others_can_read_is_not_taken_without_a_word(place):
     (place / "tokens.txt").chmod(0o644)
     try:
