@@ -97,7 +97,7 @@ def is_aligned(party: Party, asked: str) -> bool:
     noted = party.memory[_MEMORY]
     if noted["asked"] != asked:
         raise Refused(
-            f"{party.name} has matched its rows in this run, and does not match them otherwise; begin a new run for that"
+            f"{party.name} has matched its rows in this run, and does not match them otherwise; begin a new run"
         )
     refuse_changed(party)
     return True

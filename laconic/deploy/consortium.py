@@ -108,11 +108,6 @@ class PartySite:
         """The engine's part of the site."""
         return self.folder / "kit"
 
-    @property
-    def spent(self) -> Path:
-        """The ledger of epsilon over all runs."""
-        return self.folder / "spent"
-
     def run(self, name: str) -> Path:
         """The folder of a run; its name must be one that stays within the site."""
         if not _RUN.fullmatch(name):

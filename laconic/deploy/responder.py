@@ -17,6 +17,7 @@ import msgspec
 from laconic.core.party import Party
 from laconic.core.step import Script
 from laconic.deploy.consortium import PartySite
+from laconic.deploy.party_account import open_account, run_before
 from laconic.deploy.party_memory import PartyFolder
 from laconic.deploy.policy import Gatekeeper
 from laconic.deploy.session import Session, online_session, read_rows
@@ -154,7 +155,7 @@ class OnlineResponder:
             if not kept.begun:
                 name = next(name for name, site in session.sites.items() if site == file.name)
                 kept.begin(session.begin(name, read_rows(session.plan, name, file), file))
-            rules = session.rules(file, self.site.spent, run)
+            rules = session.rules(file, open_account(file), kept.run or run_before(run, self.site.folder))
             self.runs[run] = Responder(session, folder, kept, rules, file.device)
         opened = self.runs[run]
         party = opened.kept.load()

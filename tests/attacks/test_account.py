@@ -17,7 +17,6 @@ from tests.attacks.harness import (
     Trial,
     answer_of,
     laconic,
-    not_mended,
     was_answered,
 )  # fmt: skip
 
@@ -53,7 +52,6 @@ def test_a_greeting_after_a_crash_erases_nothing(trial):
     assert trial.spent() == spent
 
 
-@not_mended(2)
 def test_what_a_run_will_spend_is_reserved_in_full_before_it_begins(tmp_path):
     """Noise on what is sent has its price too, and two runs begun together must not pass a limit between them."""
     trial = Trial(tmp_path, method=NOISY_ROWS, allow=f"{LIMITED}max_epsilon = 100.0\n")
@@ -92,13 +90,11 @@ def test_three_processes_of_one_site_cannot_pass_the_limit_between_them(tmp_path
     assert trial.spent() <= 1.1 * cost
 
 
-@not_mended(4)
 def test_rows_are_not_cut_a_second_time_within_a_run(trial):
     hub = released(trial)
     assert not was_answered(hub.keep_rows(60, seed=2))
 
 
-@not_mended(4)
 def test_a_person_in_two_cuts_of_a_run_is_paid_for_twice(tmp_path):
     """Cuts of one matching are of different people; of 60 people, some are in `train` of one and `test` of another."""
     trial = Trial(tmp_path, method=NOISY_ROWS, allow=f"{LIMITED}max_epsilon = 100.0\n")
@@ -111,7 +107,6 @@ def test_a_person_in_two_cuts_of_a_run_is_paid_for_twice(tmp_path):
         assert trial.spent() >= 0.99 * price(2) > once, "a second release was free"
 
 
-@not_mended(5)
 def test_a_run_whose_folder_is_gone_cannot_be_had_again_for_nothing(trial):
     released(trial)
     shutil.rmtree(trial.site("shop") / "runs" / "one")
@@ -121,7 +116,6 @@ def test_a_run_whose_folder_is_gone_cannot_be_had_again_for_nothing(trial):
     assert trial.spent() > once > 0
 
 
-@not_mended(5)
 def test_a_site_that_is_made_anew_knows_what_the_party_has_spent(trial):
     released(trial)
     once = trial.spent()
@@ -132,7 +126,6 @@ def test_a_site_that_is_made_anew_knows_what_the_party_has_spent(trial):
     assert trial.spent() >= once > 0
 
 
-@not_mended(5)
 def test_a_doctor_shows_what_a_party_has_spent(trial):
     released(trial)
     shown = laconic("doctor", trial.site("shop") / "party.toml").output

@@ -10,7 +10,7 @@ import pytest
 
 from laconic.data.partition.columns import split
 from laconic.privacy import compose, epsilon_of
-from tests.attacks.harness import DELTA, LIMITED, NOISY_ROWS, Trial, not_mended, was_answered
+from tests.attacks.harness import DELTA, LIMITED, NOISY_ROWS, Trial, was_answered
 
 PEOPLE, SIGMA = 30, 4.0
 CUTS = ("train", "valid", "test", "own", "shared")
@@ -82,12 +82,10 @@ def run_sequences(folder, count):
     return broken
 
 
-@not_mended(4)
 def test_the_account_is_never_below_what_left(tmp_path):
     assert run_sequences(tmp_path, 6) == {}
 
 
 @pytest.mark.slow
-@not_mended(4)
 def test_the_account_is_never_below_what_left_in_many_sequences(tmp_path):
     assert run_sequences(tmp_path, 200) == {}

@@ -10,7 +10,6 @@ from tests.attacks.harness import (
     Mail,
     Trial,
     answer_of,
-    not_mended,
     people,
     was_answered,
 )  # fmt: skip
@@ -33,26 +32,22 @@ def test_the_cuts_that_the_plan_asks_for_are_answered(matched):
     assert len(answer_of(matched.ask("represent", "final", rows="test"))) == 8
 
 
-@not_mended(7)
 @pytest.mark.parametrize("rows", ["own", "alone", "shared"])
 def test_rows_that_no_plan_asks_for_are_not_answered_about(matched, rows):
     said = matched.ask("represent", "final", rows=rows)
     assert not was_answered(said), f"{len(answer_of(said))} rows of people whom nobody agreed upon"
 
 
-@not_mended(7)
 def test_a_hub_cannot_skip_matching_and_call_all_rows_shared(tmp_path):
     hub = Trial(tmp_path).hub()
     hub.greet()
     assert not was_answered(hub.keep_rows(60))
 
 
-@not_mended(7)
 def test_a_hub_cannot_match_a_second_time_with_more_rows(matched):
     assert not was_answered(matched.keep_rows(60))
 
 
-@not_mended(7)
 def test_an_envelope_about_rows_outside_the_list_is_not_answered(tmp_path):
     """The list of ids that all agreed upon names 40 of the shop's 60 people."""
     mail = Mail(tmp_path, agreed=SHARED)
@@ -62,7 +57,6 @@ def test_an_envelope_about_rows_outside_the_list_is_not_answered(tmp_path):
     assert told is None, f"{told} people who are not on the list"
 
 
-@not_mended(15)
 def test_a_hub_cannot_test_any_number_of_guessed_ids(tmp_path):
     """Private matching tells the hub which of the points that it brings are the shop's; it brings all its guesses."""
     trial = Trial(tmp_path, match="PrivateMatch", rows=6, allow=ALLOW + FEW_POINTS)
@@ -72,7 +66,6 @@ def test_a_hub_cannot_test_any_number_of_guessed_ids(tmp_path):
     assert len(theirs) == 0, f"{len(theirs)} of the shop's 6 people were found among 2,000 guesses"
 
 
-@not_mended(15)
 def test_a_hub_cannot_begin_matching_again_and_again(tmp_path):
     trial = Trial(tmp_path, match="PrivateMatch", rows=6, allow=ALLOW + FEW_POINTS)
     hub = trial.hub()
