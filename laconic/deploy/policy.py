@@ -26,6 +26,8 @@ ANSWER = Limits(bytes=2**40)
 """The most that an answer may hold; longer ones cross in parts."""
 NEW = "new"
 """The cut of rows that came after training, to be predicted."""
+ASKED = "asked "
+"""How the cuts begin that a served model's clients ask about: these are new rows too."""
 SCORED = "test"
 """The cut that a run predicts."""
 
@@ -123,7 +125,7 @@ class Gatekeeper:
         self._check_method(party.name, script)
         limit = self._limit(party.name)
         # What is asked of a trained model is paid as it leaves: nobody knows beforehand how often that will be.
-        if limit is None or not isinstance(script, Method) or NEW in party.data.cuts:
+        if limit is None or not isinstance(script, Method) or "train" not in party.data.cuts:
             return
         if isinstance(script, Budgeted):
             rows = len(party.data.cut("train"))
@@ -173,10 +175,10 @@ class Gatekeeper:
 
     def _check_rows(self, script: Method, party: Party, step: str, payload: Mapping[str, Any]) -> None:
         """Only rows that the plan asks for: those that the method learns from, those it is scored on, and new ones."""
-        if not self._matched and NEW not in party.data.cuts and not is_matched(party):
+        if not self._matched and not is_matched(party):
             raise Refused(f"{party.name} has not matched its rows yet, and answers `{step}` only about matched rows")
-        asked = payload.get("rows")
-        named = asked.split("+") if isinstance(asked, str) else []
+        words = str(payload["rows"]).split("+") if "rows" in payload else []
+        named = [NEW if one.startswith(ASKED) else one for one in words]
         other = [one for one in named if one not in (*script.uses, SCORED, NEW)]
         if other:
             name = type(script).__name__
