@@ -19,7 +19,8 @@ from typing import cast
 import numpy as np
 
 from laconic.core import Party, Peers, Script, WireLog, step
-from laconic.deploy import EpsilonAccount, Journal, PartyFolder, PartySite, Policy
+from laconic.deploy import Journal, PartyFolder, PartySite, Policy
+from laconic.deploy.party_account import PartyAccount
 from laconic.deploy.policy import Gatekeeper
 from laconic.deploy.responder import OnlineResponder, Responder
 from laconic.deploy.session import Session
@@ -64,7 +65,7 @@ def make_responder(folder: Path, script: Script) -> OnlineResponder:
     kept = PartyFolder(folder / "memory")
     kept.begin(Party("shop", table, 0))
     allowed = Policy(methods=(type(script).__name__,))
-    gate = Gatekeeper(allowed, EpsilonAccount(folder / "spent"), "run", "bank", ("shop",))
+    gate = Gatekeeper(allowed, PartyAccount(folder), "run", "bank", ("shop",))
     responder = OnlineResponder(PartySite(folder))
     responder.runs["run"] = Responder(cast("Session", OneScript(script)), folder, kept, gate)
     return responder

@@ -12,7 +12,7 @@ from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.step import Ask, Opening, step
 from laconic.data.partition.columns import seeds_to_try, sides_with_classes, split
-from laconic.errors import DataError
+from laconic.errors import DataError, Refused
 from laconic.values import Array, Rng
 
 
@@ -78,6 +78,8 @@ def keep_shared(
 
 
 _BETWEEN = "\0"
+_SHOWN = "ids shown"
+"""In a party's memory: that its ids were asked for, without which nobody can know which of its rows are shared."""
 
 
 class ExactMatch(Align, frozen=True):
@@ -136,11 +138,14 @@ class ExactMatch(Align, frozen=True):
     @step(takes=None, gives="the ids of all its rows, in the clear")
     def show_ids(self, party: Party) -> str:
         """All ids in one text: a list would be a value for each, of which the wire takes only so many."""
+        party.memory[_SHOWN] = 1
         return _BETWEEN.join(keys_of(party).tolist())
 
     @step(takes="which of its rows every other party has too, and which some other has", gives=None)
     def keep_rows(self, party: Party, shared: Array, some: Array, seed: int) -> None:
         """Put the rows named first, cut the same way at every party."""
+        if _SHOWN not in party.memory:
+            raise Refused(f"{party.name} was never asked for its ids, so nobody can know which are shared; match first")
         keep_shared(party, shared, seed, test=self.test, valid=self.valid, some=some)
 
 

@@ -8,7 +8,7 @@ a party that makes up ids learns whether the others have them.
 """
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache
@@ -16,7 +16,7 @@ from hashlib import blake2b
 from math import ceil
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.step import Ask, Opening, Step, step
 from laconic.core.wire import describe
-from laconic.errors import DataError, MissingExtra, PlanError, WireError
+from laconic.errors import DataError, MissingExtra, PlanError, Refused, WireError
 from laconic.values import Array, Rng, track
 
 POINT = 32
@@ -152,6 +152,13 @@ class PrivateMatch(Align, frozen=True):
     chunk: int = 32_768
     threads: int = 0
 
+    guesses_begin: ClassVar[str] = "begin"
+
+    def guesses_in(self, step: str, payload: Mapping[str, Any], /) -> int:
+        """Every point that is brought: whoever made it up learns whether the party has the id."""
+        points = payload.get("points")
+        return len(points) if step == "take_points" and isinstance(points, np.ndarray | list) else 0
+
     def __post_init__(self) -> None:
         """Refuse messages of nothing."""
         if self.chunk < 1 or self.threads < 0:
@@ -258,8 +265,15 @@ class PrivateMatch(Align, frozen=True):
 
     @step(takes="for each of its points whether every party has it, one bit each", gives=None)
     def keep_rows(self, party: Party, marks: Array, seed: int) -> None:
-        """Put the shared rows first, cut the same way at every party."""
-        keep_shared(party, _marked(party, marks), seed, test=self.test, valid=self.valid)
+        """Put the shared rows first, cut the same way at every party; no more than any other party brought points."""
+        shared = _marked(party, marks)
+        brought = [len(taken["order"]) for taken in _begun(party)["from"].values() if "order" in taken]
+        if len(shared) > min(brought, default=0):
+            raise Refused(
+                f"{party.name} is told that {len(shared):,} of its rows are shared, and was brought "
+                f"{min(brought, default=0):,} points to compare; match as the plan says"
+            )
+        keep_shared(party, shared, seed, test=self.test, valid=self.valid)
 
     @step(takes=None, gives=None)
     def forget(self, party: Party) -> None:

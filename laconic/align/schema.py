@@ -6,11 +6,12 @@ from typing import Any, TypeVar
 import msgspec
 import numpy as np
 
-from laconic.core.align import Align, note_alignment, refuse_changed
+from laconic.core.align import Align, is_aligned, note_alignment, refuse_changed
 from laconic.core.method import task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.step import step
+from laconic.core.wire import encode
 from laconic.data.schema_agreement import (
     LEAST,
     SUMS,
@@ -75,9 +76,10 @@ class SameColumns(Align, frozen=True):
     @step(takes="the names of the classes among all parties' labels", gives=None)
     def take_classes(self, party: Party, task: Any) -> None:
         """Code labels by the classes of all parties."""
-        agreed = _read("the hub", task, Task)
-        party.data = recode(party.data, party.data.columns, agreed, party.data.recipe)
-        note_alignment(party)
+        agreed, asked = _read("the hub", task, Task), _digest(task)
+        if not is_aligned(party, asked):
+            party.data = recode(party.data, party.data.columns, agreed, party.data.recipe)
+            note_alignment(party, asked)
 
     @step(
         takes=None,
@@ -102,8 +104,10 @@ class SameColumns(Align, frozen=True):
         """Code and prepare columns, and code labels, as all parties do."""
         agreed = _read("the hub", columns, tuple[Column, ...])
         recipe = recipe_from(agreed, _checked("the hub", sums, len(agreed)))
-        party.data = recode(party.data, agreed, _read("the hub", task, Task), recipe)
-        note_alignment(party)
+        asked = _digest([task, columns, sums])
+        if not is_aligned(party, asked):
+            party.data = recode(party.data, agreed, _read("the hub", task, Task), recipe)
+            note_alignment(party, asked)
 
     @step(
         takes=None, gives="a digest of what all parties agreed on: columns, how they are prepared, classes, public rows"
@@ -131,6 +135,10 @@ class SameColumns(Align, frozen=True):
             "columns": msgspec.to_builtins(agreed),
             "sums": add_sums([sums[name][order[name]] for name in columns]),
         }
+
+
+def _digest(asked: Any) -> str:
+    return blake2b(encode(asked), digest_size=16).hexdigest()
 
 
 def _read(name: str, plain: Any, kind: type[T]) -> T:

@@ -103,7 +103,7 @@ def _of_plan(plan: "Plan") -> "Table":
     from laconic.core.capabilities import Budgeted
     from laconic.deploy.execute import parties_of
     from laconic.plan.plan import keep_budget, least_rows
-    from laconic.privacy.accounting import events_of
+    from laconic.privacy.accounting import events_of, together
 
     federation = parties_of(plan)
     method = keep_budget(plan, federation)
@@ -111,14 +111,18 @@ def _of_plan(plan: "Plan") -> "Table":
         raise PlanError(f"{type(plan.method).__name__} puts no priced noise on anything; FedOnce can")
     rows = least_rows(plan, federation)
     found = method.expected_noise(rows, federation.hub, federation.peers)
-    events = {party: events_of(noises[0]) for party, noises in found.items() if noises}
+    events = {
+        party: together({str(number): events_of(noise) for number, noise in enumerate(noises)})
+        for party, noises in found.items()
+        if noises
+    }
     accountant, delta = plan.budget.accountant, plan.budget.delta
     table = _table(
         f"{type(method).__name__}, {rows:,} training rows, delta {delta:g}", "party", "sigma", "steps", "epsilon"
     )
     for party, noises in found.items():
         for noise in noises:
-            alone = accountant.epsilon({party: events[party]}, delta)
+            alone = accountant.epsilon({party: events_of(noise)}, delta)
             proven = "" if noise.proven else " claimed, not proven"
             table.add_row(party, f"{noise.multiplier or 0:.4g}", f"{noise.count:,}", f"{alone:.4g}{proven}")
     if events:

@@ -1,12 +1,13 @@
 """Align: a script that makes the rows of all parties correspond, and checks later that they still do."""
 
 from abc import abstractmethod
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.step import Ask, Opening, Script, step
-from laconic.errors import DataError
+from laconic.errors import DataError, Refused
 from laconic.tables.table import digest, fingerprint
 from laconic.values import Rng
 
@@ -15,6 +16,13 @@ _MEMORY = "alignment"
 
 class Align(Script, frozen=True):
     """A script that makes the rows of all parties correspond before fitting."""
+
+    guesses_begin: ClassVar[str] = ""
+    """The step with which others begin to find out which ids a party has; empty if they are shown, or agreed upon."""
+
+    def guesses_in(self, step: str, payload: Mapping[str, Any], /) -> int:
+        """How many ids, hidden or not, a question brings that may be a party's own; what a party limits."""
+        return 0
 
     @abstractmethod
     def match(self, hub: Party, peers: Peers, /) -> dict[str, Any]:
@@ -73,7 +81,23 @@ def refuse_changed(party: Party) -> None:
         )
 
 
+def is_matched(party: Party) -> bool:
+    """Whether the party's rows have been matched in this run."""
+    return _MEMORY in party.memory
+
+
 def is_aligned(party: Party, asked: str) -> bool:
-    """Whether the party already did what it is asked, and its data is still as that left it."""
-    noted = party.memory.get(_MEMORY) or {}
-    return noted.get("asked") == asked and noted["data"] == digest(party.data)
+    """Whether the party already did what it is asked, and its data is still as that left it.
+
+    Raises:
+        Refused: its rows were matched otherwise: in two cuts of one run a person would be released twice, and pay once.
+    """
+    if not is_matched(party):
+        return False
+    noted = party.memory[_MEMORY]
+    if noted["asked"] != asked:
+        raise Refused(
+            f"{party.name} has matched its rows in this run, and does not match them otherwise; begin a new run"
+        )
+    refuse_changed(party)
+    return True

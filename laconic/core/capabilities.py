@@ -28,7 +28,7 @@ class Budgeted(Protocol[BudgetT_contra]):
         """The same method with as little noise as keeps the budget, for so many training rows and these parties."""
 
     def expected_noise(self, rows: int, hub: str, guests: tuple[str, ...]) -> dict[str, tuple[Noise, ...]]:
-        """The noise on each party's model, which is known before anything runs."""
+        """The noise on each party's model and on what it sends, which is known before anything runs."""
 
 
 @runtime_checkable

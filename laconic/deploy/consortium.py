@@ -110,11 +110,6 @@ class PartySite:
         return self.folder / "kit"
 
     @property
-    def spent(self) -> Path:
-        """The ledger of epsilon over all runs."""
-        return self.folder / "spent"
-
-    @property
     def log(self) -> Path:
         """The details of what went wrong when it was asked, which nobody else is told."""
         return self.folder / LOG

@@ -24,8 +24,9 @@ from laconic.deploy.consortium import PartySite
 from laconic.deploy.execute import finished
 from laconic.deploy.inbox import Inbox
 from laconic.deploy.journal import Journal
-from laconic.deploy.party_context import NEW, PartyContext, alignment_of, context_for_ids, rows_of
+from laconic.deploy.party_context import PartyContext, alignment_of, context_for_ids, rows_of
 from laconic.deploy.party_memory import PartyFolder
+from laconic.deploy.policy import NEW
 from laconic.deploy.responder import OnlineResponder, note_rows, open_kept
 from laconic.deploy.session import Session, online_session, read_rows
 from laconic.deploy.transports import rpc_messages as frames

@@ -1,6 +1,7 @@
 """What a party has spent of its people's privacy, in all its runs, on its own disk."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from hashlib import blake2b
 from math import inf
 from pathlib import Path
 from typing import NamedTuple
@@ -17,10 +18,11 @@ _KIND = "run"
 
 
 class _Run(msgspec.Struct, frozen=True):
-    """One run: the noise expected of it, and the noisy releases it has made."""
+    """One run: the noise expected of it, the noisy releases it has made, and a digest of its ledger after the last."""
 
     foreseen: tuple[Entry, ...] = ()
     released: tuple[Entry, ...] = ()
+    mark: str = ""
 
 
 class Limit(NamedTuple):
@@ -68,8 +70,7 @@ class EpsilonAccount:
 
     def with_run(self, run: str, ledger: Ledger, delta: float) -> float:
         """The loss if this were a run's own ledger."""
-        runs = self._runs()
-        return _epsilon(runs | {run: _Run(runs.get(run, _Run()).foreseen, _noisy(ledger))}, delta)
+        return _epsilon(self._after(run, ledger, ""), delta)
 
     def reserve(self, run: str, noises: tuple[Noise, ...], limit: Limit) -> None:
         """Write down what a run will spend before it begins; what it has reserved or released before stays."""
@@ -77,24 +78,56 @@ class EpsilonAccount:
             limit.refuse(self.expected(run, noises, limit.delta))
             self._put(run, _reserved(self._runs().get(run, _Run()), noises, limit.delta))
 
-    def write(self, run: str, ledger: Ledger, limit: Limit | None) -> None:
-        """Write down what a run has released."""
+    def write(self, run: str, ledger: Ledger, limit: Limit | None, before: str = "") -> None:
+        """Write down what a run has released.
+
+        `before` marks the run's ledger as it was before this release. If the account was last written with another, the
+        run's memory was put back from an older copy: what it does not know of any more has left, and still counts.
+        """
         with self._store.writing():
+            runs, after = self._runs(), self._after(run, ledger, before)
             if limit is not None:
-                limit.refuse(self.with_run(run, ledger, limit.delta))
-            self._put(run, _Run(self._runs().get(run, _Run()).foreseen, _noisy(ledger)))
+                limit.refuse(_epsilon(after, limit.delta))
+            for name in after:
+                if after[name] != runs.get(name):
+                    self._put(name, after[name])
+
+    def take_over(self, path: Path, name: Callable[[str], str]) -> None:
+        """Add the runs of another account, called as `name` says, and put that one aside; again, it adds nothing."""
+        with self._store.writing():
+            if is_there(path):
+                other, here = EpsilonAccount(path), self._runs()
+                for run, what in other._runs().items():
+                    if name(run) not in here:
+                        self._put(name(run), what)
+                other._store.close()
+        with self._store.writing():
+            kept = path.with_name(f"{path.name}.db")
+            if kept.exists():
+                kept.rename(kept.with_name(f"{kept.name}.taken-over"))
+
+    def _after(self, run: str, ledger: Ledger, before: str) -> dict[str, _Run]:
+        """All runs, with this as the ledger of one."""
+        runs = self._runs()
+        held, released = runs.get(run, _Run()), _noisy(ledger)
+        if not released and not held.released:
+            return runs
+        if before and held.mark not in ("", before):
+            aside = sum(name.startswith(f"{run}, lost ") for name in runs)
+            runs[f"{run}, lost {aside}"] = _Run(released=held.released)
+        return runs | {run: _Run(held.foreseen, released, mark_of(ledger))}
 
     def _put(self, run: str, what: _Run) -> None:
-        if self._runs().get(run) != what:
-            self._store.put(_KIND, run, encode(msgspec.to_builtins(what)))
+        self._store.put(_KIND, run, encode(msgspec.to_builtins(what)))
 
     def _runs(self) -> dict[str, _Run]:
-        return {record.key: self._run(record) for record in self._store.records(_KIND)}
+        records = self._store.records(_KIND)
+        self._known = {record.digest: self._run(record) for record in records}
+        return {record.key: self._known[record.digest] for record in records}
 
     def _run(self, record: Record) -> _Run:
-        if record.digest not in self._known:
-            self._known[record.digest] = msgspec.convert(decode(self._store.content(record), OWN), _Run)
-        return self._known[record.digest]
+        known = self._known.get(record.digest)
+        return known or msgspec.convert(decode(self._store.content(record), OWN), _Run)
 
     def _adopt(self, store: Store) -> list[Path]:
         """Take over the account that an earlier version kept in two files."""
@@ -104,6 +137,16 @@ class EpsilonAccount:
         for run, what in decode(read_slots(self._path), OWN).items():
             store.put(_KIND, run, encode(what))
         return [*slots, self._path.with_name(f"{self._path.name}.lock")]
+
+
+def is_there(path: Path) -> bool:
+    """Whether there is an account, of this version or an earlier one; looking makes none."""
+    return any(path.with_name(f"{path.name}{end}").exists() for end in (".db", ".0", ".1"))
+
+
+def mark_of(ledger: Ledger) -> str:
+    """A digest of all that a ledger says; it changes with every release."""
+    return blake2b(msgspec.json.encode(ledger.entries), digest_size=16).hexdigest()
 
 
 def _reserved(run: _Run, noises: tuple[Noise, ...], delta: float) -> _Run:

@@ -19,7 +19,7 @@ from laconic.plan.plan import Plan
 from laconic.values import Settings
 
 S = TypeVar("S", bound=Settings)
-_SQLITE = "sqlite:///"
+SQLITE = "sqlite:///"
 
 
 class PartyFile(Settings, frozen=True, tag=False):
@@ -32,6 +32,7 @@ class PartyFile(Settings, frozen=True, tag=False):
             everybody knows; with that, others can draw again what it drew in secret. For trials.
         device: what torch learns on at this machine, in runs over several machines; as in a plan.
         runs_per_day: the most runs that begin here within a day; each keeps rows on the disk until its folder is gone.
+        account: the folder in which it counts what it has spent, in all runs; none for one beside its data. Keep it.
         allow: what it lets leave, as written; `laconic.deploy.policy` reads it.
         path: the file it came from; set by `read_party`.
     """
@@ -41,6 +42,7 @@ class PartyFile(Settings, frozen=True, tag=False):
     seed: Literal["own", "plan"] = "own"
     device: Device = "auto"
     runs_per_day: int = 100
+    account: str = ""
     allow: dict[str, Any] = msgspec.field(default_factory=dict)
     path: str = ""
 
@@ -77,7 +79,8 @@ def read_party(path: Path | str) -> PartyFile:
     data = party.data
     if data is not None:
         data = msgspec.structs.replace(data, source=_beside(path, data.source))
-    return msgspec.structs.replace(party, data=data, path=str(path))
+    account = party.account and os.fspath(path.absolute().parent / Path(party.account).expanduser())
+    return msgspec.structs.replace(party, data=data, account=account, path=str(path))
 
 
 def read_toml(path: Path, kind: type[S], what: str, page: str) -> S:
@@ -94,9 +97,9 @@ def read_toml(path: Path, kind: type[S], what: str, page: str) -> S:
 
 def _beside(path: Path, source: str) -> str:
     """A file's path, or that of an SQLite database, taken from the folder of the party file; other URLs unchanged."""
-    head, start, database = source.partition(_SQLITE)
+    head, start, database = source.partition(SQLITE)
     if start and not head and database not in ("", ":memory:"):
-        return _SQLITE + os.fspath(path.absolute().parent / database)
+        return SQLITE + os.fspath(path.absolute().parent / database)
     return source if "://" in source else os.fspath(path.parent / Path(source).expanduser())
 
 

@@ -14,6 +14,7 @@ from laconic.core.ledger import Entry, Ledger
 from laconic.core.party import Party
 from laconic.deploy.party_config import PartyFile, read_party
 from laconic.deploy.party_memory import PartyFolder
+from laconic.deploy.policy import NEW
 from laconic.deploy.session import Session, envelope_session, read_rows
 from laconic.deploy.transports.envelopes.keys import KeyRing, open_ring
 from laconic.errors import DataError, PlanError
@@ -25,9 +26,6 @@ from laconic.tables.table import Table, fingerprint
 
 NONE = "none"
 """The alignment of rows that are not matched yet."""
-
-NEW = "new"
-"""The cut of rows that came after training, to be predicted."""
 
 
 @dataclass(frozen=True)

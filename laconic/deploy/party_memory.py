@@ -4,6 +4,7 @@ Memory, ledger and the answer just given are written together, before the answer
 same question again, because the hub or the line failed, gives the same answer and spends nothing again.
 """
 
+import secrets
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -57,6 +58,7 @@ class _State(msgspec.Struct, kw_only=True):
         seed: as text, since one that a party drew itself is longer than the numbers that can be written; a number in
             folders of earlier versions.
         table: how often its rows have changed.
+        run: what the party calls this run in its account, drawn by itself; empty in folders of earlier versions.
         answered: the last round answered, by phase.
     """
 
@@ -65,6 +67,7 @@ class _State(msgspec.Struct, kw_only=True):
     memory: dict[str, Any]
     ledger: list[Any]
     table: int = 0
+    run: str = ""
     answered: dict[str, int] = {}
 
 
@@ -90,14 +93,20 @@ class PartyFolder:
         there = self._store.path.exists() or bool(slots_of(self.folder / "memory"))
         return there and self._store.find(_MEMORY, "") is not None
 
-    def begin(self, party: Party) -> None:
-        """Write a party down at the beginning of a run; one that is there already stays as it is."""
+    def begin(self, party: Party, run: str = "") -> None:
+        """Write a party down at the beginning of a run, called so; one that is there already stays as it is."""
         with self._store.writing():
             if self._store.find(_MEMORY, "") is not None:
                 self._refuse_another(party)
             else:
                 self._store.put(_TABLE, "", encode(party.data.to_plain()))
-                self._save(_State(name=party.name, seed=str(party.seed), memory={}, ledger=[]), party)
+                run = run or secrets.token_hex(16)
+                self._save(_State(name=party.name, seed=str(party.seed), memory={}, ledger=[], run=run), party)
+
+    @property
+    def run(self) -> str:
+        """What the party calls this run; no name that the hub gives, which could be used again for another."""
+        return self._load()[0].run
 
     def load(self) -> Party:
         """The party as it was after its last answer; even while it is at work on the next."""

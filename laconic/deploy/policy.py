@@ -7,13 +7,16 @@ from collections.abc import Mapping
 from math import inf
 from typing import Any
 
+from laconic.core.align import Align, is_matched
 from laconic.core.capabilities import Budgeted
 from laconic.core.ledger import Entry, Noise
 from laconic.core.method import Method
 from laconic.core.party import Party
 from laconic.core.step import Script, steps_of
-from laconic.core.wire import Limits, decode, read_heading
-from laconic.deploy.epsilon_account import EpsilonAccount, Limit
+from laconic.core.wire import Limits, decode, decode_question, read_heading
+from laconic.deploy.epsilon_account import Limit, mark_of
+from laconic.deploy.match_count import MatchLimit
+from laconic.deploy.party_account import PartyAccount
 from laconic.errors import PlanError, Refused
 from laconic.plan.keys import to_settings
 from laconic.values import Settings
@@ -21,6 +24,12 @@ from laconic.values import Settings
 _WHERE = "[allow] in its party.toml"
 ANSWER = Limits(bytes=2**40)
 """The most that an answer may hold; longer ones cross in parts."""
+NEW = "new"
+"""The cut of rows that came after training, to be predicted."""
+ASKED = "asked "
+"""How the cuts begin that a served model's clients ask about: these are new rows too."""
+SCORED = "test"
+"""The cut that a run predicts."""
 
 
 class Policy(Settings, frozen=True, tag=False):
@@ -29,6 +38,8 @@ class Policy(Settings, frozen=True, tag=False):
     Attributes:
         methods: the methods it takes part in, and the ways of matching rows, such as FedOnce and PrivateMatch.
         steps: the steps it answers; none for all steps of those methods. `laconic methods` lists them.
+        rows: the cuts it answers about, of train, valid, test, own and new; none for all that the plan asks for. Cuts
+            that no plan asks for are never answered about.
         max_rows: the most rows that one answer may be about; none for no limit.
         max_bytes: the most bytes that all its answers in one run may have; none for no limit.
         min_noise: the least noise on every answer, in units of how far one row can move it; none for no such rule.
@@ -37,10 +48,15 @@ class Policy(Settings, frozen=True, tag=False):
         open: steps whose answers may hold what bears no noise although min_noise or max_epsilon is set, such as those
             that match rows; what they give away is not part of epsilon.
         seeded: let noise from the run's seed count, which whoever knows the seed can take off; for trials only.
+        max_points: the most points that others may bring in one run for private matching, each of which may be a guess;
+            none for a hundred times as many as it has rows itself, and 1,000 at least.
+        matches_per_day: how often private matching may be begun within a day, by all runs; none for no limit.
+        max_matches: how often in all; none for no limit.
     """
 
     methods: tuple[str, ...] = ()
     steps: tuple[str, ...] | None = None
+    rows: tuple[str, ...] | None = None
     max_rows: int | None = None
     max_bytes: int | None = None
     min_noise: float | None = None
@@ -48,10 +64,14 @@ class Policy(Settings, frozen=True, tag=False):
     delta: float = 1e-5
     open: tuple[str, ...] = ()
     seeded: bool = False
+    max_points: int | None = None
+    matches_per_day: int | None = 20
+    max_matches: int | None = None
 
     def __post_init__(self) -> None:
         """Refuse limits that mean nothing."""
-        for name, limit in {"max_rows": self.max_rows, "max_bytes": self.max_bytes}.items():
+        for name in ("max_rows", "max_bytes", "max_points", "matches_per_day", "max_matches"):
+            limit = getattr(self, name)
             if limit is not None and limit < 0:
                 raise ValueError(f"{name} must be 0 or more, not {limit}")
         for name, bound in {"min_noise": self.min_noise, "max_epsilon": self.max_epsilon}.items():
@@ -79,31 +99,49 @@ class Gatekeeper:
 
     Args:
         allowed: the rules.
-        account: what the party has spent in all its runs.
-        run: the name of this run.
+        account: what the party has spent in all its runs, and how often rows were matched.
+        run: what the party calls this run.
         hub: the party that asks. guests: all others; both as the plan's method knows them.
+        matched: rows correspond from the start, so that none are to be matched before the method asks.
     """
 
-    def __init__(self, allowed: Policy, account: EpsilonAccount, run: str, hub: str, guests: tuple[str, ...]) -> None:
-        self._allowed, self._account, self._run = allowed, account, run
+    def __init__(
+        self,
+        allowed: Policy,
+        account: PartyAccount,
+        run: str,
+        hub: str,
+        guests: tuple[str, ...],
+        *,
+        matched: bool = True,
+    ) -> None:
+        self._allowed, self._account, self._run = allowed, account.spent, run
+        self._matches, self._matched = account.matches, matched
         self._hub, self._guests = hub, guests
+        self._begun, self._before = False, ""
 
     def allow_run(self, party: str, *scripts: Script) -> None:
         """Refuse a run before a row is read for it, unless all its scripts are allowed."""
         for script in scripts:
             self._check_method(party, script)
 
-    def begin(self, script: Script, party: Party) -> None:
-        """Refuse a run before it starts if its noise, which is known beforehand, would pass the limit."""
+    def begin(self, script: Script, party: Party, *, reserve: bool = True) -> None:
+        """Refuse a run before it starts if its noise, which is known beforehand, would pass the limit.
+
+        A run that was only greeted for reserves nothing yet: a hub that greets and never asks would use up the limit.
+        """
         self._check_method(party.name, script)
         limit = self._limit(party.name)
-        if limit is None or not isinstance(script, Method):
+        # What is asked of a trained model is paid as it leaves: nobody knows beforehand how often that will be.
+        if limit is None or not isinstance(script, Method) or "train" not in party.data.cuts:
             return
         if isinstance(script, Budgeted):
             rows = len(party.data.cut("train"))
-            self._account.reserve(
-                self._run, script.expected_noise(rows, self._hub, self._guests).get(party.name, ()), limit
-            )
+            noises = script.expected_noise(rows, self._hub, self._guests).get(party.name, ())
+            if reserve:
+                self._account.reserve(self._run, noises, limit)
+            else:
+                limit.refuse(self._account.expected(self._run, noises, limit.delta))
         elif any(
             words.gives is not None and step not in self._allowed.open for step, words in steps_of(script).items()
         ):
@@ -119,8 +157,15 @@ class Gatekeeper:
         if steps is not None and step not in steps:
             name = type(script).__name__
             raise Refused(f"{party.name} does not allow the step `{step}` of {name}; {_WHERE} lists {', '.join(steps)}")
-        if isinstance(script, Method) and not self._account.has(self._run):
-            self.begin(script, party)
+        payload = decode_question(blob).payload
+        if isinstance(script, Method):
+            self._check_rows(script, party, step, payload)
+            if not self._begun:
+                self.begin(script, party)
+                self._begun = True
+        elif isinstance(script, Align):
+            self._check_guesses(script, party, step, payload)
+        self._before = mark_of(party.ledger)
 
     def release(self, script: Script, party: Party, blob: bytes, reply: bytes) -> None:
         """Refuse an answer before it leaves, and write down what it spends before it does."""
@@ -130,13 +175,40 @@ class Gatekeeper:
             for entry in party.ledger.entries:
                 if entry.step == step and (entry.noise is not None or step not in self._allowed.open):
                     _check_noise(self._allowed, party.name, entry)
-        self._account.write(self._run, party.ledger, self._limit(party.name))
+        self._account.write(self._run, party.ledger, self._limit(party.name), self._before)
 
     def _check_method(self, party: str, script: Script) -> None:
         name = type(script).__name__
         if name not in self._allowed.methods:
             listed = ", ".join(self._allowed.methods) or "none"
             raise Refused(f"{party} does not allow {name}; the methods that {_WHERE} lists: {listed}")
+
+    def _check_rows(self, script: Method, party: Party, step: str, payload: Mapping[str, Any]) -> None:
+        """Only rows that the plan asks for: those that the method learns from, those it is scored on, and new ones."""
+        if not self._matched and not is_matched(party):
+            raise Refused(f"{party.name} has not matched its rows yet, and answers `{step}` only about matched rows")
+        words = str(payload["rows"]).split("+") if "rows" in payload else []
+        named = [NEW if one.startswith(ASKED) else one for one in words]
+        other = [one for one in named if one not in (*script.uses, SCORED, NEW)]
+        if other:
+            name = type(script).__name__
+            raise Refused(f"{party.name} does not answer `{step}` about rows {other[0]!r}: {name} never asks for these")
+        allowed = self._allowed.rows
+        learnt = [one for one in script.uses if len(party.data.cuts.get(one, ()))]
+        for one in (*named, *learnt):
+            if allowed is not None and one not in allowed:
+                listed = ", ".join(allowed) or "none"
+                raise Refused(f"{party.name} does not allow answers about rows {one!r}; {_WHERE} lists rows: {listed}")
+
+    def _check_guesses(self, script: Align, party: Party, step: str, payload: Mapping[str, Any]) -> None:
+        """Private matching tells whoever brings a point whether the party has it: only so often, and so many."""
+        most = self._allowed
+        points = max(1_000, 100 * party.data.rows) if most.max_points is None else most.max_points
+        limit = MatchLimit(party.name, points, most.matches_per_day, most.max_matches)
+        if step == script.guesses_begin:
+            self._matches.begin(self._run, limit)
+        if brought := script.guesses_in(step, payload):
+            self._matches.bring(self._run, brought, limit)
 
     def _check_size(self, party: Party, step: str, reply: bytes) -> None:
         most, refused = self._allowed, f"{party.name} does not allow the answer to `{step}`"

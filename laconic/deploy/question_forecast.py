@@ -10,14 +10,12 @@ from laconic.core.method import Method
 from laconic.core.party import Party
 from laconic.core.step import Opening
 from laconic.core.wire import Heading, Question, encode, read_heading
+from laconic.deploy.policy import SCORED
 from laconic.deploy.transports.envelopes.cover import Asked
 from laconic.tables.table import Table
 
 SERVER = "server"
 """What a hub without rows is called."""
-
-_SCORED = "test"
-"""The cut that a run predicts."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +84,7 @@ class QuestionForecast:
     def whole(self) -> bool:
         """Whether fitting and predicting ask nothing beyond what is declared."""
         asked = ("ends", "trains") if self.look_every is None else ("ends",)
-        return self.method.fit_opening().then in asked and self.method.predict_opening(_SCORED).then == "ends"
+        return self.method.fit_opening().then in asked and self.method.predict_opening(SCORED).then == "ends"
 
     def _parts(self, *, matched: bool) -> Iterator[tuple[Asked, str, Opening]]:
         """The functions of a run in their order, each with its script and phase."""
@@ -98,13 +96,13 @@ class QuestionForecast:
         fit = self.method.fit_opening()
         yield "method", "fit", fit
         if self.look_every is not None:
-            yield "method", "look", self.method.predict_opening(_SCORED)
+            yield "method", "look", self.method.predict_opening(SCORED)
         # How often the model is looked at after that depends on how often `fit` yields.
         if fit.then == "yields" or (fit.then == "trains" and self.look_every is not None):
             return
         if self.align is not None:
             yield "align", "align", self.align.confirm_opening()
-        yield "method", "final", self.method.predict_opening(_SCORED)
+        yield "method", "final", self.method.predict_opening(SCORED)
 
 
 def _numbered(parts: Iterable[tuple[Asked, str, Opening]], confirmed: int = 0) -> tuple[Due, ...]:

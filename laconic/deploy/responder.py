@@ -5,6 +5,7 @@ given before, and costs nothing again.
 """
 
 import re
+import secrets
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotYet
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ from laconic.core.party import Party
 from laconic.core.step import Script
 from laconic.deploy.consortium import PartySite
 from laconic.deploy.error_log import ErrorLog
+from laconic.deploy.party_account import open_account, run_before
 from laconic.deploy.party_memory import PartyFolder
 from laconic.deploy.policy import Gatekeeper
 from laconic.deploy.session import Session, online_session, read_rows
@@ -47,6 +49,7 @@ class Responder:
         rules: the party's own; None for a label holder that is asked by its own server.
         device: where the party learns, as its file says.
         waiting: what is being worked on, by question.
+        called: what the party calls this run in its account.
     """
 
     session: Session
@@ -55,6 +58,7 @@ class Responder:
     rules: Gatekeeper | None
     device: Device = "auto"
     waiting: dict[str, "Future[str]"] = field(default_factory=dict)
+    called: str = ""
 
     def answer(self, script: Script, question: bytes, expected: str | None = None) -> str:
         """Answer a question, or find what was answered before; returns its name, by which `kept` has the answer."""
@@ -157,17 +161,19 @@ class OnlineResponder:
     def _begin(self, run: str, session: Session) -> Party:
         """The party as it stands in a run, once its rules allow the run: before that, no row is read."""
         file, folder = self.site.party_file, self.site.run(run)
-        rules = session.rules(file, self.site.spent, run)
+        kept = PartyFolder(folder / "memory")
+        called = (kept.run or run_before(run, self.site.folder)) if kept.begun else secrets.token_hex(16)
+        rules = session.rules(file, open_account(file), called)
         scripts = (session.method,) if session.align is None else (session.align, session.method)
         rules.allow_run(session.name_of(file.name), *scripts)
         if run not in self.runs:
-            self.runs[run] = Responder(session, folder, PartyFolder(folder / "memory"), rules, file.device)
+            self.runs[run] = Responder(session, folder, kept, rules, file.device, called=called)
         opened = self.runs[run]
         party = self._party(opened)
         if opened.rules is not None and "train" in party.data.cuts:
             shared = party.data.cuts.get("shared")
             settled = session.settle_matched(None if shared is None else len(shared), party.data)
-            opened.rules.begin(settled.method, party)
+            opened.rules.begin(settled.method, party, reserve=opened.kept.begun)
         return party
 
     def _party(self, run: Responder) -> Party:
@@ -218,7 +224,7 @@ class OnlineResponder:
         blob = path.read_bytes() if ask.blob is None else ask.blob
         self._make_folder(run)
         if not run.kept.begun:
-            run.kept.begin(self._party(run))
+            run.kept.begin(self._party(run), run.called)
             self._greeted = None
         session = run.session
         if ask.script == "method":

@@ -9,8 +9,8 @@ from pathlib import Path
 from laconic.atomic_files import read_sealed, write_sealed
 from laconic.core.step import steps_of
 from laconic.core.wire import decode, encode, outline, read_heading
+from laconic.deploy.party_account import PartyAccount, copied, locate_account, open_account, run_before
 from laconic.deploy.party_context import (
-    NEW,
     PartyContext,
     alignment_of,
     context_for_ids,
@@ -18,7 +18,7 @@ from laconic.deploy.party_context import (
     rows_of,
     run_id,
 )
-from laconic.deploy.policy import ANSWER
+from laconic.deploy.policy import ANSWER, NEW
 from laconic.deploy.question_forecast import PredictedQuestion
 from laconic.deploy.responder import Responder, note_rows, open_kept
 from laconic.deploy.statements import sign_ledger
@@ -33,8 +33,6 @@ from laconic.errors import PlanError
 
 _CONFIRMED = "confirmed"
 """The file in a run's folder that says in which round its rows were first confirmed."""
-_SPENT = "spent"
-"""The account of epsilon beside a party's file: one for all its runs, by envelope and online."""
 
 
 @dataclass(frozen=True)
@@ -164,22 +162,21 @@ def _answer(responder: Responder, asked: PredictedQuestion) -> Blob:
 def _responder(context: PartyContext, out: Path | None) -> Iterator[Responder]:
     """The party in its run; for a trial, on a copy of run and account that is thrown away."""
     if out is not None:
-        yield _open(context, context.folder, context.home / _SPENT)
+        yield _open(context, context.folder, open_account(context.file))
         return
     with tempfile.TemporaryDirectory(prefix="laconic-") as passing:
         trial = Path(passing) / "run"
         if context.folder.exists():
             copy_kept(context.folder, trial)
-        copy_kept(context.home, trial, f"{_SPENT}.*")
-        yield _open(context, trial, trial / _SPENT)
+        yield _open(context, trial, copied(locate_account(context.file), Path(passing)))
 
 
-def _open(context: PartyContext, folder: Path, account: Path) -> Responder:
-    rules = context.session.rules(context.file, account, run_id(folder))
+def _open(context: PartyContext, folder: Path, account: PartyAccount) -> Responder:
     note_rows(folder, context.party)
     kept = open_kept(folder)
     if not kept.begun:
         kept.begin(context.party)
+    rules = context.session.rules(context.file, account, kept.run or run_before(run_id(folder), context.home))
     return Responder(context.session, folder, kept, rules, context.file.device)
 
 

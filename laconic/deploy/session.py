@@ -11,8 +11,8 @@ from laconic.core.party import Party
 from laconic.core.step import Script
 from laconic.data.readers.source_table import own_table
 from laconic.deploy.consortium import Consortium
-from laconic.deploy.epsilon_account import EpsilonAccount
 from laconic.deploy.execute import align_of, deal_of, federation_of
+from laconic.deploy.party_account import PartyAccount
 from laconic.deploy.party_config import PartyFile, seed_of
 from laconic.deploy.policy import Gatekeeper, read_policy
 from laconic.deploy.question_forecast import SERVER, QuestionForecast
@@ -113,10 +113,10 @@ class Session:
         """
         return Party(name, table, self.plan.seed if name == self.hub else seed_of(self.plan, file))
 
-    def rules(self, file: PartyFile, account: Path, run: str) -> Gatekeeper:
+    def rules(self, file: PartyFile, account: PartyAccount, run: str) -> Gatekeeper:
         """A party's own rules for one run, with the account of what it has spent in all its runs."""
-        allowed = read_policy(file.allow, file.path)
-        return Gatekeeper(allowed, EpsilonAccount(account), run, self.holder, self.guests)
+        allowed, matched = read_policy(file.allow, file.path), self.align is None
+        return Gatekeeper(allowed, account, run, self.holder, self.guests, matched=matched)
 
 
 def online_session(plan: Plan, consortium: Consortium) -> Session:

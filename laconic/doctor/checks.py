@@ -12,13 +12,14 @@ from laconic.core.peers import Peers
 from laconic.core.traffic import WireLog
 from laconic.deploy.party_config import PartyFile, from_party_files
 from laconic.deploy.transports.inprocess import open_calls
+from laconic.doctor.account import check_account
 from laconic.doctor.columns import Check, Diagnosis, check_columns
 from laconic.doctor.ids import check_ids
 from laconic.doctor.machine import check_machine
 from laconic.errors import LaconicError
 from laconic.tables.table import fingerprint
 
-CHECKS: tuple[Check, ...] = (check_machine, check_ids, check_columns)
+CHECKS: tuple[Check, ...] = (check_machine, check_account, check_ids, check_columns)
 """Each looks at one party file and what it names; add a check here, and the command makes it."""
 
 
@@ -29,7 +30,7 @@ def _check_no_data(party: PartyFile) -> Iterator[Diagnosis]:
 
 def examine(party: PartyFile) -> Iterator[Diagnosis]:
     """Everything that the checks find at one party; a check that cannot go on says why, and the next goes on."""
-    for check in CHECKS if party.data is not None or not party.path else (check_machine, _check_no_data):
+    for check in CHECKS if party.data is not None or not party.path else (check_machine, check_account, _check_no_data):
         try:
             yield from check(party)
         except LaconicError as problem:

@@ -27,9 +27,10 @@ from starlette.testclient import TestClient
 from laconic import read_plan
 from laconic.cli import main
 from laconic.core import Party, Question, decode, encode, read_heading
-from laconic.deploy import EpsilonAccount, PartyFolder, make_key, open_site, save_key, seal_plan, trust
+from laconic.deploy import PartyFolder, make_key, open_site, save_key, seal_plan, trust
 from laconic.deploy.coordinator import host_run
 from laconic.deploy.execute import align_of
+from laconic.deploy.party_account import locate_account
 from laconic.deploy.party_context import open_context
 from laconic.deploy.responder import OnlineResponder
 from laconic.deploy.sealed_answers import answer_envelope
@@ -66,8 +67,8 @@ ALLOW = 'methods = ["FedOnce", "Linear", "AgreedIds", "ExactMatch", "PrivateMatc
 MATCHING = '"show_ids", "keep_rows", "begin", "show_points", "take_points", "hand_on", "unshuffle", "forget"'
 LIMITED = f'{ALLOW}open = [{MATCHING}, "keep_agreed", "show_fingerprint", "learn_and_send", "represent"]\n'
 """Rules to which `max_epsilon` can be added: matching, and what an encoder without price sends, may bear no noise."""
-FEW_POINTS = ""
-"""The rule by which a party limits how many points a run may ask about; there is none yet."""
+FEW_POINTS = "max_points = 60\nmatches_per_day = 3\n"
+"""The rule by which a party limits how many points a run may ask about, and how often."""
 
 
 def not_mended(item: int) -> pytest.MarkDecorator:
@@ -163,7 +164,7 @@ class Trial:
 
     def spent(self, name: str = "shop") -> float:
         """The epsilon that the party says it has spent."""
-        return EpsilonAccount(open_site(self.site(name)).spent).epsilon(DELTA)
+        return locate_account(open_site(self.site(name)).party_file).spent.epsilon(DELTA)
 
     def host(self, run: str = "one", bring: Any = None, away: tuple[str, ...] = ()) -> Any:
         """The bank's honest run, over lines that `bring` may tamper with.

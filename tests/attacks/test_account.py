@@ -7,6 +7,9 @@ import shutil
 
 import pytest
 
+from laconic.deploy import open_site, read_party
+from laconic.deploy.party_account import account_folder, open_account
+from laconic.deploy.store import copy_kept
 from laconic.privacy import compose, epsilon_of
 from tests.attacks.harness import (
     DELTA,
@@ -17,8 +20,8 @@ from tests.attacks.harness import (
     Trial,
     answer_of,
     laconic,
-    not_mended,
     was_answered,
+    was_refused,
 )  # fmt: skip
 
 SIGMA = 4.0
@@ -53,7 +56,6 @@ def test_a_greeting_after_a_crash_erases_nothing(trial):
     assert trial.spent() == spent
 
 
-@not_mended(2)
 def test_what_a_run_will_spend_is_reserved_in_full_before_it_begins(tmp_path):
     """Noise on what is sent has its price too, and two runs begun together must not pass a limit between them."""
     trial = Trial(tmp_path, method=NOISY_ROWS, allow=f"{LIMITED}max_epsilon = 100.0\n")
@@ -92,13 +94,11 @@ def test_three_processes_of_one_site_cannot_pass_the_limit_between_them(tmp_path
     assert trial.spent() <= 1.1 * cost
 
 
-@not_mended(4)
 def test_rows_are_not_cut_a_second_time_within_a_run(trial):
     hub = released(trial)
     assert not was_answered(hub.keep_rows(60, seed=2))
 
 
-@not_mended(4)
 def test_a_person_in_two_cuts_of_a_run_is_paid_for_twice(tmp_path):
     """Cuts of one matching are of different people; of 60 people, some are in `train` of one and `test` of another."""
     trial = Trial(tmp_path, method=NOISY_ROWS, allow=f"{LIMITED}max_epsilon = 100.0\n")
@@ -111,7 +111,6 @@ def test_a_person_in_two_cuts_of_a_run_is_paid_for_twice(tmp_path):
         assert trial.spent() >= 0.99 * price(2) > once, "a second release was free"
 
 
-@not_mended(5)
 def test_a_run_whose_folder_is_gone_cannot_be_had_again_for_nothing(trial):
     released(trial)
     shutil.rmtree(trial.site("shop") / "runs" / "one")
@@ -121,7 +120,6 @@ def test_a_run_whose_folder_is_gone_cannot_be_had_again_for_nothing(trial):
     assert trial.spent() > once > 0
 
 
-@not_mended(5)
 def test_a_site_that_is_made_anew_knows_what_the_party_has_spent(trial):
     released(trial)
     once = trial.spent()
@@ -132,9 +130,119 @@ def test_a_site_that_is_made_anew_knows_what_the_party_has_spent(trial):
     assert trial.spent() >= once > 0
 
 
-@not_mended(5)
 def test_a_doctor_shows_what_a_party_has_spent(trial):
     released(trial)
     shown = laconic("doctor", trial.site("shop") / "party.toml").output
     assert "epsilon" in shown
     assert f"{trial.spent():.3g}" in shown
+
+
+BOTH = NOISY_ROWS.replace('"PublicProjection"', '"DpPca"').replace("dim = 2", "dim = 2\nsigma = 4.0")
+"""A method whose encoder costs epsilon, with noise on each row that is sent."""
+
+
+@pytest.mark.parametrize("method", [PRIVATE, NOISY_ROWS, BOTH])
+def test_a_question_is_reserved_in_full_without_a_second_greeting(tmp_path, method):
+    trial = Trial(tmp_path, method=method, allow=f"{LIMITED}max_epsilon = 100.0\n")
+    hub = trial.hub()
+    hub.greet()
+    hub.match()
+    answer_of(hub.ask("learn_and_send"))
+    once = trial.spent()
+    answer_of(hub.ask("represent", "final", rows="test"))
+    assert trial.spent() == once > 0, "the whole run was reserved with its first question"
+
+
+def test_noise_on_what_is_sent_counts_before_a_run_may_begin(tmp_path):
+    allow = f"{LIMITED}max_epsilon = {1.1 * price(1)}\n"
+    hub = Trial(tmp_path / "one", method=NOISY_ROWS, allow=allow).hub()
+    hub.greet()
+    hub.match()
+    assert was_answered(hub.greet())
+    hub = Trial(tmp_path / "both", method=BOTH, allow=allow).hub()
+    hub.greet()
+    hub.match()
+    assert was_refused(hub.greet())
+
+
+def test_the_same_rows_asked_for_again_are_the_same_answer(trial):
+    hub = released(trial)
+    spent = trial.spent()
+    trial.restart("shop")
+    hub.greet()
+    assert was_answered(hub.keep_rows(60))
+    assert trial.spent() == spent
+
+
+def test_a_restart_does_not_let_rows_be_cut_again(trial):
+    released(trial)
+    trial.restart("shop")
+    hub = trial.hub()
+    hub.rounds["align"] = 9
+    hub.greet()
+    spent = trial.spent()
+    assert was_refused(hub.keep_rows(60, seed=2))
+    assert was_refused(hub.keep_rows(50))
+    assert trial.spent() == spent
+
+
+def test_agreed_rows_are_not_cut_a_second_time_either(tmp_path):
+    hub = Trial(tmp_path, match="AgreedIds").hub()
+    hub.greet()
+    assert answer_of(hub.ask("keep_agreed", "align", seed=1)) == 60
+    assert answer_of(hub.ask("keep_agreed", "align", seed=1)) == 60
+    assert was_refused(hub.ask("keep_agreed", "align", seed=2))
+
+
+def test_a_run_put_back_from_a_copy_pays_for_what_it_has_forgotten(tmp_path):
+    trial = Trial(tmp_path, method=NOISY_ROWS, allow=f"{LIMITED}max_epsilon = 100.0\n")
+    hub = trial.hub()
+    hub.greet()
+    hub.match()
+    folder = trial.site("shop") / "runs" / "one"
+    copy_kept(folder, tmp_path / "copy")
+    answer_of(hub.ask("learn_and_send"))
+    shutil.rmtree(folder)
+    shutil.copytree(tmp_path / "copy", folder)
+    trial.restart("shop")
+    hub.greet()
+    answer_of(hub.ask("learn_and_send"))
+    assert trial.spent() >= 0.99 * price(2)
+
+
+def test_an_account_lies_where_the_party_file_says(trial):
+    path = trial.site("shop") / "party.toml"
+    path.write_text('account = "../elsewhere"\n' + path.read_text())
+    trial.restart("shop")
+    released(trial)
+    assert (trial.root / "elsewhere" / "spent.db").exists()
+    assert not (trial.root / "shop.account").exists()
+
+
+def test_earlier_accounts_are_taken_over_once(trial):
+    """Of two sites of one party, each has an account with a run of the same name."""
+    released(trial)
+    account = trial.root / "shop.account"
+    once = trial.spent()
+    shutil.copy(account / "spent.db", trial.site("shop") / "spent.db")
+    for number, least in ((1, price(2)), (2, price(3))):
+        site = trial.site("shop")
+        if number == 2:
+            site = trial.site("shop").rename(trial.root / "again")
+            (site / "spent.db.taken-over").rename(site / "spent.db")
+        for _ in range(2):
+            spent = open_account(open_site(site).party_file).spent.epsilon(DELTA)
+            assert spent >= 0.99 * least > once
+        assert not (site / "spent.db").exists()
+
+
+def test_a_database_has_its_account_in_the_users_state_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    path = tmp_path / "shop.toml"
+    sources = ("postgresql://me:${PASSWORD}@one/db", "postgresql://me:${PASSWORD}@two/db", "sqlite:///rows.db")
+    found = []
+    for source in sources:
+        path.write_text(f'name = "shop"\n[data]\nsource = "{source}"\ntable = "people"\nkey = "customer"\n')
+        found.append(account_folder(read_party(path)))
+    assert [one.parent for one in found] == [tmp_path / "laconic" / "accounts"] * 2 + [tmp_path]
+    assert len(set(found)) == 3

@@ -8,6 +8,7 @@ import pytest
 from laconic.core import Entry, Ledger, Noise
 from laconic.deploy import epsilon_account as spending_module
 from laconic.deploy.epsilon_account import EpsilonAccount
+from laconic.deploy.party_account import PartyAccount
 from laconic.deploy.policy import Gatekeeper, Policy
 from laconic.errors import Refused
 from tests.deploy.test_policy import ASK, PRIVATE, ask, party
@@ -79,7 +80,7 @@ def test_three_processes_cannot_release_more_than_the_limit_between_them(tmp_pat
     def release(run):
         one = party()
         one.ledger = ledger(2.0)
-        Gatekeeper(allowed, EpsilonAccount(tmp_path / "spent"), run, "bank", ("shop",)).release(PRIVATE, one, ASK, b"")
+        Gatekeeper(allowed, PartyAccount(tmp_path), run, "bank", ("shop",)).release(PRIVATE, one, ASK, b"")
         return run
 
     left = at_once(*(lambda run=run: release(run) for run in ("one", "two", "three")))
@@ -89,19 +90,19 @@ def test_three_processes_cannot_release_more_than_the_limit_between_them(tmp_pat
 
 def test_a_greeting_after_a_crash_does_not_erase_what_a_run_has_released(tmp_path):
     allowed = Policy(methods=("FedOnce",), max_epsilon=100.0, open=("learn_and_send",))
-    gate = Gatekeeper(allowed, EpsilonAccount(tmp_path / "spent"), "one", "bank", ("shop",))
+    gate = Gatekeeper(allowed, PartyAccount(tmp_path), "one", "bank", ("shop",))
     gate.begin(PRIVATE, party())
     spending = EpsilonAccount(tmp_path / "spent")
     gate.release(PRIVATE, _released(0.9), ASK, b"")
     spent = spending.epsilon(DELTA)
-    Gatekeeper(allowed, EpsilonAccount(tmp_path / "spent"), "one", "bank", ("shop",)).begin(PRIVATE, party())
+    Gatekeeper(allowed, PartyAccount(tmp_path), "one", "bank", ("shop",)).begin(PRIVATE, party())
     assert EpsilonAccount(tmp_path / "spent").epsilon(DELTA) == spent
 
 
 def test_a_greeting_with_more_noise_does_not_lower_what_was_reserved(tmp_path):
     spending = EpsilonAccount(tmp_path / "spent")
     limit = Policy(methods=("FedOnce",), max_epsilon=100.0)
-    gate = Gatekeeper(limit, spending, "one", "bank", ("shop",))
+    gate = Gatekeeper(limit, PartyAccount(tmp_path), "one", "bank", ("shop",))
     gate.begin(PRIVATE, party())
     reserved = spending.epsilon(DELTA)
     gate.begin(type(PRIVATE)(encoder=type(PRIVATE.encoder)(dim=2, sigma=40.0)), party())

@@ -67,14 +67,14 @@ seeded = true
 """
     world = world_with(tmp_path, allow, NOISY)
     tried = seal_plan(world.context("shop"), None)
-    assert not list(world.home("shop").glob("spent*"))
+    assert not list(world.home("shop").glob("shop.account*"))
     seal_plan(world.context("shop"), world.inbox / "shop.envelope")
-    spending = EpsilonAccount(world.home("shop") / "spent")
+    spending = EpsilonAccount(world.home("shop") / "shop.account" / "spent")
     paid = spending.epsilon(1e-5)
     assert 0 < paid <= 5.0
     assert tried.cover.epsilon.startswith(f"{paid:.4g} at delta 1e-05")
     seal_plan(world.context("shop"), world.root / "again.envelope")
-    assert EpsilonAccount(world.home("shop") / "spent").epsilon(1e-5) == paid
+    assert EpsilonAccount(world.home("shop") / "shop.account" / "spent").epsilon(1e-5) == paid
     host(world.context("bank"), world.inbox)
     text = (world.home("shop") / "plan.toml").read_text()
     for seed in range(4, 20):
@@ -86,7 +86,7 @@ seeded = true
             break
     else:
         pytest.fail("sixteen more runs passed the limit")
-    assert paid < EpsilonAccount(world.home("shop") / "spent").epsilon(1e-5) <= 5.0
+    assert paid < EpsilonAccount(world.home("shop") / "shop.account" / "spent").epsilon(1e-5) <= 5.0
 
 
 def test_a_budget_by_mail_is_kept_and_stands_on_the_cover(tmp_path):

@@ -9,6 +9,7 @@ import laconic
 from laconic import FedOnce, Linear, SplitNN
 from laconic.core import Party, Question, decode, encode
 from laconic.deploy.epsilon_account import EpsilonAccount
+from laconic.deploy.party_account import PartyAccount
 from laconic.deploy.party_memory import PartyFolder
 from laconic.deploy.policy import Gatekeeper, Policy, read_policy
 from laconic.errors import PlanError, Refused
@@ -29,7 +30,7 @@ def party(rows: int = 50) -> Party:
 def ask(folder, allowed, method, run="one", blob=ASK):
     kept = PartyFolder(folder / run)
     kept.begin(party())
-    gate = Gatekeeper(allowed, EpsilonAccount(folder / "spent"), run, "bank", ("shop",))
+    gate = Gatekeeper(allowed, PartyAccount(folder), run, "bank", ("shop",))
     return kept.answer(method, blob, gate)
 
 
@@ -97,9 +98,9 @@ def test_two_runs_begun_together_cannot_pass_the_limit_between_them(tmp_path):
     spending = EpsilonAccount(tmp_path / "spent")
     cost = spending.expected("one", PRIVATE.expected_noise(40, "bank", ("shop",))["shop"], 1e-5)
     allowed = Policy(methods=("FedOnce",), max_epsilon=1.1 * cost)
-    Gatekeeper(allowed, spending, "one", "bank", ("shop",)).begin(PRIVATE, party())
+    Gatekeeper(allowed, PartyAccount(tmp_path), "one", "bank", ("shop",)).begin(PRIVATE, party())
     with pytest.raises(Refused, match="max_epsilon"):
-        Gatekeeper(allowed, EpsilonAccount(tmp_path / "spent"), "two", "bank", ("shop",)).begin(PRIVATE, party())
+        Gatekeeper(allowed, PartyAccount(tmp_path), "two", "bank", ("shop",)).begin(PRIVATE, party())
 
 
 def test_an_answer_asked_for_again_spends_nothing_again(tmp_path):
@@ -114,7 +115,7 @@ def test_an_answer_asked_for_again_spends_nothing_again(tmp_path):
 def test_a_limit_on_epsilon_refuses_what_cannot_be_foreseen_or_bears_no_noise(tmp_path, method):
     allowed = Policy(methods=("SplitNN", "Linear"), max_epsilon=2.0)
     with pytest.raises(Refused, match="cannot tell beforehand"):
-        Gatekeeper(allowed, EpsilonAccount(tmp_path / "spent"), "one", "bank", ("shop",)).begin(method, party())
+        Gatekeeper(allowed, PartyAccount(tmp_path), "one", "bank", ("shop",)).begin(method, party())
 
 
 def test_noise_without_a_proof_has_no_bound_and_is_refused(tmp_path):

@@ -61,7 +61,7 @@ def _people(world, cut, count):
 
 
 def _spent(world):
-    return EpsilonAccount(world.home("shop") / "spent").epsilon(_DELTA)
+    return EpsilonAccount(world.home("shop") / "shop.account" / "spent").epsilon(_DELTA)
 
 
 def test_a_person_in_several_lists_is_answered_the_same(tmp_path):

@@ -209,8 +209,11 @@ class FedOnce(Method, frozen=True):
         return heads.lengths_by_block(first, own | guests)
 
     def expected_noise(self, rows: int, hub: str, guests: tuple[str, ...]) -> dict[str, tuple[Noise, ...]]:
-        """The noise on each party's model, which is known before anything runs."""
-        return {hub: self._on_head(rows) or ()} | {name: self.encoder.noise(rows) or () for name in guests}
+        """The noise on each party's model, and on what guests send, which is known before anything runs."""
+        learnt = self.encoder.noise(rows)
+        # Each cut is sent once and is of other people, so that one of them is what anyone pays.
+        sent = (self.noise.words(learnt),) if isinstance(self.noise, ClippedGaussian) else ()
+        return {hub: self._on_head(rows) or ()} | dict.fromkeys(guests, (learnt or ()) + sent)
 
     def _on_head(self, rows: int) -> tuple[Noise, ...] | None:
         """The noise under which the host learns; proven only if what guests send moves with its own row alone."""

@@ -88,11 +88,9 @@ class ClippedGaussian(Settings, frozen=True):
             rows: the cut they are of.
             learnt: the noise under which their encoder was learnt; None if rows entered it without noise.
         """
-        if self.sigma is None:
-            raise ValueError("ClippedGaussian has no sigma; give sigma=..., or a plan with budget.epsilon")
-        scale, randomness = self.sigma * self.clip, randomness_from(party.rng, self.seeded, values)
-        noisy = add_noise(clip_rows(values, self.clip), scale, randomness, values)
-        return Noised(noisy, by_people(self._words(scale, learnt), party, rows))
+        words, randomness = self.words(learnt), randomness_from(party.rng, self.seeded, values)
+        noisy = add_noise(clip_rows(values, self.clip), words.scale, randomness, values)
+        return Noised(noisy, by_people(words, party, rows))
 
     def demand(self) -> Demand:
         """One answer about all rows."""
@@ -102,12 +100,15 @@ class ClippedGaussian(Settings, frozen=True):
         """The same with this noise."""
         return msgspec.structs.replace(self, sigma=sigma)
 
-    def _words(self, scale: float, learnt: tuple[Noise, ...] | None) -> Noise:
+    def words(self, learnt: tuple[Noise, ...] | None) -> Noise:
+        """The noise on the rows of a cut, for the ledger."""
+        if self.sigma is None:
+            raise ValueError("ClippedGaussian has no sigma; give sigma=..., or a plan with budget.epsilon")
         proven = learnt is not None and all(noise.proven for noise in learnt)
         covers = "covers each row's own numbers" if proven else f"NOT PROVEN: {COUPLED}"
         return Noise(
             mechanism="gaussian",
-            scale=scale,
+            scale=self.sigma * self.clip,
             sensitivity=self.clip,
             unit=UNIT,
             caveat=f"{covers}; {UNCOVERED}",
