@@ -48,8 +48,8 @@ def test_nothing_is_allowed_that_is_not_listed(tmp_path):
 @pytest.mark.parametrize(
     ("rule", "words"),
     [
-        ({"max_rows": 39}, "about 40 rows, and .* max_rows = 39"),
-        ({"max_bytes": 300}, "bytes would have left in this run, and .* max_bytes = 300"),
+        ({"max_rows": 39}, "max_rows = 39; it is about 40 rows"),
+        ({"max_bytes": 300}, "bytes would have left in this run, as .* max_bytes = 300"),
         ({"min_noise": 1.0}, "bears no noise, and .* min_noise = 1"),
     ],
 )
