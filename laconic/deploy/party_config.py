@@ -33,6 +33,7 @@ class PartyFile(Settings, frozen=True, tag=False):
         device: what torch learns on at this machine, in runs over several machines; as in a plan.
         runs_per_day: the most runs that begin here within a day; each keeps rows on the disk until its folder is gone.
         allow: what it lets leave, as written; `laconic.deploy.policy` reads it.
+        serve: how much clients of a served model may ask, as written; `laconic.inference.server.rules` reads it.
         path: the file it came from; set by `read_party`.
     """
 
@@ -42,6 +43,7 @@ class PartyFile(Settings, frozen=True, tag=False):
     device: Device = "auto"
     runs_per_day: int = 100
     allow: dict[str, Any] = msgspec.field(default_factory=dict)
+    serve: dict[str, Any] = msgspec.field(default_factory=dict)
     path: str = ""
 
     def __post_init__(self) -> None:
