@@ -17,7 +17,7 @@ from urllib.parse import quote
 import msgspec
 import numpy as np
 
-from laconic.atomic_files import keep_from_others, make_private_folder, write_whole
+from laconic.atomic_files import keep_from_others, make_private_folder
 from laconic.errors import DataError
 from laconic.inference.part_state import carried_over
 from laconic.values import Array
