@@ -14,7 +14,6 @@ from tests.attacks.harness import (
     TOKEN,
     laconic,
     make_model,
-    not_mended,
     own_rows,
     people,
     real_server,
