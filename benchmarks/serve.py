@@ -27,7 +27,7 @@ from laconic.data import Dataset
 from laconic.learn import Sgd
 from laconic.tables import Column, Task
 
-_TOKEN = "for this benchmark and nothing else"  # noqa: S105 (never used elsewhere)
+TOKEN = "for this benchmark and nothing else"  # noqa: S105 (never used elsewhere)
 
 
 def main() -> None:
@@ -40,9 +40,9 @@ def main() -> None:
     chosen = parser.parse_args()
     with TemporaryDirectory() as name:
         place = Path(name)
-        ids = _save(place, chosen.people)
+        ids = save_people(place, chosen.people)
         load = os.getloadavg()[0]
-        with _serving(place) as (port, server):
+        with serving(place) as (port, server):
             print(f"{len(ids):,} people stored, four parties, HTTPS with a token; load average before: {load:.1f}\n")
             print("| what | figure |\n|---|---|")
             _one_id(place, port, server, ids, chosen.requests)
@@ -50,7 +50,7 @@ def main() -> None:
             _soak(place, port, server, ids, chosen.clients, chosen.seconds)
 
 
-def _save(place: Path, people: int) -> list[str]:
+def save_people(place: Path, people: int) -> list[str]:
     """A model of made-up people, with everybody's answers stored."""
     rng = np.random.default_rng(0)
     x = rng.standard_normal((people, 32))
@@ -61,13 +61,14 @@ def _save(place: Path, people: int) -> list[str]:
     federation = deal(dataset, Equal(parties=4), test=10 / people, valid=0.1)
     save_model(train(FedOnce(trainer=Sgd(epochs=2)), federation), place / "model", ways=())
     write_certificates(place)
-    (place / "tokens.txt").write_text(_TOKEN)
+    (place / "tokens.txt").write_text(TOKEN)
+    (place / "tokens.txt").chmod(0o600)
     table = federation.tables[federation.hub]
     return [str(one) for cut in ("train", "valid") for one in table.keys[table.cut(cut)]]
 
 
 @contextmanager
-def _serving(place: Path) -> Iterator[tuple[int, int]]:
+def serving(place: Path) -> Iterator[tuple[int, int]]:
     """A server in a process of its own: its port and its process number."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -89,7 +90,7 @@ def _serving(place: Path) -> Iterator[tuple[int, int]]:
         process.wait()
 
 
-class _Client:
+class Client:
     """One connection that is kept."""
 
     def __init__(self, place: Path, port: int) -> None:
@@ -99,7 +100,7 @@ class _Client:
     def ask(self, ids: list[str]) -> float:
         """Seconds until the answer was there; anything but one score for each id is an error."""
         started = time.perf_counter()
-        self._line.request("POST", "/predict", json.dumps({"ids": ids}), {"Authorization": f"Bearer {_TOKEN}"})
+        self._line.request("POST", "/predict", json.dumps({"ids": ids}), {"Authorization": f"Bearer {TOKEN}"})
         answer = self._line.getresponse()
         body = json.loads(answer.read())
         taken = time.perf_counter() - started
@@ -109,7 +110,7 @@ class _Client:
 
 
 def _one_id(place: Path, port: int, server: int, ids: list[str], requests: int) -> None:
-    client = _Client(place, port)
+    client = Client(place, port)
     for number in range(50):
         client.ask([ids[number]])
     before = _processor(server)
@@ -121,7 +122,7 @@ def _one_id(place: Path, port: int, server: int, ids: list[str], requests: int) 
 
 
 def _batches(place: Path, port: int, ids: list[str], requests: int) -> None:
-    client = _Client(place, port)
+    client = Client(place, port)
     started = time.perf_counter()
     for number in range(requests):
         first = 100 * number % (len(ids) - 100)
@@ -143,7 +144,7 @@ def _soak(place: Path, port: int, server: int, ids: list[str], clients: int, sec
 
     def keep_asking(place_of: int) -> None:
         tally, rng = tallies[place_of], np.random.default_rng(place_of)
-        client = _Client(place, port)
+        client = Client(place, port)
         while time.monotonic() < ends:
             first = int(rng.integers(len(ids) - 10))
             try:
@@ -151,19 +152,19 @@ def _soak(place: Path, port: int, server: int, ids: list[str], clients: int, sec
                 tally.answers += 1
             except (OSError, HTTPException, RuntimeError, ValueError):
                 tally.errors += 1
-                client = _Client(place, port)
+                client = Client(place, port)
 
     threads = [Thread(target=keep_asking, args=(number,)) for number in range(clients)]
     for thread in threads:
         thread.start()
     time.sleep(seconds / 5)
-    warm = _memory(server)
+    warm = memory_of(server)
     for thread in threads:
         thread.join()
     answers, errors = sum(one.answers for one in tallies), sum(one.errors for one in tallies)
     print(f"| {clients} clients for {seconds:.0f} s, ten ids each: answers | {answers:,} |")
     print(f"| errors | {errors} |")
-    print(f"| its memory after {seconds / 5:.0f} s, and at the end | {warm:.1f} and {_memory(server):.1f} MB |")
+    print(f"| its memory after {seconds / 5:.0f} s, and at the end | {warm:.1f} and {memory_of(server):.1f} MB |")
 
 
 def _processor(process: int) -> float:
@@ -172,7 +173,7 @@ def _processor(process: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def _memory(process: int) -> float:
+def memory_of(process: int) -> float:
     """Resident memory in MB."""
     lines = Path(f"/proc/{process}/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS")) / 1024

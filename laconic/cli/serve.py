@@ -13,10 +13,12 @@ from laconic.errors import DataError, PlanError
 
 if TYPE_CHECKING:
     from laconic.core.peers import Carrier
+    from laconic.deploy.party_config import PartyFile
     from laconic.inference.bundle import Part
     from laconic.inference.predict import Model
     from laconic.inference.server.app import Live
     from laconic.inference.server.guard import Access, Address, Limits
+    from laconic.tables.table import Table
 
 _FILE = click.Path(exists=True, dir_okay=False)
 
@@ -31,6 +33,8 @@ _FILE = click.Path(exists=True, dir_okay=False)
 @click.option("--tokens", type=_FILE, metavar="FILE", help="Let in clients with one of these tokens, one per line.")
 @absent_option
 @click.option("--files", multiple=True, metavar="FILE...", help="Rows to ask parties about, one file per party.")
+@click.option("--party", "party_file", type=_FILE, metavar="TOML", help="Of a party's part: its rules, and its rows.")
+@click.option("--no-rules", is_flag=True, help="Serve a party's part without its rules; for trials.")
 @click.option("--ask", multiple=True, metavar="PARTY=URL", help="A party that serves its own part; may be repeated.")
 @click.option("--ask-token", type=_FILE, metavar="FILE", help="The token that those parties know the hub by.")
 @click.option("--ask-authority", type=_FILE, metavar="PEM", help="The authority of those parties' certificates.")
@@ -49,6 +53,8 @@ def serve(
     tokens: str | None,
     absent: str,
     files: tuple[str, ...],
+    party_file: str | None,
+    no_rules: bool,
     ask: tuple[str, ...],
     ask_token: str | None,
     ask_authority: str | None,
@@ -61,14 +67,14 @@ def serve(
     """Serve a saved model: the hub's part answers requests for predictions, another party's part answers the hub.
 
     Predictions come from stored answers. About people without stored answers, parties are asked if --files or --ask
-    say how. Needs the extra `serve`.
+    say how. A party's part is served by the rules of its party file. Needs the extra `serve`.
 
     \b
     Examples:
       openssl rand -hex 32 > tokens.txt
       laconic serve churn --certificate cert.pem --key key.pem --tokens tokens.txt
       laconic serve churn --certificate cert.pem --key key.pem --client-authority partners.pem --files bank.csv shop.csv
-      laconic serve churn/shop --files shop.csv --port 9443 --certificate cert.pem --key key.pem --tokens tokens.txt
+      laconic serve churn/shop --party shop.toml --port 9443 --certificate cert.pem --key key.pem --tokens tokens.txt
       laconic serve churn/bank --files bank.csv --ask shop=https://shop.example:9443 --ask-token token.txt
     """
     from laconic.inference.bundle import load_part
@@ -83,8 +89,12 @@ def serve(
     where = Address(host=host, port=port, certificate=certificate, key=key, client_authority=client_authority)
     part = load_part(hub_folder(folder))
     if part.about.party != part.about.hub:
-        _serve_party(part, files, access, limits, where)
+        _serve_party(part, files, _own_rules(part, party_file, no_rules=no_rules), access, limits, where)
         return
+    if party_file is not None or no_rules:
+        raise PlanError(
+            f"--party and --no-rules are for another party's part; {part.about.party} predicts, and gives no answers"
+        )
     if ask and not files:
         raise PlanError(f"--ask needs --files with the rows of {part.about.party} itself")
     model = load_model(folder)
@@ -107,17 +117,54 @@ def _announce(where: "Address", what: str) -> None:
     click.echo(f"Listening on {kind}://{where.host}:{where.port}: {what}. Stop with Ctrl-C.", err=True)
 
 
-def _serve_party(part: "Part", files: tuple[str, ...], access: "Access", limits: "Limits", where: "Address") -> None:
+def _own_rules(part: "Part", path: str | None, *, no_rules: bool) -> "PartyFile | None":
+    """The party's own file; None if it is to be served without rules, in so many words."""
+    from laconic.deploy.party_config import read_party
+
+    name = part.about.party
+    if no_rules == (path is not None):
+        raise PlanError(
+            f"the part of {name} is served by {name}'s own rules: name its party file, --party {name}.toml, as "
+            "docs/serving.md shows; or, for a trial, --no-rules, and then clients get answers whatever they cost"
+        )
+    if path is not None:
+        return read_party(path)
+    click.echo(
+        f"Without rules: whoever has a token gets any number of fresh answers about {name}'s people, noise can be "
+        f"averaged away, and nothing is written to {name}'s account. For trials only.",
+        err=True,
+    )
+    return None
+
+
+def _serve_party(
+    part: "Part", files: tuple[str, ...], file: "PartyFile | None", access: "Access", limits: "Limits", where: "Address"
+) -> None:
     from laconic.inference.server.guard import serve as run
     from laconic.inference.server.party import Answerer, make_party_app
 
     name = part.about.party
-    if len(files) != 1:
+    if len(files) > 1 or (not files and file is None):
         raise DataError(f"{name} answers from its own rows: give --files with one file, not {len(files)}")
-    rows = read_new_files({name: part}, {name: Path(files[0])})[name]
-    answerer = Answerer(part, rows)
+    if files or file is None:
+        rows = read_new_files({name: part}, {name: Path(files[0])})[name]
+    else:
+        rows = _own_rows(part, file)
+    answerer = Answerer(part, rows, file)
     _announce(where, f"{name} answers {part.about.hub} about {rows.rows:,} people")
     run(make_party_app(answerer, access=access, limits=limits), where)
+
+
+def _own_rows(part: "Part", file: "PartyFile") -> "Table":
+    """The rows that a party's own file names, prepared as those of training."""
+    from laconic.cli.options import show_notes
+    from laconic.data.readers.source_table import read_own
+    from laconic.tables.columns import Recipe
+
+    about = part.about
+    read = read_own(about.party, file.own_data, recipe=about.recipe or Recipe(columns=about.columns), task=about.task)
+    show_notes(list(read.notes))
+    return read.table
 
 
 @contextmanager

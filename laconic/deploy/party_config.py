@@ -34,6 +34,7 @@ class PartyFile(Settings, frozen=True, tag=False):
         runs_per_day: the most runs that begin here within a day; each keeps rows on the disk until its folder is gone.
         account: the folder in which it counts what it has spent, in all runs; none for one beside its data. Keep it.
         allow: what it lets leave, as written; `laconic.deploy.policy` reads it.
+        serve: how much clients of a served model may ask, as written; `laconic.inference.server.rules` reads it.
         path: the file it came from; set by `read_party`.
     """
 
@@ -44,6 +45,7 @@ class PartyFile(Settings, frozen=True, tag=False):
     runs_per_day: int = 100
     account: str = ""
     allow: dict[str, Any] = msgspec.field(default_factory=dict)
+    serve: dict[str, Any] = msgspec.field(default_factory=dict)
     path: str = ""
 
     def __post_init__(self) -> None:

@@ -1,7 +1,7 @@
 """A party's part of a model: what it needs to answer questions about new rows, and nothing of another party's."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,8 @@ from laconic.core.party import Party
 from laconic.data.schema import OwnData
 from laconic.errors import DataError
 from laconic.inference.absent import Answers, AnyAbsent, Store
-from laconic.inference.bundle_files import count_use, folder_name, read_folder, read_uses, write_folder
+from laconic.inference.bundle_files import folder_name, read_folder, write_folder
+from laconic.inference.part_state import PartState, has_state, read_uses
 from laconic.moved import with_current_names
 from laconic.tables.columns import Column, Recipe
 from laconic.tables.table import Table
@@ -150,25 +151,38 @@ class Part:
         settings: Method = msgspec.convert(with_current_names(self.about.method), known)
         return settings
 
-    def party(self, rows: Table) -> Party:
-        """The party as it was when it was saved, with these rows; its randomness is fresh for each counted use."""
-        uses = 0 if self.path is None else read_uses(self.path)
+    def party(self, rows: Table, uses: int | None = None) -> Party:
+        """The party as it was when it was loaded, with these rows; its randomness is fresh for each counted use."""
+        if uses is None:
+            uses = 0 if self.path is None else read_uses(self.path)
         seed = self.about.seed
         # The same noise on other rows would show their difference; the first use is as before saving.
         if uses:
             seed = int(np.random.default_rng([seed, uses]).integers(2**_FREE))
         return Party(self.about.party, rows, seed, dict(self.memory), Ledger(self.ledger.entries))
 
-    def keep(self, party: Party) -> None:
-        """Write down what the party released and remembers since it was loaded, so that it answers the same again."""
-        if self.path is not None and party.ledger.entries != self.ledger.entries:
-            changed = replace(self, memory=party.memory, ledger=Ledger(party.ledger.entries))
-            save_part(self.path.parent, changed)
+    def use(self, rows: Table) -> "PartInUse":
+        """The party with these rows, ready to answer; counts as one more use."""
+        if self.path is None:
+            raise DataError(
+                f"the part of {self.about.party} is in no folder, so what it releases would be lost; save it"
+            )
+        state = PartState(self.path)
+        state.begin(self.memory, self.ledger)
+        return PartInUse(self.party(rows, state.count_use()), state)
 
     def note_use(self) -> None:
         """Count one more use of the part to predict."""
         if self.path is not None:
-            count_use(self.path)
+            PartState(self.path).count_use()
+
+
+@dataclass(frozen=True)
+class PartInUse:
+    """A party that answers from its part of a model, and the state that it shares with other processes."""
+
+    party: Party
+    state: PartState
 
 
 def save_part(folder: Path, part: Part, record: Callable[[dict[str, str]], dict[str, str]] | None = None) -> Path:
@@ -204,9 +218,11 @@ def load_part(path: Path) -> Part:
         store = _store(values)
     except (msgspec.ValidationError, KeyError, TypeError) as problem:
         raise DataError(f"{path} does not hold what a part of a model holds: {problem}; save it again") from problem
+    kept = PartState(path).load() if has_state(path) else None
+    memory, ledger = kept or (values["memory"], ledger)
     further = [file for kind in ("*.toml", "*.jsonl") for file in path.glob(kind)]
     texts = {file.name: file.read_text(encoding="utf-8") for file in further}
-    return Part(about, values["memory"], ledger, store, values.get("heads", {}), card, texts, path)
+    return Part(about, memory, ledger, store, values.get("heads", {}), card, texts, path)
 
 
 def _store(values: dict[str, Any]) -> Store | None:

@@ -17,8 +17,9 @@ from urllib.parse import quote
 import msgspec
 import numpy as np
 
-from laconic.atomic_files import keep_from_others, make_private_folder, write_whole
+from laconic.atomic_files import keep_from_others, make_private_folder
 from laconic.errors import DataError
+from laconic.inference.part_state import carried_over
 from laconic.values import Array
 
 
@@ -78,9 +79,6 @@ FORMAT = 1
 """Counts up when the files change their meaning."""
 
 HEAD = "model.json"
-USES = "uses.json"
-"""How often the part was used; not among the digests, as it changes with every use."""
-
 _PART, _OLD = ".part", ".old"
 _KIND = "part of a Laconic model"
 
@@ -125,12 +123,12 @@ def write_folder(
         versions = {name: version(name) for name in ("laconic", "numpy", "torch", "safetensors")}
         head = {"kind": _KIND, "format": FORMAT, "versions": versions, "digests": _digests(part)}
         (part / HEAD).write_text(json.dumps(head, indent=2), encoding="utf-8")
-        if (path / USES).is_file():
-            shutil.copyfile(path / USES, part / USES)
-        keep_from_others(part)
-        if path.exists():
-            path.rename(old)
-        part.rename(path)
+        # After the digests: the state is not among them, as it changes with every use.
+        with carried_over(path, part):
+            keep_from_others(part)
+            if path.exists():
+                path.rename(old)
+            part.rename(path)
     except BaseException:
         shutil.rmtree(part, ignore_errors=True)
         bring_back(path)
@@ -219,29 +217,6 @@ def digest(file: Path) -> str:
     """The SHA-256 of a file."""
     with file.open("rb") as stream:
         return file_digest(stream, "sha256").hexdigest()
-
-
-def read_uses(path: Path) -> int:
-    """How often the part was used to predict."""
-    file = path / USES
-    if not file.is_file():
-        return 0
-    try:
-        return msgspec.json.decode(file.read_bytes(), type=_Uses).uses
-    except (msgspec.DecodeError, UnicodeDecodeError) as problem:
-        raise DataError(
-            f"{file} cannot be read: {problem}. It counts how often this part was used, so that no randomness is "
-            'drawn twice: take it from a backup, or write {"uses": N} there, with N above the number of uses so far'
-        ) from problem
-
-
-def count_use(path: Path) -> None:
-    """Take note of one more use."""
-    write_whole(path / USES, json.dumps({"uses": read_uses(path) + 1}).encode(), private=True)
-
-
-class _Uses(msgspec.Struct):
-    uses: int
 
 
 def _digests(folder: Path) -> dict[str, str]:

@@ -1,14 +1,13 @@
 """Reaching the parties of a saved model whose folders are at hand: for trials, and for parties on one machine."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
 
-from laconic.core.party import Party
 from laconic.core.peers import Carrier
 from laconic.core.step import Script
 from laconic.core.wire import Blob
@@ -20,10 +19,9 @@ from laconic.data.readers.source_table import build_table, own_frame, read_own
 from laconic.data.schema import OwnData
 from laconic.deploy.transports import Runtime, open_runtime
 from laconic.errors import DataError
-from laconic.inference.bundle import About, Part, load_part
+from laconic.inference.bundle import About, Part, PartInUse, load_part
 from laconic.inference.bundle_files import HEAD, model_folders, no_model
 from laconic.plan.runtime import AnyRuntime, InProcess
-from laconic.privacy.row_releases import spent
 from laconic.tables.columns import Recipe
 from laconic.tables.table import Table
 from laconic.values import Array
@@ -52,40 +50,65 @@ def reach_parts(
     """Reach all parties but the hub that have a part and rows; the others are absent.
 
     Every part reached counts as used, the hub's too: the next use draws other randomness. What a party released, and
-    what it then remembers, is written to its part; what spends privacy is written before the hub has the answer.
+    what it then remembers, is written to its part before the hub has the answer. No party's rules are asked: whoever
+    has all folders and all rows at hand has nobody to be protected from.
     """
     asked = [name for name in hub.about.peers if name in parts]
     others = [name for name in parts if name not in asked and name != hub.about.party]
-    there = [parts[name] for name in (*asked, *others) if name in tables]
-    reached = tuple(part.party(tables[part.about.party]) for part in there)
     # Counted at once: a use that is broken off has drawn its randomness too.
-    for part in there:
-        part.note_use()
+    uses = {name: parts[name].use(tables[name]) for name in (*asked, *others) if name in tables}
+    keeping = _Keeping(uses, live=isinstance(runtime, InProcess))
     try:
-        with open_runtime(reached, runtime) as carrier:
-            yield _Keeping(carrier, {party.name: (part, party) for part, party in zip(there, reached, strict=True)})
+        with open_runtime(tuple(one.party for one in uses.values()), runtime) as carrier:
+            yield keeping.around(carrier)
     finally:
-        for part, party in zip(there, reached, strict=True):
-            part.keep(party)
+        keeping.write_rest()
     hub.note_use()
 
 
 class _Keeping:
-    """A carrier that writes down what an answer costs before it hands the answer over."""
+    """A carrier that writes down what answers change at their parties before it hands them over."""
 
-    def __init__(self, within: Carrier, kept: Mapping[str, tuple[Part, Party]]) -> None:
-        self._within, self._kept = within, kept
-        self.names, self.ledgers = within.names, within.ledgers
-        self._written = {name: spent(party) for name, (_, party) in kept.items()}
+    def __init__(self, uses: Mapping[str, PartInUse], *, live: bool) -> None:
+        self._uses, self._live = uses, live
+        # What another process wrote since a part was loaded has to be known before the party is copied elsewhere.
+        with self._answering(uses):
+            pass
+
+    def around(self, within: Carrier) -> "_Keeping":
+        self._within, self.names, self.ledgers = within, within.names, within.ledgers
+        return self
 
     def carry(self, script: Script, blobs: Mapping[str, bytes], deadline: float | None) -> Iterator[tuple[str, Blob]]:
-        for name, reply in self._within.carry(script, blobs, deadline):
-            part, party = self._kept[name]
-            # After a crash a row would otherwise be released again as if for the first time.
-            if spent(party) != self._written[name]:
-                part.keep(party)
-                self._written[name] = spent(party)
-            yield name, reply
+        failed: BaseException | None = None
+        replies: list[tuple[str, Blob]] = []
+        with self._answering(blobs):
+            try:
+                replies = list(self._within.carry(script, blobs, deadline))
+            except BaseException as problem:
+                if self._live:
+                    raise
+                failed = problem
+        if failed is not None:
+            raise failed
+        yield from replies
+
+    def write_rest(self) -> None:
+        """Write down what parties elsewhere brought back when they were left."""
+        if not self._live:
+            with self._answering(self._uses):
+                pass
+
+    def _answering(self, names: Iterable[str]) -> AbstractContextManager[None]:
+        return _together([self._uses[name].state.answering(self._uses[name].party, live=self._live) for name in names])
+
+
+@contextmanager
+def _together(blocks: Iterable[AbstractContextManager[None]]) -> Iterator[None]:
+    with ExitStack() as stack:
+        for block in blocks:
+            stack.enter_context(block)
+        yield
 
 
 def read_rows(about: About, frame: "DataFrame", notes: list[str] | None = None) -> Table:

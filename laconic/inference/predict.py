@@ -100,7 +100,8 @@ def scores_frame(scores: Scores) -> "DataFrame":
     return pandas.DataFrame(columns)
 
 
-_ASKED = "asked "
+ASKED = "asked "
+"""How the cuts of people who are asked for after training begin."""
 _AT_ONCE = 16
 """How many questions about different people a party remembers: several may be under way."""
 
@@ -116,7 +117,7 @@ class FindRows(Script, frozen=True):
         """Put the rows of these people, as far as there are any, into the cut `rows`, in this order."""
         known = np.array([one in party.data.places for one in ids], dtype=bool)
         places = [party.data.places[one] for one in ids if one in party.data.places]
-        asked = [name for name in party.data.cuts if name.startswith(_ASKED)]
+        asked = [name for name in party.data.cuts if name.startswith(ASKED)]
         old = asked[: max(0, len(asked) - _AT_ONCE)]
         party.data = party.data.with_cut(rows, np.array(places, dtype=np.int64), dropping=old)
         return known
@@ -127,7 +128,7 @@ def cut_name(ids: Sequence[str]) -> str:
     found = blake2b(digest_size=8)
     for one in ids:
         found.update(one.encode() + b"\0")
-    return f"{_ASKED}{found.hexdigest()}"
+    return f"{ASKED}{found.hexdigest()}"
 
 
 def collect(

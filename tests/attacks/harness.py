@@ -31,6 +31,7 @@ from laconic.deploy import PartyFolder, make_key, open_site, save_key, seal_plan
 from laconic.deploy.coordinator import host_run
 from laconic.deploy.execute import align_of
 from laconic.deploy.party_account import locate_account
+from laconic.deploy.party_config import read_party
 from laconic.deploy.party_context import open_context
 from laconic.deploy.responder import OnlineResponder
 from laconic.deploy.sealed_answers import answer_envelope
@@ -407,19 +408,23 @@ class Served(TestClient):
         return decode(said.content) if said.status_code == 200 else None
 
 
-def serve_part(folder: Path, *, allow: str = "", with_party_file: bool = True) -> Served | None:
-    """`laconic serve model/shop` as far as the server that it would start; None if it refuses to.
+def spent_by(folder: Path) -> float:
+    """The epsilon that the shop's account has."""
+    return locate_account(read_party(folder / "shop.toml")).spent.epsilon(DELTA)
 
-    There is no way yet to name the party's file, so that none is.
-    """
+
+def serve_part(folder: Path, *, allow: str = "", serve: str = "", with_party_file: bool = True) -> Served | None:
+    """`laconic serve model/shop` as far as the server that it would start; None if it refuses to."""
     party = folder / "shop.toml"
-    party.write_text(f'name = "shop"\n[data]\nsource = "shop.csv"\nkey = "customer"\n[allow]\n{ALLOW}{allow}')
+    party.write_text(
+        f'name = "shop"\n[data]\nsource = "shop.csv"\nkey = "customer"\n[allow]\n{ALLOW}{allow}[serve]\n{serve}'
+    )
     started: list[Any] = []
     with pytest.MonkeyPatch.context() as patch:
         # A server in a process of its own may set up logging anew; here that would close what pytest writes to.
         patch.setattr(uvicorn.Config, "configure_logging", lambda config: None)
         patch.setattr(uvicorn.Server, "run", lambda server, *_: started.append(server.config.app))
-        said = laconic(*_serving(folder))
+        said = laconic(*_serving(folder), *(("--party", party) if with_party_file else ()))
     if said.exception is not None and not isinstance(said.exception, SystemExit):
         raise said.exception
     if not started:
@@ -435,12 +440,14 @@ def _serving(folder: Path, port: int = 0) -> tuple[object, ...]:
 
 
 @contextmanager
-def real_server(folder: Path) -> Iterator[int]:
+def real_server(folder: Path, *more: object) -> Iterator[int]:
     """The same server in a process of its own, and its port."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    words = [str(word) for word in ("serve", folder / "model", "--tokens", folder / "tokens.txt", "--port", port)]
+    words = [
+        str(word) for word in ("serve", folder / "model", "--tokens", folder / "tokens.txt", "--port", port, *more)
+    ]
     process = FORK.Process(target=main, args=(words,), daemon=True)
     process.start()
     try:

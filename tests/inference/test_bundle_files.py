@@ -10,15 +10,14 @@ from laconic.errors import DataError
 from laconic.inference.bundle_files import (
     FORMAT,
     HEAD,
-    count_use,
     digest,
     folder_name,
     join_arrays,
     part_arrays,
     read_folder,
-    read_uses,
     write_folder,
 )
+from laconic.inference.part_state import PartState, read_uses
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary()
 ARRAYS = st.sampled_from(["f4", "f8", "f2", "i8", "u1", "?"]).flatmap(
@@ -142,8 +141,26 @@ def test_a_torn_count_of_uses_is_named_with_how_to_mend_it(text, tmp_path):
 
 def test_uses_are_counted_and_survive_saving_again(tmp_path):
     write_folder(tmp_path / "bank", {"memory": 1}, {})
-    count_use(tmp_path / "bank")
+    PartState(tmp_path / "bank").count_use()
     write_folder(tmp_path / "bank", {"memory": 2}, {})
-    count_use(tmp_path / "bank")
+    PartState(tmp_path / "bank").count_use()
     assert read_uses(tmp_path / "bank") == 2
     assert read_folder(tmp_path / "bank")["memory"] == 2
+
+
+def test_uses_that_an_earlier_version_counted_go_on(tmp_path):
+    write_folder(tmp_path / "bank", {"memory": 1}, {})
+    (tmp_path / "bank" / "uses.json").write_text('{"uses": 3}')
+    assert read_uses(tmp_path / "bank") == 3
+    assert PartState(tmp_path / "bank").count_use() == 3
+    assert read_uses(tmp_path / "bank") == 4
+    assert not (tmp_path / "bank" / "uses.json").exists()
+
+
+def test_what_uses_a_part_that_was_replaced_has_to_start_again(tmp_path):
+    write_folder(tmp_path / "bank", {"memory": 1}, {})
+    state = PartState(tmp_path / "bank")
+    state.count_use()
+    write_folder(tmp_path / "bank", {"memory": 2}, {})
+    with pytest.raises(DataError, match="was replaced or moved; start again"):
+        state.count_use()

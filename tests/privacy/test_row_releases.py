@@ -204,9 +204,12 @@ def test_fresh_noise_of_a_server_is_written_down_before_the_answer_leaves(federa
     save_model(_train(federation, BatchClip(clip=1.0, sigma=50.0)), tmp_path, ways=())
     name = federation.peers[0]
     paid = [_paid(parts_of(tmp_path)[name].ledger)]
-    answerer = Answerer(parts_of(tmp_path)[name], federation.tables[name])
+    table = federation.tables[name]
+    answerer = Answerer(parts_of(tmp_path)[name], table)
+    ids = {"ids": table.keys[table.cut("test")].tolist(), "rows": "asked test"}
+    answerer.answer(encode(Question("find_rows", "align", 1, ids)))
     for _ in range(2):  # Nothing is saved at the end.
-        answerer.answer(encode(Question("give_outputs", "final", 1, {"rows": "test"})))
+        answerer.answer(encode(Question("give_outputs", "final", 1, {"rows": "asked test"})))
         paid.append(_paid(parts_of(tmp_path)[name].ledger))
     assert paid[0] < paid[1] < paid[2]
 

@@ -20,7 +20,7 @@ from laconic.core.traffic import WireLog
 from laconic.errors import DataError, LaconicError
 from laconic.inference.absent import WAYS, AnyAbsent, Store
 from laconic.inference.predict import Model, Scores
-from laconic.inference.server.guard import Access, Guard, Limits
+from laconic.inference.server.guard import LET_IN, Access, Guard, Limits
 from laconic.tables.table import Table
 
 _EDGES = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
@@ -241,7 +241,8 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 _THREADS = 4
 _PATIENCE = 10.0
-_CLIENT = "laconic.client"
+CLIENT = "laconic.client"
+"""Where the scope of a request says who asks."""
 
 
 def make_app(answering: Answering, *, absent: AnyAbsent, access: Access, limits: Limits) -> "Guarded":
@@ -273,14 +274,18 @@ class Guarded:
         if scope["type"] != "http":
             await self._within(scope, receive, send)
             return
-        client = scope[_CLIENT] = self._guard.client(dict(scope))
+        client = scope[CLIENT] = self._guard.client(dict(scope))
+        if client is not None and LET_IN in scope:
+            scope[LET_IN]()
         refusal = self._refuse(client)
         self._counts.requests.labels("no" if refusal else "yes").inc()
         await (refusal or self._within)(scope, receive, send)
 
     def _refuse(self, client: str | None) -> Response | None:
         if client is None:
-            return refuse(401, "give a token: Authorization: Bearer ...", {"WWW-Authenticate": "Bearer"})
+            # Closed, so that the rest of a request that was not let in need not be waited for.
+            headers = {"WWW-Authenticate": "Bearer", "Connection": "close"}
+            return refuse(401, "give a token: Authorization: Bearer ...", headers)
         return _too_often(self._guard.requests.spend(client))
 
 
@@ -300,7 +305,7 @@ class _Service:
             return refuse(400, f"the body is not as described in /openapi.json: {problem}")
         if len(wanted.ids) > self.limits.ids:
             return refuse(400, f"{len(wanted.ids):,} ids at once are over the limit of {self.limits.ids:,}")
-        refusal = _too_often(self.guard.ids.spend(request.scope[_CLIENT], len(wanted.ids)))
+        refusal = _too_often(self.guard.ids.spend(request.scope[CLIENT], len(wanted.ids)))
         if refusal is not None:
             return refusal
         way = self.absent if wanted.absent is None else next(one for one in WAYS if one.word == wanted.absent)

@@ -12,6 +12,9 @@ from typing import Any
 from laconic.errors import DataError, MissingExtra
 from laconic.values import Settings
 
+LET_IN = "laconic.let_in"
+"""Where the scope of a request has the function to call once its client may ask."""
+
 _CLIENTS = 10_000
 """How many clients are remembered; whoever was silent longest is forgotten first."""
 
@@ -118,7 +121,7 @@ class Address(Settings, frozen=True):
         host, port: the address.
         certificate, key: PEM files of the server; none for plain HTTP, which only this machine may use.
         client_authority: PEM file of the authority whose client certificates are let in; none asks for no certificate.
-        most_at_once: connections served at once; more are asked to come back.
+        most_at_once: connections of clients that were let in, served at once; more are asked to come back.
     """
 
     host: str = "127.0.0.1"
@@ -145,15 +148,18 @@ def serve(app: object, address: Address) -> None:
     """Answer requests until the process is stopped; requests under way are finished first."""
     try:
         import uvicorn
+
+        from laconic.inference.server.connections import MOST_STRANGERS, Door, listen, protocol_at
     except ImportError as problem:
         raise MissingExtra("uvicorn", "serve") from problem
     for file in (address.certificate, address.key, address.client_authority):
         if file is not None and not Path(file).is_file():
             raise DataError(f"there is no file {file}; check the path")
+    door = Door()
     config = uvicorn.Config(
         app,  # type: ignore[arg-type]
-        host=address.host,
-        port=address.port,
+        http=protocol_at(door),
+        loop="asyncio",  # The one that asks a listening socket of our own for connections.
         ssl_certfile=address.certificate,
         ssl_keyfile=address.key,
         ssl_ca_certs=address.client_authority,
@@ -161,8 +167,10 @@ def serve(app: object, address: Address) -> None:
         log_level="warning",
         access_log=False,
         server_header=False,
-        limit_concurrency=address.most_at_once,
+        # Strangers are counted too: they must not take the places of those who are let in.
+        limit_concurrency=address.most_at_once + MOST_STRANGERS,
         timeout_graceful_shutdown=10,
         lifespan="on",
     )
-    uvicorn.Server(config).run()
+    with listen(address.host, address.port, door) as listener:
+        uvicorn.Server(config).run([listener])

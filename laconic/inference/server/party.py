@@ -1,9 +1,8 @@
 """A party's own server: it answers the questions that the hub asks when it predicts, and no others."""
 
 import ssl
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import asynccontextmanager
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from threading import Lock
 from time import monotonic
@@ -19,14 +18,22 @@ from starlette.routing import Route
 from laconic.core.ledger import Ledger
 from laconic.core.party import Party
 from laconic.core.step import Script
-from laconic.core.wire import decode_question, encode, read_heading
+from laconic.core.wire import Question, decode_question, encode
+from laconic.deploy.party_config import PartyFile
 from laconic.deploy.party_memory import respond
-from laconic.errors import LaconicError, PlanError, StepError
+from laconic.errors import LaconicError, PlanError, Refused, StepError
 from laconic.inference.bundle import Part
-from laconic.inference.predict import FindRows
-from laconic.inference.server.app import Counts, Guarded, read_body, refuse
+from laconic.inference.predict import ASKED, FindRows
+from laconic.inference.server.app import CLIENT, Counts, Guarded, read_body, refuse
 from laconic.inference.server.guard import LOCAL, Access, Guard, Limits
-from laconic.privacy.row_releases import spent
+from laconic.inference.server.rules import (
+    DailyLimitReached,
+    DailyLimits,
+    ServingRules,
+    count_asked,
+    read_daily_limits,
+    rules_of,
+)
 from laconic.tables.table import Table
 
 PATH = "/answer"
@@ -35,45 +42,43 @@ PATH = "/answer"
 class Answerer:
     """A party that answers from its own rows, one question at a time.
 
-    Attributes:
+    Args:
         part: its part of the model.
-        party: the party itself, with what it remembers and its ledger.
-        asked: how many questions it was asked; its randomness is drawn by this count, whatever the hub says.
+        rows: its rows.
+        file: the party's own file, whose rules every answer is held to; None for no rules but the limits of a day.
     """
 
-    def __init__(self, part: Part, rows: Table) -> None:
-        self.part, self.party, self.asked = part, part.party(rows), 0
-        self._method, self._lock = part.method(), Lock()
-        part.note_use()
-        self._before = spent(self.party)
+    def __init__(self, part: Part, rows: Table, file: PartyFile | None = None) -> None:
+        self.part, self._method, self._lock = part, part.method(), Lock()
+        self._use, self._asked = part.use(rows), 0
+        self._rules = ServingRules(part.about) if file is None else rules_of(file, part.about, self._method, self._use)
+        self._limits = DailyLimits() if file is None else read_daily_limits(file.serve, file.path)
         _ = rows.x, rows.places  # All that takes time is done before the first question.
 
-    def answer(self, blob: bytes) -> bytes:
-        """Answer one question, if it is one of those that a prediction asks."""
+    def answer(self, blob: bytes, client: str = "") -> bytes:
+        """Answer one question of a client, if it is one of those that a prediction asks."""
         question = decode_question(blob)
         script = FindRows() if question.step == "find_rows" else self._method
+        party, state = self._use.party, self._use.state
         with self._lock:
-            mine = msgspec.structs.replace(question, phase="final", round=self.asked + 1)
-            return respond(script, self.party, encode(mine), self)
+            # Its randomness is drawn by this count, whatever the hub says.
+            self._asked += 1
+            mine = msgspec.structs.replace(question, phase="final", round=self._asked)
+            count_asked(self._limits, state, party.name, client, *_people(party, question))
+            with state.answering(party):
+                return respond(script, party, encode(mine), self._rules)
 
-    def admit(self, script: Script, party: Party, blob: bytes) -> None:
-        """Refuse a question that no prediction asks."""
-        step, steps = read_heading(blob).step, self.part.about.steps or ()
-        if step not in steps:
-            raise StepError(
-                f"{self.part.about.party} does not answer `{step}` after training; it answers {', '.join(steps)}"
-            )
-        self.asked += 1
-        self._before = spent(party)
 
-    def release(self, script: Script, party: Party, blob: bytes, reply: bytes) -> None:
-        """Write down what an answer costs before it leaves: after a crash, the same row would be released again."""
-        if spent(party) != self._before:
-            self.save()
-
-    def save(self) -> None:
-        """Write down what was given away, and what is remembered."""
-        self.part.keep(self.party)
+def _people(party: Party, question: Question) -> tuple[int, list[str]]:
+    """How many people a question is about, and those among them whom the party does not know."""
+    rows, ids = question.payload.get("rows"), question.payload.get("ids")
+    if not isinstance(rows, str) or not rows.startswith(ASKED):
+        raise StepError(f"{party.name} answers about people whom it was asked for by their ids, and no other rows")
+    if question.step != "find_rows":
+        return len(party.data.cut(rows)) if rows in party.data.cuts else 0, []
+    if not isinstance(ids, list) or not all(isinstance(one, str) for one in ids):
+        raise StepError(f"`find_rows` at {party.name} needs a list of ids")
+    return len(ids), [one for one in ids if one not in party.data.places]
 
 
 def make_party_app(answerer: Answerer, *, access: Access, limits: Limits) -> Guarded:
@@ -83,19 +88,19 @@ def make_party_app(answerer: Answerer, *, access: Access, limits: Limits) -> Gua
         body = await read_body(request, limits.bytes)
         if body is None:
             return refuse(413, f"the question is over {limits.bytes:,} bytes")
+        # Certificates do not say here who of those let in asks: a day's limits are then for all of them together.
+        client = request.scope[CLIENT] if access.tokens else "certificate"
         try:
-            blob = await to_thread.run_sync(answerer.answer, body)
+            blob = await to_thread.run_sync(answerer.answer, body, client)
+        except DailyLimitReached as problem:
+            return refuse(429, str(problem), {"Retry-After": "86400"})
+        except Refused as problem:
+            return refuse(403, str(problem))
         except (LaconicError, ValueError) as problem:
             return refuse(400, str(problem))
         return Response(blob, media_type="application/octet-stream")
 
-    @asynccontextmanager
-    async def save_at_the_end(_: Starlette) -> AsyncIterator[None]:
-        yield
-        answerer.save()
-
-    app = Starlette(routes=[Route(PATH, answer_it, methods=["POST"])], lifespan=save_at_the_end)
-    return Guarded(app, Guard(access, limits), Counts())
+    return Guarded(Starlette(routes=[Route(PATH, answer_it, methods=["POST"])]), Guard(access, limits), Counts())
 
 
 _DEADLINE = 10.0

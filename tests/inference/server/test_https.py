@@ -18,6 +18,7 @@ from click.testing import CliRunner
 from benchmarks.certificates import write_certificates
 from laconic.cli import main
 from laconic.core import Question, encode
+from laconic.inference.bundle import load_part
 from tests.inference.server.conftest import HEADERS, TOKEN
 
 pytestmark = pytest.mark.slow
@@ -30,6 +31,9 @@ def place(trained, folder, tmp_path_factory):
     write_certificates(path)
     write_certificates(path, "stranger", ["intruder"])
     (path / "tokens.txt").write_text(TOKEN + "\n")
+    (path / "shop.toml").write_text(
+        'name = "shop"\n[data]\nsource = "shop.csv"\nkey = "id"\n[allow]\nmethods = ["FedOnce"]\n'
+    )
     shutil.copytree(folder, path / "model")
     for name, table in trained.federation.tables.items():
         new = table.as_new("test")
@@ -89,8 +93,8 @@ def test_parties_are_asked_live_and_made_up_for_when_they_are_gone(place, traine
     expected = trained.predict("test")
     tokens = ("--tokens", "tokens.txt")
     with (
-        serving(place, "model/shop", "--files", "shop.csv", *tokens) as (shop, process),
-        serving(place, "model/insurer", "--files", "insurer.csv", *tokens) as (insurer, _),
+        serving(place, "model/shop", "--party", "shop.toml", *tokens) as (shop, process),
+        serving(place, "model/insurer", "--no-rules", "--files", "insurer.csv", *tokens) as (insurer, _),
     ):
         where = ("--ask", f"shop=https://127.0.0.1:{shop}", "--ask", f"insurer=https://127.0.0.1:{insurer}")
         words = ("--ask-token", "tokens.txt", "--ask-authority", "authority.pem", "--files", "bank.csv", *tokens)
@@ -108,8 +112,8 @@ def test_parties_are_asked_live_and_made_up_for_when_they_are_gone(place, traine
                 scores = ask(place, hub, "/predict", {"ids": ids, "absent": way})[1]["scores"]
                 assert {one["answered_by"] for one in scores} == {way}
                 assert {tuple(one["parties"]) for one in scores} == {("insurer",)}
-    ledger = (place / "model" / "shop" / "ledger.json").read_text()
-    assert "which of these people it knows" in ledger
+    words = [entry.words for entry in load_part(place / "model" / "shop").ledger.entries]
+    assert "which of these people it knows" in words
 
 
 def test_a_client_certificate_lets_in_and_no_other_does(place):
