@@ -14,7 +14,7 @@ from laconic.atomic_files import read_sealed
 from laconic.deploy.consortium import Consortium, HubAddress, open_site
 from laconic.deploy.execute import execute
 from laconic.deploy.transports.flare import system as engine
-from laconic.deploy.transports.flare.operating import provision
+from laconic.deploy.transports.flare.provisioning import provision
 from laconic.methods import methods
 from laconic.plan import change_plan, draft
 from tests.deploy.sites import ALL, agree, free_port

@@ -10,12 +10,16 @@ from pathlib import Path
 from nvflare.collab import collab
 from nvflare.collab.api.exceptions import CollabCallError
 
-from laconic.atomic_files import write_sealed
+from laconic.atomic_files import hold, write_sealed
 from laconic.deploy.consortium import PartySite, open_site
 from laconic.deploy.coordinator import host_run
 from laconic.deploy.responder import OnlineResponder
 from laconic.deploy.transports.rpc_client import ConnectionBroken, Line
+from laconic.deploy.transports.secure_channel import refusal
 from laconic.errors import LaconicError, PartyAbsent
+
+_HUB = "server"
+"""How the engine calls the hub's end of a line; the certificate of the line says so."""
 
 
 def _site() -> PartySite:
@@ -36,7 +40,9 @@ class FlareParty:
 
     @collab.publish  # type: ignore[untyped-decorator]
     def hear(self, data: bytes) -> bytes:
-        """Answer one frame."""
+        """Answer one frame, if the engine says that it comes from the hub; FLARE lets any party call any other."""
+        if collab.caller != _HUB:
+            return refusal()
         if self._responder is None:
             self.take_part()
         return self._responder.hear(data) if self._responder is not None else b""
@@ -72,9 +78,16 @@ class FlareHub:
             self._host(site, run, bring)
 
     def _host(self, site: PartySite, run: str, line: Line) -> None:
-        """Host one run; an error ends it, is written beside it, and does not touch the next."""
-        folder = site.run(run)
+        """Host one run; an error ends it, is written beside it, and does not touch the next.
 
+        A run that is being hosted already is left alone: what is written beside it is for whoever hosts it.
+        """
+        folder = site.run(run)
+        with hold(folder / "hosting") as held:
+            if held:
+                self._host_alone(site, run, folder, line)
+
+    def _host_alone(self, site: PartySite, run: str, folder: Path, line: Line) -> None:
         def note(what: str, done: int, of: int | None) -> None:
             words = f"{what} {done}" + ("" if of is None else f" of {of}")
             (folder / "progress").write_text(words, encoding="utf-8")
