@@ -148,7 +148,8 @@ class ChannelAcceptor:
     def __init__(self, keys: Path, name: str, hub: str) -> None:
         self._keys, self._name, self._hub = keys, name, hub
         self._challenge = secrets.token_bytes(32)
-        self._stranger = write(Stranger(challenge=self._challenge, version=VERSION))
+        self._version = VERSION
+        self._stranger = write(Stranger(challenge=self._challenge, version=self._version))
         self._channels: dict[bytes, Channel] = {}
         self._used: set[bytes] = set()
         self._stamp = _stamp(keys)
@@ -185,7 +186,7 @@ class ChannelAcceptor:
         """Open a channel, if the hub asks for it and signed the challenge."""
         if asked.challenge != self._challenge or (asked.hub, asked.party) != (self._hub, self._name):
             return None
-        if len(asked.key) != 32 or not mixes_with(VERSION, asked.version):
+        if len(asked.key) != 32 or not mixes_with(self._version, asked.version):
             return None
         try:
             ring = open_ring(self._keys, self._name)
