@@ -2,27 +2,33 @@
 
     python -m benchmarks.fuzz_party [--blobs 1000000] [--seed 0]
 
-The responder is that of a site whose rules allow one step of one method. Blobs are of three kinds in turn: plain noise,
-frames of every kind with fields drawn at random, and such frames with bytes changed, cut or added. Whatever comes back
-must be a frame, soon, and never an answer to a question that the rules forbid. Blobs are drawn from a seed, so that a
-find can be repeated; `tests/deploy/test_fuzz.py` lets hypothesis look for more.
+The responder is that of a site whose rules allow one step of one method. Blobs are of five kinds in turn. Four are not
+the hub's: plain noise; proper frames without a channel; openings and frames in the hub's name with the keys of another
+party; and a stolen session, which is recorded frames of the hub's, sent again, cut, changed, out of order, or from
+another run. Each must get the same fixed refusal. The fifth kind is a hostile hub: proper frames of every kind with
+fields drawn at random, and such frames with bytes changed, cut or added, on the hub's own channel. What comes back must
+be a frame, soon, and never an answer to a question that the rules forbid. Blobs are drawn from a seed, so that a find
+can be repeated, but for the keys; `tests/deploy/test_fuzz.py` lets hypothesis look for more.
 """
 
 import argparse
 import tempfile
 import time
 from collections import Counter
-from importlib.metadata import version
 from pathlib import Path
 
 import msgspec
 import numpy as np
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from laconic import DataPlan, FedOnce, Plan, write_plan
-from laconic.core import Question, encode
-from laconic.deploy import Consortium, HubAddress, open_site, write_consortium
+from laconic.core import Question, decode, encode
+from laconic.deploy import Consortium, HubAddress, KeyRing, open_site, write_consortium
 from laconic.deploy.responder import OnlineResponder
 from laconic.deploy.transports import rpc_messages as frames
+from laconic.deploy.transports import secure_channel as channels
+from laconic.deploy.transports.envelopes.keys import open_ring, with_public
+from laconic.deploy.transports.flare.provisioning import share_keys
 from laconic.deploy.transports.rpc_messages import question_id
 from laconic.learn import Pca
 from laconic.plan import plan_fingerprint
@@ -32,11 +38,93 @@ PLAN = Plan(method=METHOD, data=DataPlan(name="breast_cancer", parties=3))
 ALLOWED = "learn_and_send"
 _RULES = f'name = "shop"\n[allow]\nmethods = ["FedOnce"]\nsteps = ["{ALLOWED}"]\n'
 _NAMES = ("shop", "insurer")
-_FINGERPRINT, _VERSION = plan_fingerprint(PLAN), version("laconic")
+_FINGERPRINT = plan_fingerprint(PLAN)
+STRANGER = "refused as a stranger"
+KINDS = ("noise", "no channel", "wrong sender", "stolen session", "hostile hub")
 
 
-def make_responder(folder: Path) -> OnlineResponder:
-    """A responder that has been greeted for one run."""
+class Target:
+    """A responder that the true hub has greeted for two runs, and all that crossed by then.
+
+    Attributes:
+        recorded: what the hub sent.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.responder = _make_responder(folder)
+        self.recorded: list[bytes] = []
+        ring = open_ring(folder / "bank" / "keys", "bank")
+        self._hub = {run: channels.SecureLine(self._record, ring, run, {"shop": "shop"}) for run in ("run", "other")}
+        for run, line in self._hub.items():
+            said = [frames.read_said(line("shop", one, 60.0)) for one in (frames.write(greeting(run)), _first(run))]
+            if [type(one) for one in said] != [frames.Welcome, frames.Answer]:
+                raise TypeError(f"the responder did not answer the hub: {said}")
+        own, shop = open_ring(folder / "insurer" / "keys", "insurer").own, ring.named("shop")
+        pretended = with_public("bank", own.signing, own.sealing)
+        self._pretender = channels.SecureLine(self._record, KeyRing(pretended, {"shop": shop}), "run", {"shop": "shop"})
+        self.fixed = self.responder.hear(b"")
+        self._challenge = bytes(decode(self.fixed)["challenge"])
+
+    def _record(self, name: str, blob: bytes, seconds: float) -> bytes:
+        self.recorded.append(blob)
+        return self.responder.hear(blob)
+
+    def draw(self, rng: np.random.Generator, number: int) -> bytes:
+        """One blob: of the last kind in the clear, as it is said on the hub's channel."""
+        kind = KINDS[number % len(KINDS)]
+        if kind == "noise":
+            return rng.bytes(int(rng.integers(0, 400)))
+        if kind == "wrong sender":
+            return self._pretended(rng)
+        if kind == "stolen session":
+            return self._stolen(rng)
+        true = _true_frame(rng)
+        return true if kind == "no channel" or rng.random() < 0.5 else _changed(rng, true)
+
+    def verdict(self, blob: bytes, kind: str) -> str:
+        """What comes of a blob; anything but the fixed refusal to one that is not the hub's is `ANSWERED`."""
+        if kind != "hostile hub":
+            return STRANGER if self.responder.hear(blob) == self.fixed else f"ANSWERED {kind}"
+        channel = self._hub["run"]._channels["shop"]
+        channel.count += 1
+        reply = channels.read(self.responder.hear(channel.seal(channel.count, blob)), channels.Said)
+        inside = channel.unseal(reply) if isinstance(reply, channels.Sealed) else None
+        if inside is None:
+            return "THE HUB WAS NOT HEARD"
+        said = frames.read_said(inside)
+        if isinstance(said, frames.Answer) and not _is_allowed(blob):
+            return "FORBIDDEN"
+        if isinstance(said, frames.Refusal) and said.fault:
+            return f"fault: {said.words[:80]}"
+        return type(said).__name__
+
+    def _pretended(self, rng: np.random.Generator) -> bytes:
+        """Another party in the hub's name: it knows the format, the challenge and the names of channels."""
+        if rng.random() < 0.1:
+            return channels.write(self._pretender._opening("shop", self._challenge, X25519PrivateKey.generate()))
+        live = self._hub[str(rng.choice(["run", "other"]))]._channels["shop"]
+        forged = channels.Channel("run", live.name, rng.bytes(32), rng.bytes(32))
+        return forged.seal(live.count + int(rng.integers(1, 100)), _true_frame(rng))
+
+    def _stolen(self, rng: np.random.Generator) -> bytes:
+        blob = self.recorded[int(rng.integers(len(self.recorded)))]
+        what = int(rng.integers(4))
+        if what == 0:
+            return blob
+        if what == 1:
+            return blob[: int(rng.integers(len(blob)))]
+        plain = decode(blob)
+        if plain["type"] == "Open":
+            plain["challenge"] = self._challenge
+            plain["run"] = str(rng.choice(["run", "other", "new"]))
+        else:
+            live = self._hub[str(rng.choice(["run", "other"]))]._channels["shop"]
+            plain["count"] = live.count + int(rng.integers(-3, 1000))
+            plain["channel"] = live.name if rng.random() < 0.5 else plain["channel"]
+        return encode(plain) if what == 2 else _changed(rng, encode(plain))
+
+
+def _make_responder(folder: Path) -> OnlineResponder:
     consortium = Consortium(project="fuzz", hub=HubAddress(name="bank", address="localhost"), parties=_NAMES)
     site = folder / "shop"
     for inner in ("kit", "plans", "runs"):
@@ -44,35 +132,23 @@ def make_responder(folder: Path) -> OnlineResponder:
     (site / "parties.toml").write_text(write_consortium(consortium))
     (site / "party.toml").write_text(_RULES)
     (site / "plans" / "plan.toml").write_text(write_plan(PLAN))
-    responder = OnlineResponder(open_site(site), wait=60.0)
-    said = frames.read_said(responder.hear(frames.write(greeting())))
-    if not isinstance(said, frames.Welcome):
-        raise TypeError(f"the responder did not welcome the hub: {said}")
-    return responder
+    share_keys({name: folder / name for name in ("bank", *_NAMES)}, {})
+    return OnlineResponder(open_site(site), wait=60.0)
 
 
-def greeting() -> frames.Greet:
+def greeting(run: str = "run") -> frames.Greet:
     """The greeting of the true hub."""
-    return frames.Greet("run", _FINGERPRINT, _VERSION, "bank", _NAMES)
+    return frames.Greet(run, _FINGERPRINT, "bank", _NAMES)
 
 
-def question(step: str, number: int, payload: dict[str, object]) -> bytes:
+def question(step: str, number: int, payload: dict[str, object], run: str = "run") -> bytes:
     """A question of the plan's method as a frame."""
     blob = encode(Question(step, "fit", number, payload))
-    return frames.write(frames.Ask("run", "method", None, question_id(METHOD, "shop", blob), blob))
+    return frames.write(frames.Ask(run, "method", None, question_id(METHOD, "shop", blob), blob))
 
 
-def verdict(responder: OnlineResponder, blob: bytes) -> str:
-    """What comes of a blob: the kind of frame that came back; an answer to a forbidden question is `FORBIDDEN`."""
-    said = frames.read_said(responder.hear(blob))
-    if isinstance(said, frames.Answer) and not _is_allowed(blob):
-        return "FORBIDDEN"
-    if isinstance(said, frames.Refusal) and said.fault:
-        # What is raised on purpose is no crash; only the party's own log tells which it was.
-        _, _, trace = responder.site.log.read_text(encoding="utf-8").rpartition(said.words.split()[-1])
-        if "\nlaconic.errors." not in trace:
-            return f"fault: {trace[-200:]}"
-    return type(said).__name__
+def _first(run: str) -> bytes:
+    return question(ALLOWED, 1, {}, run)
 
 
 def _is_allowed(blob: bytes) -> bool:
@@ -80,15 +156,6 @@ def _is_allowed(blob: bytes) -> bool:
     if not isinstance(asked, frames.Ask) or asked.blob is None:
         return False
     return bool(msgspec.msgpack.decode(asked.blob)[0] == ALLOWED)
-
-
-def draw(rng: np.random.Generator, number: int) -> bytes:
-    """One blob."""
-    kind = number % 3
-    if kind == 0:
-        return rng.bytes(int(rng.integers(0, 400)))
-    true = _true_frame(rng)
-    return true if kind == 1 else _changed(rng, true)
 
 
 def _changed(rng: np.random.Generator, blob: bytes) -> bytes:
@@ -128,9 +195,7 @@ def _true_frame(rng: np.random.Generator) -> bytes:
         return frames.write(frames.More(run, name, at))
     if frame < 29:
         return frames.write(frames.ShowLedger(run))
-    return frames.write(
-        msgspec.structs.replace(greeting(), run=run, version=str(rng.choice(["0.0", version("laconic")])))
-    )
+    return frames.write(msgspec.structs.replace(greeting(run), plan=str(rng.choice(["0" * 32, _FINGERPRINT]))))
 
 
 def main() -> None:
@@ -140,22 +205,24 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     rng = np.random.default_rng(options.seed)
-    counts: Counter[str] = Counter()
+    counts: Counter[tuple[str, str]] = Counter()
     slowest, started = 0.0, time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
-        responder = make_responder(Path(folder))
+        target = Target(Path(folder))
+        there = {path for path in Path(folder).rglob("*") if "runs" not in path.parts}
         for number in range(options.blobs):
-            blob = draw(rng, number)
+            kind, blob = KINDS[number % len(KINDS)], target.draw(rng, number)
             before = time.monotonic()
-            counts[verdict(responder, blob)] += 1
+            counts[kind, target.verdict(blob, kind)] += 1
             slowest = max(slowest, time.monotonic() - before)
-        inside = {path.relative_to(folder).parts[:3] for path in Path(folder).rglob("*")}
+        now = {path for path in Path(folder).rglob("*") if "runs" not in path.relative_to(folder).parts[:2]}
+        strays = sorted(str(path.relative_to(folder)) for path in now - there if path.name != "spent")
     print(f"{options.blobs:,} blobs in {time.monotonic() - started:.0f} s; the slowest took {slowest:.2f} s")
-    for kind, count in counts.most_common():
-        print(f"  {count:9,}  {kind}")
-    strays = sorted("/".join(one) for one in inside if one[:1] != ("shop",))
-    print(f"files outside the site: {', '.join(strays) or 'none'}")
-    if counts["FORBIDDEN"] or strays or any(kind.startswith("fault") for kind in counts):
+    for (kind, came), count in sorted(counts.items()):
+        print(f"  {count:9,}  {kind}: {came}")
+    print(f"files outside the folder of runs: {', '.join(strays) or 'none'}")
+    found = {came for _, came in counts}
+    if strays or any(came.startswith(("fault", "ANSWERED", "THE HUB", "FORBIDDEN")) for came in found):
         raise SystemExit(1)
 
 

@@ -19,13 +19,24 @@ from typing import cast
 import numpy as np
 
 from laconic.core import Party, Peers, Script, WireLog, step
-from laconic.deploy import Journal, PartyFolder, PartySite, Policy
+from laconic.deploy import (
+    Consortium,
+    HubAddress,
+    Journal,
+    PartyFolder,
+    PartySite,
+    Policy,
+    write_consortium,
+)
 from laconic.deploy.party_account import PartyAccount
 from laconic.deploy.policy import Gatekeeper
 from laconic.deploy.responder import OnlineResponder, Responder
 from laconic.deploy.session import Session
+from laconic.deploy.transports.envelopes.keys import open_ring
+from laconic.deploy.transports.flare.provisioning import share_keys
 from laconic.deploy.transports.party_process import read_frame, write_frame
-from laconic.deploy.transports.rpc_client import RpcClient
+from laconic.deploy.transports.rpc_client import Line, RpcClient
+from laconic.deploy.transports.secure_channel import SecureLine
 from laconic.tables import Column, Table
 from laconic.values import Array
 
@@ -66,9 +77,19 @@ def make_responder(folder: Path, script: Script) -> OnlineResponder:
     kept.begin(Party("shop", table, 0))
     allowed = Policy(methods=(type(script).__name__,))
     gate = Gatekeeper(allowed, PartyAccount(folder), "run", "bank", ("shop",))
+    consortium = Consortium(project="bulk", hub=HubAddress(name="bank", address="localhost"), parties=("shop",))
+    (folder / "parties.toml").write_text(write_consortium(consortium))
+    (folder / "party.toml").write_text('name = "shop"')
+    if not (folder / "keys").exists():
+        share_keys({"bank": folder / "bank", "shop": folder}, {})
     responder = OnlineResponder(PartySite(folder))
     responder.runs["run"] = Responder(cast("Session", OneScript(script)), folder, kept, gate)
     return responder
+
+
+def secure(folder: Path, line: Line) -> SecureLine:
+    """The hub's way to such a responder."""
+    return SecureLine(line, open_ring(folder / "bank" / "keys", "bank"), "run", {"shop": "shop"})
 
 
 def peak() -> int:
@@ -127,7 +148,8 @@ def _measure(step_name: str, size: int) -> None:
             _serve(folder / "line", folder / "party")
         while not (folder / "line").exists():
             time.sleep(0.05)
-        lines = RpcClient(lambda *said: _call(folder / "line", said[1]), ("shop",), "run", folder / "spool")
+        line = secure(folder / "party", lambda *said: _call(folder / "line", said[1]))
+        lines = RpcClient(line, ("shop",), "run", folder / "spool")
         hub = Party("bank", Table.without_rows("bank"), 0)
         payload = {"megabytes": size} if step_name == "send" else {"numbers": np.ones(size * 250_000, np.float32)}
         before, started = held(), time.monotonic()

@@ -26,6 +26,23 @@ _MARK = b"laconic1"
 _written: ContextVar[list[Path] | None] = ContextVar("written", default=None)
 
 
+@contextmanager
+def hold(path: Path) -> Iterator[bool]:
+    """Hold a lock file for as long as the block lasts; False if another process, or another block here, has it.
+
+    The lock goes with whoever holds it, however that ends; the file stays, and means nothing.
+    """
+    import fcntl  # Not on every system, and this file is read on all.
+
+    with path.open("ab") as stream:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+            return
+        yield True
+
+
 def write_whole(path: Path, *pieces: Piece, durable: bool = False, private: bool = False) -> None:
     """Write a file by way of one beside it, so that nobody ever finds half of it.
 

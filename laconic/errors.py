@@ -37,15 +37,20 @@ class StepError(LaconicError):
 
 
 class PartyAbsent(LaconicError):
-    """A party did not answer in time, and the method cannot do without it."""
+    """A party did not answer in time, and cannot be done without: by the method, or while rows are matched."""
 
-    def __init__(self, names: tuple[str, ...], step: str) -> None:
+    def __init__(self, names: tuple[str, ...], step: str, *, matching: bool = False) -> None:
         self.names = names
         self.step = step
         parties = " and ".join(names)
+        instead = (
+            "make a plan without it: rows are matched among all parties"
+            if matching
+            else "use a method that can do without it (FedOnce can)"
+        )
         super().__init__(
-            f"{parties} did not answer the question `{step}` in time; start the party again, raise the "
-            "deadline, or use a method that can do without it (FedOnce can)"
+            f"{parties} did not answer the question `{step}` in time; start the party again, raise the deadline, or "
+            f"{instead}"
         )
 
 

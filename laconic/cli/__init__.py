@@ -7,7 +7,7 @@ from laconic.cli.doctor import doctor
 from laconic.cli.envelopes import answer, keys, open_envelopes, seal, sign, verify
 from laconic.cli.lists import data, demo, methods
 from laconic.cli.models import add, forget, predict
-from laconic.cli.online import host, join, provision, status, stop
+from laconic.cli.online import accept, host, join, provision, request, status, stop
 from laconic.cli.options import Commands, debug_option
 from laconic.cli.privacy import audit, privacy
 from laconic.cli.report import disclose, report
@@ -29,7 +29,7 @@ def main() -> None:
 
 
 _TRIALS = (demo, run, compare, report, disclose, plan, methods, data, privacy, audit, doctor)
-_APART = (provision, join, host, status, stop, keys, seal, answer, open_envelopes, sign, verify)
+_APART = (request, provision, accept, join, host, status, stop, keys, seal, answer, open_envelopes, sign, verify)
 _AFTERWARDS = (predict, serve, add, forget)
 for _command in (*_TRIALS, *_APART, *_AFTERWARDS):
     main.add_command(debug_option(_command))

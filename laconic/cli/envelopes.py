@@ -185,8 +185,15 @@ def _show(sealed: "Sealed", own: "PartyContext", out: Path | None) -> None:
 @click.option("--show", type=click.Path(path_type=Path), metavar="FILE", help="Show the fingerprint of a public file.")
 @click.option("--trust", type=click.Path(path_type=Path), metavar="FILE", help="Add a public file to your key ring.")
 @click.option("--fingerprint", help="With --trust: the forty digits that the key's owner read out to you.")
+@click.option("--revoke", metavar="NAME", help="Trust a party's key no more, online and by envelope.")
 def keys(
-    name: str | None, folder: Path, passphrase: bool, show: Path | None, trust: Path | None, fingerprint: str | None
+    name: str | None,
+    folder: Path,
+    passphrase: bool,
+    show: Path | None,
+    trust: Path | None,
+    fingerprint: str | None,
+    revoke: str | None,
 ) -> None:
     """Make keys for a party called NAME, or look after a key ring; without NAME, list whom it trusts.
 
@@ -198,11 +205,15 @@ def keys(
       laconic keys --show shop.public          the fingerprint, to compare by phone
       laconic keys --trust shop.public         trust it, once the digits agree
       laconic keys                             whom this key ring trusts
+      laconic keys --revoke shop               trust the shop's key no more
     """
     from laconic.deploy.transports.envelopes.keys import make_key, open_ring, read_public, save_key
+    from laconic.deploy.transports.envelopes.keys import revoke as take_out
     from laconic.deploy.transports.envelopes.keys import trust as add
 
-    if show is not None:
+    if revoke is not None:
+        click.echo(f"the key of {revoke} is trusted no more: {take_out(folder, revoke)}")
+    elif show is not None:
         key = read_public(show)
         click.echo(f"{key.name}: {key.fingerprint}")
     elif trust is not None:

@@ -1,4 +1,4 @@
-"""`laconic provision`, `join`, `host`, `status`, `stop`: parties on different machines."""
+"""`laconic request`, `provision`, `accept`, `join`, `host`, `status`, `stop`: parties on different machines."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +11,7 @@ from laconic.errors import PlanError
 
 if TYPE_CHECKING:
     from laconic.core.result import Result
+    from laconic.deploy.transports.envelopes.keys import PublicKey
     from laconic.errors import Waiting
 
 
@@ -19,29 +20,92 @@ def tell(words: str) -> None:
     click.echo(words, err=True)
 
 
-@click.command(short_help="Make a site for every party of a consortium.")
+@click.command(short_help="Make a party's own keys, and a request to take part.")
+@click.argument("name")
+@click.option("-o", "--output", type=FOLDER, help="The party's site. [NAME]")
+def request(name: str, output: Path | None) -> None:
+    """Make the keys of a party called NAME in a folder of its own, and a request to send to the hub.
+
+    The private keys stay there. Read the fingerprint to the hub by phone. Given again, the keys stay as they are.
+
+    \b
+    Examples:
+      laconic request shop
+      laconic request shop -o /srv/shop
+    """
+    from laconic.deploy.transports.flare.provisioning import make_request
+
+    path, key = make_request(name, output or Path(name))
+    click.echo(f"Send {path} to the hub, and read this to it by phone:")
+    click.echo(f"  {key.fingerprint}")
+
+
+@click.command(short_help="Take the hub's reply to a request into a site.")
+@click.argument("site", type=FOLDER)
+@click.argument("reply", type=FOLDER)
+@click.option("--fingerprint", help="The forty digits that the hub read out to you; asked for if not given.")
+def accept(site: Path, reply: Path, fingerprint: str | None) -> None:
+    """Take certificates, plan and the hub's public key from its REPLY into a party's SITE, once the digits agree.
+
+    \b
+    Example:
+      laconic accept shop shop.reply
+    """
+    from laconic.deploy.transports.flare.provisioning import accept_reply
+
+    name = accept_reply(site, reply, lambda key: fingerprint or _ask_digits(key))
+    click.echo(f"{name} is ready: fill in {site / 'party.toml'}, then give `laconic join {site}`")
+
+
+def _ask_digits(key: "PublicKey") -> str:
+    return str(click.prompt(f"The forty digits that {key.name} read out", err=True))
+
+
+@click.command(short_help="Make the hub's site, and a reply to every party's request.")
 @click.argument("parties", type=FILE, metavar="PARTIES.toml")
 @click.option("-o", "--output", type=FOLDER, default=Path("sites"), show_default=True, help="Where the sites go.")
 @click.option("--plan", type=FILE, metavar="PLAN.toml", help="Put this plan at every site.")
-def provision(parties: Path, output: Path, plan: Path | None) -> None:
-    """Make a folder for every party, with certificates and a party file to fill in.
+@click.option("--requests", type=FOLDER, help="The parties' requests: each party has made its own private keys.")
+@click.option("--fingerprint", multiple=True, help="With --requests: forty digits that a party read out.")
+def provision(
+    parties: Path, output: Path, plan: Path | None, requests: Path | None, fingerprint: tuple[str, ...]
+) -> None:
+    """Make a site for the hub, and certificates for every party that sent a request.
 
-    Send each party its own, and no other.
+    Send each party its own reply, and read the hub's fingerprint to it by phone.
+
+    Without --requests, everyone's private keys are made here, and a site for everyone. This is for trials: the hub, and
+    whoever sees the sites on their way, can then speak in every party's name.
 
     Sites are locked down: they run only the code that they have installed, open no shell, and take no code from others.
 
     \b
     Examples:
-      laconic provision parties.toml --plan plan.toml
-      laconic provision parties.toml -o /srv/sites
+      laconic provision parties.toml --plan plan.toml --requests requests
+      laconic provision parties.toml --plan plan.toml            for a trial
     """
-    from laconic.deploy.consortium import read_consortium
-    from laconic.deploy.transports.flare.operating import provision as make
+    from laconic.deploy.consortium import open_site, read_consortium
+    from laconic.deploy.transports.flare.provisioning import provision as make
 
     if plan is not None:
         refuse_no_plan(plan)
-    for site in make(read_consortium(parties), output, plan):
+    given = [digits.replace(" ", "") for digits in fingerprint]
+
+    def read_out(key: "PublicKey") -> str:
+        return key.fingerprint if key.fingerprint.replace(" ", "") in given else _ask_digits(key)
+
+    consortium = read_consortium(parties)
+    hub, *others = made = make(consortium, output, plan, requests, read_out)
+    for site in made:
         click.echo(site)
+    if requests is None:
+        tell(
+            f"The private keys of {' and '.join(consortium.parties)} were made on this machine, which can now speak in "
+            "their names: for trials only. Otherwise let each party make its own with `laconic request NAME`."
+        )
+    else:
+        tell(f"Send {' and '.join(str(one) for one in others)} to their parties, and read them this by phone:")
+        tell(f"  {open_site(hub).ring.own.public.fingerprint}")
 
 
 @click.command(short_help="Be a party, from its site.")
@@ -49,6 +113,8 @@ def provision(parties: Path, output: Path, plan: Path | None) -> None:
 @click.option("--plan", type=FILE, metavar="PLAN.toml", help="Agree to this plan: put it among the site's plans.")
 def join(site: Path, plan: Path | None) -> None:
     """Start a party: it answers the hub's questions as its party.toml allows, until stopped.
+
+    It connects to the hub, and opens no port of its own that others could reach.
 
     \b
     Examples:

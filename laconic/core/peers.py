@@ -74,7 +74,7 @@ class Peers:
         for party in waiting:
             self.log.book(name, words.takes, words.gives, number, party, down=len(blobs[party]), up=None)
         if waiting and not self._tolerant:
-            raise PartyAbsent(tuple(waiting), name)
+            raise PartyAbsent(tuple(waiting), name, matching=self.log.phase == "align")
 
     def only(self, names: tuple[str, ...]) -> "Peers":
         """A cohort of these peers."""

@@ -30,6 +30,6 @@ from .transports.envelopes.keys import make_key as make_key
 from .transports.envelopes.keys import read_public as read_public
 from .transports.envelopes.keys import save_key as save_key
 from .transports.envelopes.keys import trust as trust
-from .transports.flare.operating import provision as provision
+from .transports.flare.provisioning import provision as provision
 from .transports.inprocess import Recorder as Recorder
 from .transports.inprocess import open_calls as open_calls

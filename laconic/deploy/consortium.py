@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from laconic.deploy.party_config import PartyFile, read_party, read_toml
+from laconic.deploy.transports.envelopes.keys import KeyRing, open_ring
 from laconic.errors import PlanError, Refused
 from laconic.plan.plan import Plan
 from laconic.plan.text import plan_fingerprint, read_plan
@@ -47,6 +48,8 @@ class Consortium(Settings, frozen=True, tag=False):
         for name in (self.project, self.hub.name, *self.parties):
             if not _NAME.fullmatch(name):
                 raise ValueError(f"{name!r} cannot be a name here; use letters, digits, - and _")
+        if "server" in self.parties:
+            raise ValueError("no party can be called server: the engine calls the hub so; choose another name")
         names = (self.hub.name, *self.parties)
         if len(set(names)) < len(names) or self.hub.address in self.parties:
             raise ValueError(f"every party needs a name of its own, other than the hub's address: {', '.join(names)}")
@@ -79,7 +82,8 @@ class PartySite:
     """Where everything of one party is.
 
     Attributes:
-        folder: `party.toml` and `parties.toml`, plans in `plans`, runs in `runs`, the engine's kit in `kit`.
+        folder: `party.toml` and `parties.toml`, keys in `keys`, plans in `plans`, runs in `runs`, the engine's kit in
+            `kit`.
     """
 
     folder: Path
@@ -113,6 +117,24 @@ class PartySite:
     def log(self) -> Path:
         """The details of what went wrong when it was asked, which nobody else is told."""
         return self.folder / LOG
+
+    @property
+    def keys(self) -> Path:
+        """The party's key ring: its own keys, and the public ones of whom it trusts; online and by envelope."""
+        return self.folder / "keys"
+
+    @property
+    def ring(self) -> KeyRing:
+        """The keys themselves; those of a site must know the hub's."""
+        if not self.keys.is_dir():
+            raise PlanError(
+                f"{self.folder} was made before parties proved who they are; make its keys with `laconic request "
+                f"{self.name} -o {self.folder}`, and send the request to {self.consortium.hub.name}; see "
+                "docs/three_organisations.md"
+            )
+        ring = open_ring(self.keys, self.name)
+        ring.named(self.consortium.hub.name)
+        return ring
 
     def run(self, name: str) -> Path:
         """The folder of a run; its name must be one that stays within the site."""

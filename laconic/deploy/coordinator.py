@@ -4,7 +4,6 @@ import csv
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +31,7 @@ from laconic.deploy.session import Session, online_session, read_rows
 from laconic.deploy.transports import rpc_messages as frames
 from laconic.deploy.transports.envelopes.mailbox import QUESTIONS, CoLocatedHolder, Mailbox
 from laconic.deploy.transports.rpc_client import Line, RpcClient
+from laconic.deploy.transports.secure_channel import SecureLine
 from laconic.errors import DataError, PlanError
 from laconic.learn.device import on_device
 from laconic.plan.text import plan_fingerprint, read_plan
@@ -193,7 +193,7 @@ def host_run(
 
     Args:
         name: the run's; its folder holds `plan.toml`.
-        line: brings frames to sites by name.
+        line: brings bytes to sites by name; frames go on channels that only hub and party can use.
         deadline: seconds that a question may take; None for no limit while a party is there.
 
     Raises:
@@ -211,11 +211,12 @@ def host_run(
         return responder.hear(frame) if at == site.name else line(at, frame, seconds)
 
     with on_device(site.party_file.device), Journal(folder / "journal") as journal:
-        client = RpcClient(bring, session.peers, name, folder / "incoming", deadline)
+        secured = SecureLine(bring, site.ring, name, session.sites)
+        client = RpcClient(secured, session.peers, name, folder / "incoming", deadline)
         holder = session.begin(session.holder, read_rows(plan, session.holder, site.party_file), site.party_file)
         hub = session.asker(holder)
         hub.keep_secret(journal.secret)
-        greeting = frames.Greet(name, plan_fingerprint(plan), version("laconic"), session.hub, session.peers)
+        greeting = frames.Greet(name, plan_fingerprint(plan), session.hub, session.peers)
         _compare_rows(holder if plan.method.kind == "vertical" else None, client.greet(greeting))
         result = _match_and_run(session, hub, holder, journal.around(client), client, listener)
     write_sealed(folder / "result", msgspec.json.encode(result))

@@ -9,7 +9,6 @@ import secrets
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotYet
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from pathlib import Path
 from threading import Lock
 from time import time
@@ -26,6 +25,7 @@ from laconic.deploy.party_memory import PartyFolder
 from laconic.deploy.policy import Gatekeeper
 from laconic.deploy.session import Session, online_session, read_rows
 from laconic.deploy.transports import rpc_messages as frames
+from laconic.deploy.transports.secure_channel import ChannelAcceptor
 from laconic.errors import DataError, Refused, WireError
 from laconic.learn.device import Device, on_device
 from laconic.tables.table import digest, fingerprint
@@ -33,7 +33,6 @@ from laconic.tables.table import digest, fingerprint
 _WAIT = 15.0
 """Seconds to work on a question before saying that it takes longer."""
 _DAY = 86_400.0
-_VERSION = version("laconic")
 _QUESTION = re.compile(r"[0-9a-f]{32}")
 _LONGEST = 2**31
 """The most bytes of a question: what one blob may have."""
@@ -97,6 +96,7 @@ class OnlineResponder:
     def __init__(self, site: PartySite, wait: float = _WAIT) -> None:
         self.site = site
         self._wait = wait
+        self._acceptor = ChannelAcceptor(site.keys, site.name, site.consortium.hub.name)
         self.runs: dict[str, Responder] = {}
         self._greeted: tuple[Responder, Party] | None = None
         self._log = ErrorLog(site.log)
@@ -105,12 +105,16 @@ class OnlineResponder:
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="answering")
 
     def hear(self, blob: bytes) -> bytes:
-        """Answer one frame.
+        """Answer one frame on a channel of the hub's; anything else gets a fixed refusal, and changes nothing."""
+        return self._acceptor.hear(blob, self.answer)
+
+    def answer(self, run: str, blob: bytes) -> bytes:
+        """Answer one frame of a run that is the hub's for certain.
 
         The hub hears the words of a rule that refuses. Of whatever else goes wrong, it hears a reference to the log.
         """
         try:
-            return frames.write(self._hear(frames.read_asked(blob)))
+            return frames.write(self._hear(frames.read_asked(blob, run)))
         except Refused as problem:
             return frames.write(frames.Refusal(problem.words))
         # Whatever else is raised may quote rows, and must neither reach the hub nor end this party.
@@ -137,10 +141,6 @@ class OnlineResponder:
 
     def _greet(self, greeting: frames.Greet) -> frames.Said:
         plans, name = self.site.plans(), self.site.name
-        if greeting.version != _VERSION:
-            raise Refused(
-                f"{name} has laconic {_VERSION}, the hub {greeting.version}; install the same version everywhere"
-            )
         plan = plans.get(greeting.plan)
         if plan is None:
             here = ", ".join(one[:8] for one in plans) or "none"
@@ -156,7 +156,7 @@ class OnlineResponder:
             )
         party = self._begin(greeting.run, session)
         aligned = fingerprint(party.data) if "train" in party.data.cuts and plan.method.kind == "vertical" else ""
-        return frames.Welcome(party.name, greeting.plan, _VERSION, aligned)
+        return frames.Welcome(party.name, greeting.plan, aligned)
 
     def _begin(self, run: str, session: Session) -> Party:
         """The party as it stands in a run, once its rules allow the run: before that, no row is read."""

@@ -37,7 +37,7 @@ def _versions() -> Iterator[Diagnosis]:
         remedy = "run in the folder of Laconic's repository: pip install '.[flare]'"
         yield Diagnosis("wrong", "versions", "nvflare is not installed", remedy)
         return
-    words = f"laconic {version('laconic')}, nvflare {engine}; laconic must be the same at every party"
+    words = f"laconic {version('laconic')}, nvflare {engine}; versions of laconic mix that differ in the last number"
     fits = engine.startswith(_ENGINE)
     remedy = "" if fits else f"run: pip install 'nvflare=={_ENGINE}*'"
     yield Diagnosis("fine" if fits else "wrong", "versions", words, remedy)

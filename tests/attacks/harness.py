@@ -10,7 +10,6 @@ import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,6 +19,7 @@ import pandas
 import pytest
 import uvicorn
 from click.testing import CliRunner, Result
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from nvflare.apis.signal import Signal
 from nvflare.collab.api.context import Context, get_call_context, set_call_context
 from starlette.testclient import TestClient
@@ -36,15 +36,19 @@ from laconic.deploy.party_context import open_context
 from laconic.deploy.responder import OnlineResponder
 from laconic.deploy.sealed_answers import answer_envelope
 from laconic.deploy.transports.envelopes.cover import Content, describe_blob
+from laconic.deploy.transports.envelopes.keys import KeyRing, with_public
 from laconic.deploy.transports.envelopes.sealing import cover_of, seal
 from laconic.deploy.transports.flare.components import FlareHub, FlareParty
 from laconic.deploy.transports.flare.operating import begin_run
+from laconic.deploy.transports.flare.provisioning import share_keys
 from laconic.deploy.transports.rpc_client import ConnectionBroken
 from laconic.deploy.transports.rpc_messages import question_id
+from laconic.deploy.transports.secure_channel import Channel, Sealed, SecureLine, write
 from laconic.errors import LaconicError
 from laconic.inference.bundle import load_part
 from laconic.plan import plan_fingerprint
 from laconic.tables import Table
+from tests.deploy.sites import tapped
 
 HUB = "bank"
 ENGINE_HUB = "server"
@@ -112,7 +116,10 @@ class Trial:
         for name in names:
             self.make_site(name, allow)
             own_rows(name, people((only or {}).get(name, rows))).to_csv(self.site(name) / "rows.csv", index=False)
+        share_keys({name: self.site(name) for name in names}, {})
         self.desks = {name: self.desk(name) for name in parties}
+        self.channels: dict[bytes, Channel] = {}
+        """All that hubs here have opened, by which the tests read what parties say on them."""
 
     def site(self, name: str) -> Path:
         return self.root / name
@@ -143,21 +150,28 @@ class Trial:
         self.desks[name] = self.desk(name)
 
     def hear(self, name: str, frame: bytes, sender: str) -> dict[str, Any]:
-        """Bring bytes to a party; the engine says from whom they are."""
-        said: dict[str, Any] = decode(self.desks[name].hear(frame))
-        return said
+        """Bring bytes to a party; the engine says from whom they are.
 
-    def hear_over_engine(self, name: str, frame: bytes, caller: str) -> dict[str, Any]:
-        """The same by the function that FLARE calls at a party; FLARE itself vouches for who calls."""
-        site = SimpleNamespace(get_root_dir=lambda: str(self.site(name) / "kit"))
-        app: Any = SimpleNamespace(name=name, workspace=site, abort_signal=None)
+        What comes back on a channel of the hub's is returned in the clear, whoever asked: it did leave.
+        """
+        said: dict[str, Any] = decode(self.bring(name, frame, ENGINE_HUB if sender == HUB else sender))
+        if said["type"] != "Sealed":
+            return said
+        inside = self.channels[said["channel"]].unseal(Sealed(said["channel"], said["count"], said["body"]))
+        found: dict[str, Any] = decode(inside or b"")
+        return found
+
+    def bring(self, name: str, frame: bytes, caller: str) -> bytes:
+        """Bring bytes by the function that FLARE calls at a party; FLARE itself vouches for who calls."""
+        app: Any = SimpleNamespace(name=name, abort_signal=None)
+        party = FlareParty()
+        party._responder = self.desks[name]
         before = get_call_context()
         set_call_context(Context(app, caller, name, Signal()))
         try:
-            said: dict[str, Any] = decode(FlareParty().hear(data=frame))
+            return bytes(party.hear(data=frame))
         finally:
             set_call_context(before)
-        return said
 
     def hub(self, name: str = "shop", run: str = "one") -> "Hub":
         """The bank itself, with all that it knows, but with a script of its own."""
@@ -168,21 +182,23 @@ class Trial:
         return locate_account(open_site(self.site(name)).party_file).spent.epsilon(DELTA)
 
     def host(self, run: str = "one", bring: Any = None, away: tuple[str, ...] = ()) -> Any:
-        """The bank's honest run, over lines that `bring` may tamper with.
+        """The bank's honest run, with parties for which `bring` may answer: they have their own keys.
 
-        It is given a party, a frame for it, and an honest way there.
+        It is given a party, a frame for it in the clear, and an honest way there.
         """
         self.start_run(run)
 
-        def honest(name: str, frame: bytes) -> bytes:
+        def line(name: str, frame: bytes, seconds: float) -> bytes:
             if name in away:
                 raise ConnectionBroken(f"{name} is away")
-            return self.desks[name].hear(frame)
+            return self.bring(name, frame, ENGINE_HUB)
 
-        def line(name: str, frame: bytes, seconds: float) -> bytes:
-            return honest(name, frame) if bring is None else bring(name, frame, honest)
+        def tap(name: str, frame: bytes, honest: Any) -> bytes:
+            answered: bytes = honest(frame) if bring is None else bring(name, frame, lambda _, asked: honest(asked))
+            return answered
 
-        return host_run(open_site(self.site(HUB)), run, line)
+        with tapped(tap):
+            return host_run(open_site(self.site(HUB)), run, line)
 
     def start_run(self, run: str) -> None:
         """What `laconic host` does first: a folder for a run that is not there yet."""
@@ -197,25 +213,61 @@ class Trial:
 
 
 class Hub:
-    """Says to one party, in one run, whatever a test wants, in proper frames and as the bank."""
+    """Says to one party, in one run, whatever a test wants, on channels of the bank's.
 
-    def __init__(self, trial: Trial, name: str, run: str) -> None:
+    Args:
+        keys: whose keys it has; the bank's own, or those of somebody who pretends to be the bank.
+    """
+
+    def __init__(self, trial: Trial, name: str, run: str, keys: str = HUB) -> None:
         self.trial, self.name, self.run = trial, name, run
         self.rounds = dict.fromkeys(("align", "fit", "look", "final"), 0)
+        ring = open_site(trial.site(keys)).ring
+        if keys != HUB:
+            theirs = open_site(trial.site(name)).ring.own.public
+            ring = KeyRing(with_public(HUB, ring.own.signing, ring.own.sealing), {name: theirs})
+        self.line = SecureLine(lambda at, blob, _: trial.bring(at, blob, ENGINE_HUB), ring, run, {name: name})
 
     def greet(self) -> dict[str, Any]:
-        return self.trial.hear(self.name, self.greeting(), HUB)
+        return self.say(self.plain_greeting())
+
+    def say(self, plain: bytes) -> dict[str, Any]:
+        """Bring a frame as the bank does, which opens a channel if there is none."""
+        said: dict[str, Any] = decode(self.line(self.name, plain, 30.0))
+        return said
 
     def greeting(self) -> bytes:
+        """A greeting on a channel that the bank has opened."""
+        return self.sealed(self.plain_greeting())
+
+    def plain_greeting(self) -> bytes:
         fingerprint = plan_fingerprint(read_plan(self.trial.plan))
-        return frame("Greet", run=self.run, plan=fingerprint, version=version("laconic"), hub=HUB,
-                     peers=list(self.trial.parties))  # fmt: skip
+        return frame("Greet", run=self.run, plan=fingerprint, hub=HUB, peers=list(self.trial.parties))
+
+    def opening(self) -> bytes:
+        """A fresh and true opening of a channel, as the bank would send it next."""
+        challenge = decode(self.trial.bring(self.name, b"", ENGINE_HUB))["challenge"]
+        return write(self.line._opening(self.name, challenge, X25519PrivateKey.generate()))
+
+    def sealed(self, plain: bytes) -> bytes:
+        """A frame as it crosses, with the next count."""
+        channel = self.line._channels.get(self.name) or self.line._open(self.name, 30.0)
+        self.trial.channels[channel.name] = channel
+        channel.count += 1
+        return channel.seal(channel.count, plain)
 
     def ask(self, step: str, /, phase: str = "fit", **payload: Any) -> dict[str, Any]:
-        return self.trial.hear(self.name, self.question(step, phase, **payload), HUB)
+        return self.say(self.unsigned_question(step, phase, **payload))
 
     def question(self, step: str, /, phase: str = "fit", **payload: Any) -> bytes:
-        """A question of the next round of a phase; in phase `align` one of the script that matches rows."""
+        """A question on the bank's channel."""
+        return self.sealed(self.unsigned_question(step, phase, **payload))
+
+    def unsigned_question(self, step: str, /, phase: str = "fit", **payload: Any) -> bytes:
+        """A question of the next round of a phase; in phase `align` one of the script that matches rows.
+
+        It is without what only the bank and the party know.
+        """
         plan = read_plan(self.trial.plan)
         script = align_of(plan) if phase == "align" else plan.method
         self.rounds[phase] += 1
@@ -224,17 +276,13 @@ class Hub:
         name = question_id(script, self.name, blob)
         return frame("Ask", run=self.run, script=kind, shared=None, question=name, blob=blob)
 
-    def unsigned_question(self, step: str, /, phase: str = "fit", **payload: Any) -> bytes:
-        """The same without what only the bank and the party know; there is no such thing yet."""
-        return self.question(step, phase, **payload)
-
     def send_part(self, data: bytes) -> dict[str, Any]:
         """The beginning of a question that is too long for one frame."""
         part = frame("Part", run=self.run, question="0" * 32, at=0, size=10 * len(data), data=data)
-        return self.trial.hear(self.name, part, HUB)
+        return self.say(part)
 
     def ask_ledger(self) -> dict[str, Any]:
-        return self.trial.hear(self.name, frame("ShowLedger", run=self.run), HUB)
+        return self.say(frame("ShowLedger", run=self.run))
 
     def match(self, shared: int | None = None, seed: int = 1) -> dict[str, Any]:
         """Match rows as ExactMatch does: the first so many are shared, or all."""
@@ -250,7 +298,7 @@ def frame(kind: str, /, **fields: Any) -> bytes:
 
 
 def was_answered(said: dict[str, Any]) -> bool:
-    return said["type"] in ("Answer", "Entries", "Welcome")
+    return said["type"] in ("Answer", "Entries", "Welcome", "Opened", "Have", "Working")
 
 
 def was_refused(said: dict[str, Any]) -> bool:
@@ -362,11 +410,15 @@ def read_frame(blob: bytes) -> dict[str, Any]:
 
 
 def provision(folder: Path, *, own_keys: bool) -> Path:
-    """Sites as the hub makes them; with `own_keys`, from keys that each party made itself: there is no way yet."""
+    """What the hub makes; with `own_keys`, from a request of the shop, whose own site is in `folder/shop`."""
     (folder / "parties.toml").write_text(
         f'project = "churn"\nparties = ["shop"]\n[hub]\nname = "{HUB}"\naddress = "localhost"\n'
     )
-    made = laconic("provision", folder / "parties.toml", "-o", folder / "sites")
+    more: tuple[object, ...] = ()
+    if own_keys:
+        asked = laconic("request", "shop", "-o", folder / "shop")
+        more = ("--requests", folder / "shop", "--fingerprint", asked.output.splitlines()[-1])
+    made = laconic("provision", folder / "parties.toml", "-o", folder / "sites", *more)
     if made.exit_code:
         raise LookupError(made.output)
     return folder / "sites"

@@ -11,7 +11,6 @@ from tests.attacks.harness import (
     keep_and_load,
     laconic,
     make_model,
-    not_mended,
     provision,
     readable_by_others,
     serve_part,
@@ -78,14 +77,12 @@ def test_nobody_else_can_read_a_partys_part_of_a_model(tmp_path, umask):
     assert readable_by_others(tmp_path / "model") == []
 
 
-@not_mended(16)
 def test_the_hub_never_has_another_partys_private_key(tmp_path):
     sites = provision(tmp_path, own_keys=True)
     theirs = [str(path.relative_to(sites)) for path in sites.rglob("*.key") if HUB not in path.parts]
     assert not [path for path in theirs if path.startswith("shop")], f"the hub made {theirs}"
 
 
-@not_mended(16)
 def test_making_all_keys_at_the_hub_says_what_it_means(tmp_path):
     assert "private key" in laconic("provision", "--help").output
 

@@ -2,12 +2,21 @@
 
 import json
 import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+from typing import TypeAlias
+
+import pytest
 
 from laconic import Plan, write_plan
+from laconic.deploy import coordinator
 from laconic.deploy.consortium import Consortium, HubAddress, PartySite, open_site, write_consortium
 from laconic.deploy.responder import OnlineResponder
+from laconic.deploy.transports.flare.provisioning import share_keys
 from laconic.deploy.transports.rpc_client import ConnectionBroken, Line
+from laconic.deploy.transports.secure_channel import SecureLine
 from laconic.methods import methods
 
 ALL = f"""
@@ -35,6 +44,7 @@ def make_sites(folder: Path, around: Consortium, allow: str = ALL) -> dict[str, 
             (folder / name / inner).mkdir(parents=True)
         (folder / name / "parties.toml").write_text(write_consortium(around))
         (folder / name / "party.toml").write_text(f'name = "{name}"\n{allow}')
+    share_keys({name: folder / name for name in (around.hub.name, *around.parties)}, {})
     return {name: open_site(folder / name) for name in (around.hub.name, *around.parties)}
 
 
@@ -56,3 +66,21 @@ def straight(responders: dict[str, OnlineResponder], away: set[str] | None = Non
         return responders[site].hear(frame)
 
     return bring
+
+
+Tap: TypeAlias = Callable[[str, bytes, Callable[[bytes], bytes]], bytes]
+"""Is given a site, a frame for it in the clear, and the honest way there."""
+
+
+@contextmanager
+def tapped(tap: Tap) -> Iterator[None]:
+    """Let hubs in this process use lines on which a party, which has its keys, may say anything."""
+
+    class Tapped(SecureLine):
+        def __call__(self, party: str, frame: bytes, seconds: float) -> bytes:
+            honest = partial(super().__call__, party, seconds=seconds)
+            return tap(self._sites[party], frame, honest)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(coordinator, "SecureLine", Tapped)
+        yield

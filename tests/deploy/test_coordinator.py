@@ -1,6 +1,5 @@
 import shutil
 import time
-from importlib.metadata import version
 
 import msgspec
 import numpy as np
@@ -23,7 +22,7 @@ from laconic.errors import DataError, LaconicError, PartyAbsent, PlanError, Refu
 from laconic.learn import FixMatchTab, Pca, Sgd
 from laconic.plan import plan_fingerprint
 from laconic.privacy import DpPca, DpSgd, Pld, PublicProjection, RowsOnce
-from tests.deploy.sites import ALL, agree, consortium, make_sites, straight
+from tests.deploy.sites import ALL, agree, consortium, make_sites, straight, tapped
 
 BREAST = DataPlan(name="breast_cancer", parties=4)
 SHORT = OneShot(width=4, local=FixMatchTab(steps=5), trainer=Sgd(epochs=2))
@@ -153,20 +152,18 @@ def test_a_hub_that_knows_the_plan_draws_a_partys_first_weights_only_if_the_part
 
 def test_a_party_that_is_started_again_keeps_the_chance_it_began_with(sites, csvs, tmp_path):
     plan = Plan(method=SHORT, data=DataPlan(files=csvs, match=ExactMatch()))
-    greeted = responders(sites)
 
     asked = set()
 
-    def bring(site, frame, seconds):
+    def tap(site, frame, honest):
         if isinstance(frames.read_asked(frame), frames.Ask):
             if site in asked:
                 raise ConnectionBroken("the line broke after the first question")
             asked.add(site)
-        return greeted[site].hear(frame)
+        return honest(frame)
 
-    agree(sites, sites["hub"], plan, "one")
-    with pytest.raises(PartyAbsent):
-        host_run(sites["hub"], "one", bring)
+    with pytest.raises(PartyAbsent), tapped(tap):
+        host(sites, plan)
     copied = tmp_path / "copied"
     shutil.copytree(sites["hub"].folder.parent, copied, ignore=shutil.ignore_patterns("copied"))
     others = {name: open_site(copied / name) for name in sites}
@@ -192,29 +189,24 @@ def test_a_run_that_ended_for_an_absent_party_goes_on_when_it_is_back(sites):
     assert same(host(sites, plan), execute(plan))
 
 
-def test_another_plan_and_another_version_are_refused_with_both_shown(sites):
+def test_another_plan_is_refused_with_both_shown(sites):
     agree(sites, sites["hub"], ONCE, "one")
     other = msgspec.structs.replace(ONCE, seed=5)
     (sites["site2"].folder / "plans" / "one.toml").write_text(write_plan(other))
     words = rf"site2 has not agreed to the hub's plan {plan_fingerprint(ONCE)[:8]}.* are {plan_fingerprint(other)[:8]}"
     with pytest.raises(Refused, match=words):
         host_run(sites["hub"], "one", straight(responders(sites)))
-    greeting = frames.Greet("one", plan_fingerprint(ONCE), "0.0.9", "bank", ("shop", "insurer", "telecom"))
-    said = frames.read_said(OnlineResponder(sites["site1"]).hear(frames.write(greeting)))
-    assert said.words == f"site1 has laconic {version('laconic')}, the hub 0.0.9; install the same version everywhere"
 
 
 def test_rows_matched_otherwise_are_refused_with_both_shown(sites):
-    def bring(site, frame, seconds):
-        said = frames.read_said(made[site].hear(frame))
+    def tap(site, frame, honest):
+        said = frames.read_said(honest(frame))
         if site == "site3" and isinstance(said, frames.Welcome):
             said = msgspec.structs.replace(said, alignment="beef" * 8)
         return frames.write(said)
 
-    made = responders(sites)
-    agree(sites, sites["hub"], ONCE, "one")
-    with pytest.raises(DataError, match=r"bank [0-9a-f]{8}, .* telecom beefbeef"):
-        host_run(sites["hub"], "one", bring)
+    with pytest.raises(DataError, match=r"bank [0-9a-f]{8}, .* telecom beefbeef"), tapped(tap):
+        host(sites, ONCE)
 
 
 def test_a_refusal_by_a_partys_rules_reaches_the_hub_in_its_words(sites):
@@ -224,14 +216,12 @@ def test_a_refusal_by_a_partys_rules_reaches_the_hub_in_its_words(sites):
 
 
 def test_a_late_party_is_absent_when_the_deadline_has_passed(sites):
-    made = {name: OnlineResponder(site, wait=0.05) for name, site in sites.items()}
-
-    def bring(site, frame, seconds):
+    def tap(site, frame, honest):
         slow = site == "site1" and isinstance(frames.read_asked(frame), frames.Ask)
-        return frames.write(frames.Working()) if slow and not time.sleep(0.05) else made[site].hear(frame)
+        return frames.write(frames.Working()) if slow and not time.sleep(0.05) else honest(frame)
 
-    agree(sites, sites["hub"], ONCE, "one")
-    result = host_run(sites["hub"], "one", bring, deadline=3.0)
+    with tapped(tap):
+        result = host(sites, ONCE, deadline=3.0)
     assert {absence.party for absence in result.absences} == {"shop"}
 
 

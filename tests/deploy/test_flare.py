@@ -13,8 +13,10 @@ from laconic import Result
 from laconic.atomic_files import read_sealed
 from laconic.deploy.consortium import Consortium, HubAddress, open_site
 from laconic.deploy.execute import execute
+from laconic.deploy.transports.envelopes.keys import revoke
 from laconic.deploy.transports.flare import system as engine
-from laconic.deploy.transports.flare.operating import provision
+from laconic.deploy.transports.flare.operating import _start_hub
+from laconic.deploy.transports.flare.provisioning import provision
 from laconic.methods import methods
 from laconic.plan import change_plan, draft
 from tests.deploy.sites import ALL, agree, free_port
@@ -168,3 +170,23 @@ def words_on_line(kit, port):
             return "accept each other" if secure.recv(100) else "closed"
     except (ssl.SSLError, OSError) as problem:
         return str(problem)
+
+
+def test_the_engine_does_not_let_in_whose_key_was_taken_out(tmp_path):
+    consortium = Consortium(
+        project="trial", hub=HubAddress(name="hub", address="localhost", port=free_port()), parties=("site1", "site2")
+    )
+    provision(consortium, tmp_path)
+    hub = open_site(tmp_path / "hub")
+    revoke(hub.keys, "site1")
+    try:
+        _start_hub(hub)
+        engine.wait_until_listening(hub.kit, "localhost", consortium.hub.port)
+        for name in consortium.parties:
+            engine.start(tmp_path / name / "kit", name)
+        with engine.session(hub.folder / "admin") as line:
+            assert engine.wait_for(line, ("site2",), 60) == ["site2"]
+            assert engine.wait_for(line, ("site1",), 5) == []
+    finally:
+        for name in ("hub", *consortium.parties):
+            engine.stop(tmp_path / name / "kit")

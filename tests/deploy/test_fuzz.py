@@ -3,20 +3,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.fuzz_party import draw, greeting, make_responder, question, verdict
+from benchmarks.fuzz_party import KINDS, STRANGER, Target, greeting, question
 from laconic.deploy.transports import rpc_messages as frames
 
 GOOD = {"Refusal", "Entries", "Welcome", "BytesReceived", "Answer"}
 
 
 @pytest.fixture(scope="module")
-def responder(tmp_path_factory):
-    return make_responder(tmp_path_factory.mktemp("fuzz"))
+def target(tmp_path_factory):
+    return Target(tmp_path_factory.mktemp("fuzz"))
 
 
-def test_drawn_blobs_find_no_crash_no_hang_and_no_forbidden_answer(responder):
+@pytest.mark.parametrize("kind", KINDS)
+def test_drawn_blobs_find_no_crash_no_hang_and_no_answer_to_strangers_or_of_what_is_forbidden(target, kind):
     rng = np.random.default_rng(1)
-    assert {verdict(responder, draw(rng, number)) for number in range(1500)} <= GOOD
+    drawn = [target.draw(rng, number) for number in range(KINDS.index(kind), 2500, len(KINDS))]
+    found = {target.verdict(blob, kind) for blob in drawn}
+    assert found <= (GOOD if kind == "hostile hub" else {STRANGER})
 
 
 values = st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.text(max_size=40) | st.binary(max_size=40)
@@ -36,18 +39,18 @@ greets = st.builds(
     st.text(max_size=20),
     st.text(max_size=34),
     st.text(max_size=8),
-    st.text(max_size=8),
     st.just(("shop",)),
 )
 
 
 @given(st.one_of(asks, parts, greets).map(frames.write) | st.binary(max_size=300))
 @settings(max_examples=300, deadline=5000)
-def test_frames_that_hypothesis_makes_are_answered_or_refused(responder, blob):
-    assert verdict(responder, blob) in GOOD
+def test_frames_that_hypothesis_makes_are_answered_or_refused(target, blob):
+    assert target.verdict(blob, "hostile hub") in GOOD
+    assert target.verdict(blob, "no channel") == STRANGER
 
 
-def test_the_party_still_answers_what_is_allowed_and_only_that(responder):
-    assert verdict(responder, frames.write(greeting())) == "Welcome"
-    assert verdict(responder, question("represent", 10**10, {"rows": "train"})) == "Refusal"
-    assert verdict(responder, question("learn_and_send", 10**10, {})) == "Answer"
+def test_the_party_still_answers_what_is_allowed_and_only_that(target):
+    assert target.verdict(frames.write(greeting()), "hostile hub") == "Welcome"
+    assert target.verdict(question("represent", 10**10, {"rows": "train"}), "hostile hub") == "Refusal"
+    assert target.verdict(question("learn_and_send", 10**10, {}), "hostile hub") == "Answer"

@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 from contextlib import suppress
 from pathlib import Path
 
@@ -102,12 +103,22 @@ class Machine:
         path = os.pathsep.join([str(bin_folder), os.environ["PATH"]])
         self.environment = os.environ | {"PATH": path, "PYTHONPATH": str(PAGE.parents[1]), "OMP_NUM_THREADS": "1"}
 
-    def type(self, text, let_run):
+    def type(self, text, let_run, read_out=""):
         command = [IP, "netns", "exec", self.namespace, "sh", "-ec", text]
         log = (self.folder / f"typed{len(list(self.folder.glob('typed*')))}").open("w")
         process = subprocess.Popen(
-            command, cwd=self.folder, env=self.environment, stdout=log, stderr=log, start_new_session=True
+            command,
+            cwd=self.folder,
+            env=self.environment,
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            text=True,
         )
+        with suppress(BrokenPipeError):
+            process.stdin.write(read_out)
+            process.stdin.close()
         if let_run:
             self.running.append(process)
             return ""
@@ -117,9 +128,55 @@ class Machine:
         return said
 
 
+class Post:
+    """What the page says that people do: they send files, and read out digits by phone."""
+
+    def __init__(self, machines):
+        self.machines, self.digits = machines, {}
+
+    def read_out(self, text):
+        """What whoever types this has heard by phone."""
+        if "provision" in text:
+            return f"{self.digits['shop']}\n{self.digits['insurer']}\n"
+        return f"{self.digits['bank']}\n" if "accept" in text else ""
+
+    def carry(self, where, text, said):
+        bank = self.machines["bank"].folder
+        if "request " in text:
+            (bank / "requests").mkdir(exist_ok=True)
+            shutil.move(self.machines[where].folder / where / f"{where}.request", bank / "requests")
+        if "provision" in text:
+            for place in ("shop", "insurer"):
+                shutil.move(bank / "sites" / f"{place}.reply", self.machines[place].folder)
+        if "request " in text or "provision" in text:
+            self.digits[where] = said.strip().splitlines()[-1].strip()
+
+
+class Watch(threading.Thread):
+    """Looks again and again who can be reached from outside: the addresses other than loopback that are listened at."""
+
+    def __init__(self, machines):
+        super().__init__(daemon=True)
+        self.machines, self.open, self.done = machines, {place: set() for place in machines}, threading.Event()
+
+    def run(self):
+        while not self.done.wait(0.5):
+            for place, machine in self.machines.items():
+                command = [IP, "netns", "exec", machine.namespace, "cat", "/proc/net/tcp", "/proc/net/tcp6"]
+                lines = subprocess.run(command, capture_output=True, text=True, check=False).stdout.splitlines()
+                fields = [line.split() for line in lines]
+                listening = {one[1] for one in fields if len(one) > 3 and one[3] == "0A"}
+                self.open[place] |= {one for one in listening if not one.startswith(LOOPBACK)}
+
+
+LOOPBACK = ("0100007F:", "00000000000000000000000001000000:")
+"""How Linux writes 127.0.0.1 and ::1."""
+
+
 def test_the_page_works_as_it_stands(network, tmp_path):
     machines = {place: Machine(place, name, tmp_path / place) for place, name in network.items()}
-    said = ""
+    said, post, watch = "", Post(machines), Watch(machines)
+    watch.start()
     try:
         for kind, where, more, text in blocks():
             machine = machines[where]
@@ -129,20 +186,24 @@ def test_the_page_works_as_it_stands(network, tmp_path):
                 (machine.folder / more).write_text(compared + text)
                 write_rows((machine.folder / more).parent, where)
                 continue
-            said += machine.type(text, let_run=more == "let it run")
-            if "provision" in text:
-                for place in ("shop", "insurer"):
-                    shutil.move(machine.folder / "sites" / place, machines[place].folder / place)
+            heard = machine.type(text, more == "let it run", post.read_out(text))
+            post.carry(where, text, heard)
+            said += heard
         for machine in machines.values():
             for process in machine.running:
                 assert process.wait(180) == 0, "stopped by `laconic stop`, a party ends in peace"
     finally:
+        watch.done.set()
         for place, machine in machines.items():
             for process in machine.running:
                 with suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)
             stop((machine.folder / ("sites/bank" if place == "bank" else place)) / "kit")
     assert "finished, auc" in said
+    assert watch.open["bank"], "the bank's one port was seen"
+    assert (watch.open["shop"], watch.open["insurer"]) == (set(), set())
+    keys = [str(path.relative_to(tmp_path)) for path in (tmp_path / "bank").rglob("*.key")]
+    assert not [path for path in keys if "shop" in path or "insurer" in path]
     result = json.loads((machines["bank"].folder / "result.json").read_text())
     assert result["data"]["alignment"]["shared"] > 200
     assert result["predictions"] == in_process(machines, tmp_path)["predictions"]

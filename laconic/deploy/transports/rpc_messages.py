@@ -26,7 +26,6 @@ class Greet(msgspec.Struct, frozen=True, tag=True, forbid_unknown_fields=True):
 
     run: str
     plan: str
-    version: str
     hub: str
     peers: tuple[str, ...]
 
@@ -83,7 +82,6 @@ class Welcome(msgspec.Struct, frozen=True, tag=True):
 
     party: str
     plan: str
-    version: str
     alignment: str
 
 
@@ -127,9 +125,11 @@ def write(frame: Frame | Said) -> bytes:
     return encode(msgspec.to_builtins(frame, builtin_types=(bytes,)))
 
 
-def read_asked(blob: bytes) -> Frame:
-    """What a hub said; anything else is a `WireError`."""
+def read_asked(blob: bytes, run: str | None = None) -> Frame:
+    """What a hub said, in the run of its channel if that is known; anything else is a `WireError`."""
     frame: Frame = _read(blob, Frame)
+    if run is not None and frame.run != run:
+        raise WireError("the frame is of another run than its channel")
     return frame
 
 

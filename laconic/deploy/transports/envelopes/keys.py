@@ -73,8 +73,8 @@ class KeyRefused(LaconicError):
     """A key file cannot be used; says which, and what to do."""
 
 
-PUBLIC, SECRET = ".public", ".secret"
-"""The endings of the two files."""
+PUBLIC, SECRET, REVOKED = ".public", ".secret", ".revoked"
+"""The endings of the two files, and of a public one that is trusted no more."""
 
 _HEAD = "Laconic public key 1"
 _CLAIM = b"laconic public key 1\0"
@@ -245,13 +245,23 @@ PASSPHRASE = "LACONIC_PASSPHRASE"  # noqa: S105 (the variable's name)
 
 @dataclass(frozen=True)
 class KeyRing:
-    """A party's own keys, and the public ones of all it trusts by name, its own included."""
+    """A party's own keys, and the public ones of all it trusts by name, its own included.
+
+    Attributes:
+        revoked: whose key was taken out, with no other in its place.
+    """
 
     own: SecretKey
     known: dict[str, PublicKey]
+    revoked: frozenset[str] = frozenset()
 
     def named(self, name: str) -> PublicKey:
         """The key of a party, by its name."""
+        if name in self.revoked:
+            raise UnknownKey(
+                f"the key of {name} was taken out of the key ring of {self.own.public.name}; go on with a plan without "
+                f"{name}, or trust a new key of {name}: laconic keys --trust {name}{PUBLIC}"
+            )
         if name not in self.known:
             raise UnknownKey(
                 f"there is no public key of {name} in the key ring; it has {', '.join(self.known)}. Get the file "
@@ -275,27 +285,55 @@ def open_ring(folder: Path, name: str | None = None) -> KeyRing:
         raise KeyRefused(f"there {what} {whose}in {folder}; make some with: laconic keys {name or 'NAME'}")
     own = load_secret(secrets[0], os.environ.get(PASSPHRASE))
     known: dict[str, PublicKey] = {own.public.name: own.public}
+    revoked = _revoked(folder)
     for path in sorted(folder.glob(f"*{PUBLIC}")):
         found = read_public(path)
+        if found in revoked:
+            continue
         if known.setdefault(found.name, found) != found:
             raise KeyRefused(
                 f"{path} holds another key of {found.name} than the one trusted; ask {found.name} by phone which is "
                 "right, and take the other away"
             )
-    return KeyRing(own, known)
+    return KeyRing(own, known, frozenset(key.name for key in revoked) - frozenset(known))
 
 
 def trust(folder: Path, public: Path, fingerprint: str) -> Path:
     """Add a public file to a key ring, given the fingerprint as its owner read it out; spaces do not matter."""
     found = read_public(public)
+    compare_fingerprint(found, fingerprint, public)
+    return add_key(folder, found)
+
+
+def compare_fingerprint(found: PublicKey, fingerprint: str, where: Path) -> None:
+    """Refuse a key whose fingerprint is not what its owner read out."""
     if fingerprint.replace(" ", "") != found.fingerprint.replace(" ", ""):
         raise KeyRefused(
-            f"the key in {public} has the fingerprint {found.fingerprint}, not {fingerprint}: it is not "
+            f"the key in {where} has the fingerprint {found.fingerprint}, not {fingerprint}: it is not "
             f"{found.name}'s, or was misread; do not use it before the two agree"
         )
+
+
+def add_key(folder: Path, found: PublicKey) -> Path:
+    """Put a public key that was compared into a key ring."""
+    if found in _revoked(folder):
+        raise KeyRefused(f"this key of {found.name} was taken out of {folder}; ask {found.name} for a new one")
     make_private_folder(folder)
     path = folder / f"{found.name}{PUBLIC}"
     if path.exists() and read_public(path) != found:
         raise KeyRefused(f"another key of {found.name} is trusted already, in {path}; take it away first if it is old")
     path.write_text(found.to_text(), encoding="utf-8")
     return path
+
+
+def revoke(folder: Path, name: str) -> Path:
+    """Take the key of a party out of a key ring: nothing that it signs is accepted here any more, nor the key again."""
+    path = folder / f"{name}{PUBLIC}"
+    if (folder / f"{name}{SECRET}").exists() or not path.is_file():
+        raise KeyRefused(f"there is no key of another party called {name} in {folder}; `laconic keys` lists them")
+    digits = read_public(path).fingerprint.replace(" ", "")
+    return path.rename(folder / f"{name}-{digits}{REVOKED}")
+
+
+def _revoked(folder: Path) -> list[PublicKey]:
+    return [read_public(path) for path in sorted(folder.glob(f"*{REVOKED}"))]

@@ -10,14 +10,18 @@ from pathlib import Path
 from nvflare.collab import collab
 from nvflare.collab.api.exceptions import CollabCallError
 
-from laconic.atomic_files import write_sealed, write_whole
+from laconic.atomic_files import hold, write_sealed, write_whole
 from laconic.deploy.consortium import LOG, PartySite, open_site
 from laconic.deploy.coordinator import host_run
 from laconic.deploy.error_log import ErrorLog
 from laconic.deploy.responder import OnlineResponder
 from laconic.deploy.transports.rpc_client import ConnectionBroken, Line
 from laconic.deploy.transports.rpc_messages import Refusal, write
+from laconic.deploy.transports.secure_channel import refusal
 from laconic.errors import LaconicError, PartyAbsent
+
+_HUB = "server"
+"""How the engine calls the hub's end of a line; the certificate of the line says so."""
 
 
 def _folder() -> Path:
@@ -33,7 +37,12 @@ class FlareParty:
 
     @collab.publish  # type: ignore[untyped-decorator]
     def hear(self, data: bytes) -> bytes:
-        """Answer one frame; nothing is raised here, as the engine would send the hub the whole trace."""
+        """Answer one frame, if the engine says that it comes from the hub; FLARE lets any party call any other.
+
+        Nothing is raised here, as the engine would send the hub the whole trace.
+        """
+        if collab.caller != _HUB:
+            return refusal()
         try:
             if self._responder is None:
                 self._responder = OnlineResponder(open_site(_folder()))
@@ -72,9 +81,16 @@ class FlareHub:
             self._host(site, run, bring)
 
     def _host(self, site: PartySite, run: str, line: Line) -> None:
-        """Host one run; an error ends it, is written beside it, and does not touch the next."""
-        folder = site.run(run)
+        """Host one run; an error ends it, is written beside it, and does not touch the next.
 
+        A run that is being hosted already is left alone: what is written beside it is for whoever hosts it.
+        """
+        folder = site.run(run)
+        with hold(folder / "hosting") as held:
+            if held:
+                self._host_alone(site, run, folder, line)
+
+    def _host_alone(self, site: PartySite, run: str, folder: Path, line: Line) -> None:
         def note(what: str, done: int, of: int | None) -> None:
             words = f"{what} {done}" + ("" if of is None else f" of {of}")
             write_whole(folder / "progress", words.encode(), private=True)

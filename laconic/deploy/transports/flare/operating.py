@@ -1,7 +1,6 @@
 """Start and stop sites, host runs, and see how they stand; what dies is started again, and goes on from the journal."""
 
 import re
-import shutil
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -11,11 +10,10 @@ from typing import Any
 
 import msgspec
 
-from laconic.atomic_files import keep_from_others, make_private_folder, read_sealed
+from laconic.atomic_files import hold, make_private_folder, read_sealed
 from laconic.core.result import Result
-from laconic.deploy.consortium import Consortium, PartySite, write_consortium
+from laconic.deploy.consortium import PartySite
 from laconic.deploy.transports.flare import system as engine
-from laconic.deploy.transports.flare.system import make_kits
 from laconic.errors import LaconicError, PlanError
 from laconic.plan.text import plan_fingerprint, read_plan
 
@@ -33,6 +31,7 @@ def join(site: PartySite, tell: Tell) -> None:
     """Be a party until stopped; an engine that dies is started again."""
     if site.is_hub:
         raise PlanError(f"{site.name} is the hub; start it with `laconic host PLAN.toml --site {site.folder}`")
+    site.ring  # noqa: B018 (whether the keys are there is better said now than when the hub calls)
     with _ended_by_signals():
         process = engine.start(site.kit, site.name)
         tell(f"{site.name} is ready for {site.consortium.hub.address}:{site.consortium.hub.port}; Ctrl-C stops it")
@@ -63,9 +62,10 @@ def host(site: PartySite, plan: Path, tell: Tell, *, wait: float, deadline: floa
     """
     if not site.is_hub:
         raise PlanError(f"{site.name} is not the hub; start it with `laconic join {site.folder}`")
-    run = begin_run(site, plan.read_text(encoding="utf-8"), afresh)
-    tell(f"run {run}, in {site.run(run)}")
-    with _ended_by_signals(), _engine(site):
+    text = plan.read_text(encoding="utf-8")
+    with _ended_by_signals(), _alone(site), _engine(site):
+        run = begin_run(site, text, afresh)
+        tell(f"run {run}, in {site.run(run)}")
         for attempt in range(_TRIES):
             if attempt:
                 tell(f"{_standing(site.run(run))}; going on from the journal")
@@ -169,23 +169,41 @@ def _standing(folder: Path) -> str:
 
 
 @contextmanager
+def _alone(site: PartySite) -> Iterator[None]:
+    """Refuse a second command that hosts from the same site: the first to end would stop the engine of the other."""
+    with hold(site.folder / "hosting") as held:
+        if not held:
+            raise PlanError(
+                f"another `laconic host` is running from {site.folder}; wait until it ends, which `laconic status "
+                f"{site.folder}` shows, and give the command again"
+            )
+        yield
+
+
+@contextmanager
 def _engine(site: PartySite) -> Iterator[None]:
     """The hub's engine, started if it is not running, and stopped at the end if it was started here."""
     if engine.is_running(site.kit):
         yield
         return
-    engine.start(site.kit, None)
+    _start_hub(site)
     try:
         yield
     finally:
         engine.stop(site.kit)
 
 
+def _start_hub(site: PartySite) -> None:
+    """Start the hub's engine; whose key was taken out is not let in."""
+    engine.shut_out(site.kit, site.ring.revoked)
+    engine.start(site.kit, None)
+
+
 @contextmanager
 def _session(site: PartySite) -> Iterator[Any]:
     """A session with the hub's engine; one that died is started again first."""
     if not engine.is_running(site.kit):
-        engine.start(site.kit, None)
+        _start_hub(site)
     engine.wait_until_listening(site.kit, site.consortium.hub.address, site.consortium.hub.port)
     with engine.session(site.folder / "admin") as opened:
         yield opened
@@ -203,65 +221,3 @@ def _ended_by_signals() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-_PARTY = """\
-# What {name} says of itself. Only {name} sees this file.
-name = "{name}"
-
-# Where its rows are; leave this out for a plan on a public data set.
-# [data]
-# source = "rows.csv"
-# key = "customer"
-{label}
-# What may leave. Whatever is not named here is refused.
-[allow]
-methods = [{methods}]
-# steps = ["learn_and_send", "represent"]
-# max_rows = 100000
-# max_bytes = 100000000
-# min_noise = 1.0
-# max_epsilon = 2.0
-"""
-
-
-def provision(consortium: Consortium, folder: Path, plan: Path | None = None) -> tuple[Path, ...]:
-    """Make a site for everyone; nothing stays if something goes wrong.
-
-    Args:
-        consortium: who takes part.
-        folder: where to; sites that are there already are not touched, and are an error.
-        plan: the plan to put at everyone; None to leave that to each.
-
-    Returns:
-        The sites, the hub's first.
-    """
-    names = (consortium.hub.name, *consortium.parties)
-    text = None if plan is None else plan.read_text(encoding="utf-8")
-    method = "FedOnce" if text is None else type(read_plan(text).method).__name__
-    there = [name for name in names if (folder / name).exists()]
-    if there:
-        raise PlanError(f"{folder / there[0]} is there already; move it away, or make the sites in another folder")
-    folder.mkdir(parents=True, exist_ok=True)
-    try:
-        hub = consortium.hub
-        make_kits(folder, consortium.project, hub.name, hub.address, hub.port, consortium.parties)
-        for name in names:
-            _furnish(folder / name, name, consortium, method, text)
-    except BaseException:
-        for name in names:
-            shutil.rmtree(folder / name, ignore_errors=True)
-        raise
-    return tuple(folder / name for name in names)
-
-
-def _furnish(site: Path, name: str, consortium: Consortium, method: str, plan: str | None) -> None:
-    for inner in ("plans", "runs"):
-        make_private_folder(site / inner)
-    label = '# label = "churned"\n' if name == consortium.hub.name else ""
-    methods = ", ".join(f'"{one}"' for one in (method, "ExactMatch", "PrivateMatch"))
-    (site / "party.toml").write_text(_PARTY.format(name=name, label=label, methods=methods), encoding="utf-8")
-    (site / "parties.toml").write_text(write_consortium(consortium), encoding="utf-8")
-    if plan is not None:
-        (site / "plans" / "plan.toml").write_text(plan, encoding="utf-8")
-    keep_from_others(site)  # The kit holds the site's private key.

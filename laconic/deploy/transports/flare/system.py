@@ -37,18 +37,57 @@ _BUILDERS: tuple[tuple[str, dict[str, Any]], ...] = (
 )
 
 
-def make_kits(folder: Path, project: str, hub: str, address: str, port: int, parties: tuple[str, ...]) -> None:
-    """Make a kit for everyone, in `folder/NAME/kit`; the hub's also has one for its user, in `folder/NAME/admin`.
+KEY, CERTIFICATE, ROOT = "client.key", "client.crt", "rootCA.pem"
+"""The engine's private key at a party, the certificate of it, and that of who signed it; in `startup` of a kit."""
 
-    The certificates hold the hub's address; `parties` are all others.
+
+def make_kits(places: dict[str, Path], project: str, address: str, port: int, requests: dict[str, Any]) -> None:
+    """Make a kit for everyone, in `kit` of the place named, the hub's first; the hub's user has one in `admin` there.
+
+    Args:
+        address: the hub's; the certificates hold it.
+        requests: public keys of parties that made their own; these get certificates, and nothing else.
     """
-    with tempfile.TemporaryDirectory(dir=folder) as workspace:
-        made = Path(_provision(Path(workspace), project, address, port, parties))
-        for name in (hub, *parties):
-            make_private_folder(folder / name)  # Before keys are in it.
-            shutil.copytree(made / (address if name == hub else name), folder / name / "kit")
-            _lock_down(folder / name / "kit")
-        shutil.copytree(made / ADMIN, folder / hub / "admin")
+    hub, *parties = places
+    with tempfile.TemporaryDirectory(dir=places[hub].parent) as workspace:
+        context = _provision(Path(workspace), project, address, port, tuple(parties))
+        made = Path(context.get_result_location())
+        for name, place in places.items():
+            make_private_folder(place)  # Before keys are in it.
+            source = made / (address if name == hub else name)
+            if name in requests:
+                (place / CERTIFICATE).write_bytes(_certify(context, project, name, requests[name]))
+                shutil.copy(source / "startup" / ROOT, place / ROOT)
+            else:
+                shutil.copytree(source, place / "kit")
+                _lock_down(place / "kit")
+        shutil.copytree(made / ADMIN, places[hub] / "admin")
+
+
+def make_own_kit(kit: Path, project: str, address: str, port: int, name: str, signed: Path) -> None:
+    """Make a party's kit around the private key that is in it, taking nothing but certificates from the hub."""
+    with tempfile.TemporaryDirectory() as workspace:
+        made = Path(_provision(Path(workspace), project, address, port, (name,)).get_result_location()) / name
+        shutil.copytree(made, kit, dirs_exist_ok=True, ignore=shutil.ignore_patterns(KEY, CERTIFICATE, ROOT))
+    _lock_down(kit)
+    for file in (CERTIFICATE, ROOT):
+        shutil.copy(signed / file, kit / "startup" / file)
+
+
+def _certify(context: Any, project: str, name: str, public: Any) -> bytes:
+    """A party's certificate, signed by the root of this project, whose private key is thrown away afterwards."""
+    from nvflare.lighter.constants import CtxKey
+    from nvflare.lighter.utils import Identity, generate_cert, serialize_cert
+
+    root = context[CtxKey.ROOT_PRI_KEY]
+    found: bytes = serialize_cert(generate_cert(Identity(name, "laconic"), Identity(project), root, public))
+    return found
+
+
+def shut_out(kit: Path, names: frozenset[str]) -> None:
+    """Let the hub's engine refuse these parties, whose certificates it would take otherwise."""
+    path = kit / "disabled_clients.json"
+    path.write_text(json.dumps({"disabled_clients": sorted(names)}), encoding="utf-8")
 
 
 def keep_storage_here(kit: Path) -> None:
@@ -62,7 +101,7 @@ def keep_storage_here(kit: Path) -> None:
     path.write_text(json.dumps(resources, indent=2), encoding="utf-8")
 
 
-def _provision(workspace: Path, project: str, address: str, port: int, parties: tuple[str, ...]) -> str:
+def _provision(workspace: Path, project: str, address: str, port: int, parties: tuple[str, ...]) -> Any:
     try:
         from nvflare.lighter.prov_utils import prepare_builders
         from nvflare.lighter.provision import prepare_project
@@ -82,8 +121,7 @@ def _provision(workspace: Path, project: str, address: str, port: int, parties: 
         "builders": [{"path": path, "args": args} for path, args in _BUILDERS],
     }
     with redirect_stdout(StringIO()):
-        context = Provisioner(str(workspace), prepare_builders(plain)).provision(prepare_project(plain))
-    return str(context.get_result_location())
+        return Provisioner(str(workspace), prepare_builders(plain)).provision(prepare_project(plain))
 
 
 def _lock_down(kit: Path) -> None:
