@@ -95,7 +95,10 @@ class Target:
         if isinstance(said, frames.Answer) and not _is_allowed(blob):
             return "FORBIDDEN"
         if isinstance(said, frames.Refusal) and said.fault:
-            return f"fault: {said.words[:80]}"
+            # What is raised on purpose is no crash; only the party's own log tells which it was.
+            _, _, trace = self.responder.site.log.read_text(encoding="utf-8").rpartition(said.words.split()[-1])
+            if "\nlaconic.errors." not in trace:
+                return f"fault: {trace[-200:]}"
         return type(said).__name__
 
     def _pretended(self, rng: np.random.Generator) -> bytes:

@@ -180,8 +180,11 @@ class Sequence:
         """Certificates have expired: the site is made anew, and the rows stay where they were."""
         site, rows = self.trial.site("shop"), self.trial.root / "rows.csv"
         shutil.copy(site / "rows.csv", rows)
+        shutil.copytree(site / "keys", self.trial.root / "keys kept", dirs_exist_ok=True)
         shutil.rmtree(site)
         self.trial.make_site("shop", f"{LIMITED}max_epsilon = {LIMIT}\n")
+        shutil.rmtree(site / "keys", ignore_errors=True)
+        shutil.copytree(self.trial.root / "keys kept", site / "keys")  # The keys are the party's own, and stay.
         shutil.copy(rows, site / "rows.csv")
         self.cuts = {run: {} for run in self.hubs}
         self.restart_all()

@@ -163,7 +163,8 @@ class Trial:
 
     def bring(self, name: str, frame: bytes, caller: str) -> bytes:
         """Bring bytes by the function that FLARE calls at a party; FLARE itself vouches for who calls."""
-        app: Any = SimpleNamespace(name=name, abort_signal=None)
+        site = SimpleNamespace(get_root_dir=lambda: str(self.site(name) / "kit"))
+        app: Any = SimpleNamespace(name=name, workspace=site, abort_signal=None)
         party = FlareParty()
         party._responder = self.desks[name]
         before = get_call_context()
@@ -304,6 +305,11 @@ def was_answered(said: dict[str, Any]) -> bool:
 def was_refused(said: dict[str, Any]) -> bool:
     """Whether a party said no by a rule, and did not stumble over an error."""
     return said["type"] == "No" and not said["fault"]
+
+
+def was_denied(said: dict[str, Any]) -> bool:
+    """Whether a party said no, by a rule or by words in its own log that the hub does not see."""
+    return said["type"] == "No"
 
 
 def answer_of(said: dict[str, Any]) -> Any:

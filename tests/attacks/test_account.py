@@ -21,6 +21,7 @@ from tests.attacks.harness import (
     answer_of,
     laconic,
     was_answered,
+    was_denied,
     was_refused,
 )  # fmt: skip
 
@@ -181,8 +182,8 @@ def test_a_restart_does_not_let_rows_be_cut_again(trial):
     hub.rounds["align"] = 9
     hub.greet()
     spent = trial.spent()
-    assert was_refused(hub.keep_rows(60, seed=2))
-    assert was_refused(hub.keep_rows(50))
+    assert was_denied(hub.keep_rows(60, seed=2))
+    assert was_denied(hub.keep_rows(50))
     assert trial.spent() == spent
 
 
@@ -191,7 +192,7 @@ def test_agreed_rows_are_not_cut_a_second_time_either(tmp_path):
     hub.greet()
     assert answer_of(hub.ask("keep_agreed", "align", seed=1)) == 60
     assert answer_of(hub.ask("keep_agreed", "align", seed=1)) == 60
-    assert was_refused(hub.ask("keep_agreed", "align", seed=2))
+    assert was_denied(hub.ask("keep_agreed", "align", seed=2))
 
 
 def test_a_run_put_back_from_a_copy_pays_for_what_it_has_forgotten(tmp_path):

@@ -17,6 +17,7 @@ from tests.attacks.harness import (
     answer_of,
     people,
     was_answered,
+    was_denied,
     was_refused,
 )  # fmt: skip
 
@@ -150,10 +151,10 @@ def test_private_matching_cannot_be_skipped(tmp_path):
     hub.greet()
     answer_of(hub.ask("begin", "align"))
     everyone = np.packbits(np.ones(6, dtype=bool))
-    assert was_refused(hub.ask("keep_rows", "align", marks=everyone, seed=1))
+    assert was_denied(hub.ask("keep_rows", "align", marks=everyone, seed=1))
     hub.ask("take_points", "align", owner=HUB, part=0, points=hide_ids(people(3), new_secret(), 1))
     hub.ask("hand_on", "align", owner=HUB, part=0)
-    assert was_refused(hub.ask("keep_rows", "align", marks=everyone, seed=1)), "6 of 3 points"
+    assert was_denied(hub.ask("keep_rows", "align", marks=everyone, seed=1)), "6 of 3 points"
 
 
 def test_there_is_a_limit_on_points_where_the_party_names_none(tmp_path):
