@@ -96,7 +96,8 @@ class Target:
             return "FORBIDDEN"
         if isinstance(said, frames.Refusal) and said.fault:
             # What is raised on purpose is no crash; only the party's own log tells which it was.
-            _, _, trace = self.responder.site.log.read_text(encoding="utf-8").rpartition(said.words.split()[-1])
+            log = self.responder.site.log.read_text(encoding="utf-8")
+            _, _, trace = log.rpartition(said.words.split()[-1])
             if "\nlaconic.errors." not in trace:
                 return f"fault: {trace[-200:]}"
         return type(said).__name__
@@ -212,18 +213,18 @@ def main() -> None:
     slowest, started = 0.0, time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         target = Target(Path(folder))
-        there = {path for path in Path(folder).rglob("*") if "runs" not in path.parts}
+        there = set(Path(folder).rglob("*"))
         for number in range(options.blobs):
             kind, blob = KINDS[number % len(KINDS)], target.draw(rng, number)
             before = time.monotonic()
             counts[kind, target.verdict(blob, kind)] += 1
             slowest = max(slowest, time.monotonic() - before)
-        now = {path for path in Path(folder).rglob("*") if "runs" not in path.relative_to(folder).parts[:2]}
-        strays = sorted(str(path.relative_to(folder)) for path in now - there if path.name != "spent")
+        made = {path.relative_to(folder) for path in set(Path(folder).rglob("*")) - there}
+    strays = sorted(str(path) for path in made if path.parts[0] != "shop")
     print(f"{options.blobs:,} blobs in {time.monotonic() - started:.0f} s; the slowest took {slowest:.2f} s")
     for (kind, came), count in sorted(counts.items()):
         print(f"  {count:9,}  {kind}: {came}")
-    print(f"files outside the folder of runs: {', '.join(strays) or 'none'}")
+    print(f"files outside the site: {', '.join(strays) or 'none'}")
     found = {came for _, came in counts}
     if strays or any(came.startswith(("fault", "ANSWERED", "THE HUB", "FORBIDDEN")) for came in found):
         raise SystemExit(1)

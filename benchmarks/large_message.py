@@ -19,15 +19,7 @@ from typing import cast
 import numpy as np
 
 from laconic.core import Party, Peers, Script, WireLog, step
-from laconic.deploy import (
-    Consortium,
-    HubAddress,
-    Journal,
-    PartyFolder,
-    PartySite,
-    Policy,
-    write_consortium,
-)
+from laconic.deploy import Consortium, HubAddress, Journal, PartyFolder, PartySite, Policy, write_consortium
 from laconic.deploy.party_account import PartyAccount
 from laconic.deploy.policy import Gatekeeper
 from laconic.deploy.responder import OnlineResponder, Responder

@@ -34,7 +34,7 @@ def hold(path: Path) -> Iterator[bool]:
     """
     import fcntl  # Not on every system, and this file is read on all.
 
-    with path.open("ab") as stream:
+    with append_private(path) as stream:
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

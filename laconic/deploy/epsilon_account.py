@@ -145,8 +145,8 @@ def is_there(path: Path) -> bool:
 
 
 def mark_of(ledger: Ledger) -> str:
-    """A digest of all that a ledger says; it changes with every release."""
-    return blake2b(msgspec.json.encode(ledger.entries), digest_size=16).hexdigest()
+    """A digest of what a ledger says of releases with a price; it changes with each of them."""
+    return blake2b(msgspec.json.encode(_noisy(ledger)), digest_size=16).hexdigest()
 
 
 def _reserved(run: _Run, noises: tuple[Noise, ...], delta: float) -> _Run:

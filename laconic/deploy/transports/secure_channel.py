@@ -98,9 +98,9 @@ def mixes_with(one: str, other: str) -> bool:
     return one.split(".")[:2] == other.split(".")[:2]
 
 
-def refusal() -> bytes:
-    """What is said to a sender that the engine itself knows not to be the hub."""
-    return write(Stranger())
+def refusal(fault: str = "") -> bytes:
+    """What is said to a sender that the engine itself knows not to be the hub, or by a party that cannot start."""
+    return write(Stranger(fault, fault=True) if fault else Stranger())
 
 
 @dataclass
@@ -265,6 +265,8 @@ class SecureLine:
 
 def _why_not(said: Said, site: str, own: PublicKey) -> str:
     """Why a party opens no channel, as far as its fixed refusal tells."""
+    if isinstance(said, Stranger) and said.fault:
+        return f"{site} {said.words}"
     theirs = said.version if isinstance(said, Stranger) else ""
     if not mixes_with(VERSION, theirs):
         here = ".".join(VERSION.split(".")[:2])

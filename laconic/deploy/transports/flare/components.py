@@ -16,7 +16,6 @@ from laconic.deploy.coordinator import host_run
 from laconic.deploy.error_log import ErrorLog
 from laconic.deploy.responder import OnlineResponder
 from laconic.deploy.transports.rpc_client import ConnectionBroken, Line
-from laconic.deploy.transports.rpc_messages import Refusal, write
 from laconic.deploy.transports.secure_channel import refusal
 from laconic.errors import LaconicError, PartyAbsent
 
@@ -47,7 +46,7 @@ class FlareParty:
             if self._responder is None:
                 self._responder = OnlineResponder(open_site(_folder()))
         except Exception as problem:
-            return write(Refusal(ErrorLog(_folder() / LOG).note(problem), fault=True))
+            return refusal(ErrorLog(_folder() / LOG).note(problem))
         return self._responder.hear(data)
 
 
