@@ -7,7 +7,6 @@ Usage: python -m studies.absent_parties [--quick] [--out FOLDER] [--only DATA]
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,14 +16,13 @@ from typing import Any
 import numpy as np
 
 from laconic import Equal, Federation, FedOnce, Method, Solo, deal, load, load_model, save_model, simulate, train
-from laconic.data import Dataset
 from laconic.inference import Abstain, AnyAbsent, Model, Refit, SoloModel, Store, Zeros, parts_of, reach_parts
 from laconic.inference.predict import collect
 from laconic.learn import Sgd
 from laconic.tables import headline, metrics
 from laconic.threads import limit_threads
 from laconic.values import Array
-from studies.harness import Job, Record, arguments, markdown, mean_spread, only_on, run_jobs, write_whole
+from studies.harness import Job, Record, arguments, markdown, mean_spread, only_on, run_jobs, some_rows, write_whole
 
 _DATA = ("phishing", "credit_default")
 _WAYS: tuple[AnyAbsent, ...] = (Zeros(), Refit(), SoloModel())
@@ -49,7 +47,7 @@ def _job(name: str, seed: int, quick: bool) -> Job:
 def _measure(name: str, seed: int, quick: bool) -> Record:
     dataset = load(name)
     if quick:
-        dataset = _some(dataset, 1500)
+        dataset = some_rows(dataset, 1500)
     federation = deal(dataset, Equal(parties=_PARTIES), seed=seed, test=0.2)
     epochs = 10 if quick else 60
     trained = train(FedOnce(trainer=Sgd(epochs=epochs, patience=5)), federation, seed=seed)
@@ -103,12 +101,6 @@ def _refit_seconds(model: Model) -> float:
     started = process_time()
     fresh.head_for(Refit(), model.part.about.peers[:-1])
     return round(process_time() - started, 2)
-
-
-def _some(dataset: Dataset, rows: int) -> Dataset:
-    kept = np.sort(np.random.default_rng(0).permutation(dataset.rows)[:rows])
-    ids = None if dataset.ids is None else dataset.ids[kept]
-    return replace(dataset, raw=dataset.raw[kept], y=dataset.y[kept], ids=ids, test=None)
 
 
 def _name(present: Sequence[str], way: str) -> str:

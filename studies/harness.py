@@ -4,9 +4,13 @@ import argparse
 import statistics
 import sys
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+
 import laconic.deploy.compare
+from laconic.data import Dataset
 from laconic.deploy.compare import Job, Record, name_of, read_records
 
 __all__ = [
@@ -18,6 +22,7 @@ __all__ = [
     "only_on",
     "read_records",
     "run_jobs",
+    "some_rows",
     "write_whole",
 ]
 
@@ -47,6 +52,13 @@ def run_jobs(jobs: Iterable[Job], results: Path) -> list[Record]:
 def only_on(jobs: Iterable[Job], name: str | None) -> list[Job]:
     """The jobs on one data set, or all of them."""
     return [job for job in jobs if name is None or job.key.get("data") == name]
+
+
+def some_rows(dataset: Dataset, rows: int, seed: int = 0) -> Dataset:
+    """A data set with at most so many of its rows, drawn by a seed."""
+    kept = np.sort(np.random.default_rng(seed).permutation(dataset.rows)[:rows])
+    ids = None if dataset.ids is None else dataset.ids[kept]
+    return replace(dataset, raw=dataset.raw[kept], y=dataset.y[kept], ids=ids, test=None)
 
 
 def mean_spread(values: Sequence[float], digits: int = 4) -> str:

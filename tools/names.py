@@ -37,8 +37,8 @@ PACKAGES = {
         "row_losses rows_game sgd_game share_recovered threshold_attack unmask_numeric_label unmask_single unmix"
     ),
     "core": (
-        "Absence Ask Blob Carrier Crossing EVERY_ROW Entry Ledger Look Method Noise Noised Opening Party PartyTraffic "
-        "Peers Price Question Release Result Script Traffic WireLog answer decode decode_question encode "
+        "Absence Ask Blob Carrier Contribution Crossing EVERY_ROW Entry Ledger Look Method Noise Noised Opening Party "
+        "PartyTraffic Peers Price Question Release Result Script Traffic WireLog answer decode decode_question encode "
         "read_heading run step steps_of task_of unwrap"
     ),
     "data": (
@@ -57,13 +57,13 @@ PACKAGES = {
     ),
     "learn": (
         "Adaptive AnyAssignment AnyClassifier AnyEncoder AnyExtractor AnyLocal Attention Autoencoder BestEncoder "
-        "Boosted Cnn Confident Ensemble Exact FixMatch FixMatchTab Fixed Forest Gaussian Joint LinearModel "
-        "Logistic Mlp Nat Net NetModel Network Optimiser Orthogonal PatchNet Pca RandomProjection ResNet Sgd Shard "
-        "Soft SummedHeads Swaps TreeModel WhitenedPca check_model classes_of evaluate fit_linear fit_models "
-        "fit_supervised initialise make predict_linear predict_model predict_supervised purity torch_generator "
-        "weights_of device_asked on_device Learner"
+        "Boosted Cnn Confident Ensemble Exact FixMatch FixMatchTab Fixed Forest Gaussian Joint Krum LinearModel "
+        "Logistic Mean Median Mlp Nat Net NetModel Network Optimiser Orthogonal PatchNet Pca RandomProjection ResNet "
+        "Sgd Shard Soft SummedHeads Swaps TreeModel TrimmedMean WhitenedPca check_model classes_of evaluate fit_linear "
+        "fit_models fit_supervised initialise make predict_linear predict_model predict_supervised purity "
+        "torch_generator weights_of device_asked on_device Learner"
     ),
-    "methods": "Admm Gradients MixedRows Prox SendLabels Socket batch_rows labelled methods",
+    "methods": "Admm Check Gradients MixedRows Prox SendLabels Socket batch_rows labelled methods",
     "plan": (
         "AnyRuntime Budget DataPlan Journalled Plan change_plan draft open_releases plan_fingerprint read_plan "
         "read_plan_file read_value refuse_unkept to_plain write_plan"
@@ -77,9 +77,9 @@ PACKAGES = {
     "report": "commands_for plot_bytes plot_importance plot_rounds plot_wire rows_of show_card show_price track",
     "tables": "Column Recipe Scaled Score Table Task apply_recipe fingerprint fit_recipe headline metrics",
     "testing": (
-        "CellTruth MessyFederation Misread PartyTruth Truth bare_party check_method compare_new_rows compare_reading "
-        "draw find_leak frame_of messy_federations open_peers small_federation small_horizontal small_overlap "
-        "write_public"
+        "BadParty CellTruth MessyFederation Misread PartyTruth Truth bare_party check_method compare_new_rows "
+        "compare_reading draw find_leak flip_labels frame_of leave_out messy_federations open_peers "
+        "small_federation small_horizontal small_overlap write_public"
     ),
 }
 """Everything else that users, and people who write methods and tests, need by its package: `laconic.privacy.DpSgd`."""

@@ -12,6 +12,7 @@ from .party import Party as Party
 from .peers import Carrier as Carrier
 from .peers import Peers as Peers
 from .result import Absence as Absence
+from .result import Contribution as Contribution
 from .result import Look as Look
 from .result import PartyTraffic as PartyTraffic
 from .result import Price as Price

@@ -88,6 +88,33 @@ class PartyTraffic(msgspec.Struct, frozen=True, kw_only=True):
     bytes_down: int
 
 
+class Contribution(msgspec.Struct, frozen=True, kw_only=True):
+    """What the hub found when it looked at what a party sent, before it counted.
+
+    Attributes:
+        columns: numbers per row; 0 if it could not be read as such.
+        constant: how many of these are the same for all training rows.
+        rank: how many of them are not a mixture of the others.
+        scale: how large its numbers are, in units of the usual other party's; None if there is nothing to compare with.
+        chance: how likely the same numbers, in another order of rows, would agree as well with labels and with the
+            others' numbers; None if there are too few rows to tell.
+        worth: accuracy (R2 for numbers) on validation rows of a linear model of everybody's numbers, less that of one
+            without this party's; None if there are too few rows to tell.
+        problems: what is wrong, in words; empty for a sound one.
+        left_out: whether the model was learnt without it.
+    """
+
+    party: str
+    columns: int
+    constant: int
+    rank: int
+    scale: float | None
+    chance: float | None
+    worth: float | None
+    problems: tuple[str, ...]
+    left_out: bool
+
+
 class Result(msgspec.Struct, frozen=True, kw_only=True):
     """One run: what was run, what it scored, what crossed, what was given away."""
 
@@ -116,6 +143,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     """What it cost in privacy; None if nothing that left bore noise with a price."""
     importance: dict[str, dict[str, float]] | None = None
     """How much each party matters, by measure (see `laconic.deploy.party_importance`); None if not known."""
+    contributions: tuple[Contribution, ...] = ()
+    """What was found in what parties sent, for methods that look at it."""
 
     statements: dict[str, Statement] = {}
     """What parties signed of their own ledgers, by party; see `laconic verify`."""

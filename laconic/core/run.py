@@ -14,7 +14,7 @@ from laconic.core.ledger import Ledger, Noise, digest_of
 from laconic.core.method import Method, task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
-from laconic.core.result import Absence, Look, PartyTraffic, Release, Result
+from laconic.core.result import Absence, Contribution, Look, PartyTraffic, Release, Result
 from laconic.core.traffic import WireLog
 from laconic.errors import BudgetSpent, DataError
 from laconic.tables.task import headline, metrics
@@ -125,6 +125,7 @@ def _record(
         predictions=digest_of(predictions.tobytes()),
         stopped=stopped,
         versions=_versions(),
+        contributions=msgspec.convert(hub.memory.get("contributions", ()), tuple[Contribution, ...]),
     )
 
 

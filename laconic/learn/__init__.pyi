@@ -15,6 +15,10 @@ from .encoders.learnt import Nat as Nat
 from .encoders.learnt import Swaps as Swaps
 from .encoders.rap import Gaussian as Gaussian
 from .encoders.rap import Orthogonal as Orthogonal
+from .models.averages import Krum as Krum
+from .models.averages import Mean as Mean
+from .models.averages import Median as Median
+from .models.averages import TrimmedMean as TrimmedMean
 from .models.clustering import purity as purity
 from .models.learner import Learner as Learner
 from .models.learner import Shard as Shard

@@ -1,5 +1,6 @@
 # Where each public name is defined; it is imported when it is first used. Written by `make names`: do not edit.
 
+from .families.contributions import Check as Check
 from .families.guided import Gradients as Gradients
 from .families.guided import SendLabels as SendLabels
 from .families.rows import batch_rows as batch_rows

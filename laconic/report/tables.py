@@ -14,6 +14,7 @@ from laconic.inference.bundle import Card
 from laconic.report.comparisons import Comparison, MethodRuns, comparisons_of, costs_of, same_releases, sentences
 from laconic.report.words import (
     NAMES,
+    contribution_lines,
     epsilon_in_words,
     figure,
     in_bytes,
@@ -215,6 +216,7 @@ def _remarks(result: Result) -> list[RenderableType]:
     remarks.extend(Text(f"Read: {note}", "yellow") for note in result.data.get("notes") or ())
     for party, times in Counter(absence.party for absence in result.absences).items():
         remarks.append(Text(f"Absent: {party} did not answer {times:,} of the questions asked of it", "yellow"))
+    remarks.extend(Text(f"Checked: {words}", "yellow" if odd else "") for words, odd in contribution_lines(result))
     if result.stopped != "finished":
         remarks.append(Text(f"Fitting ended early: {result.stopped}", "yellow"))
     return remarks

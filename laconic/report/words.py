@@ -129,6 +129,21 @@ def epsilon_in_words(result: Result) -> str:
     return f"{paid.epsilon:.3g} at delta {paid.delta:g}{left}"
 
 
+def contribution_lines(result: Result) -> list[tuple[str, bool]]:
+    """What the hub found in what parties sent, a line per party with a problem, and whether it is one."""
+    odd = [one for one in result.contributions if one.problems]
+    lines = [
+        (f"{one.party}: {'; '.join(one.problems)}. " + (_LEFT_OUT if one.left_out else _COUNTS), True) for one in odd
+    ]
+    sound = [one for one in result.contributions if not one.problems]
+    named = ", ".join(one.party if one.worth is None else f"{one.party} (adds {one.worth:.3f})" for one in sound)
+    return lines + ([(f"nothing odd in what was sent by {named}", False)] if sound else [])
+
+
+_LEFT_OUT = "The model was learnt without it"
+_COUNTS = "It counts all the same; method.check.leave_out = true learns without it"
+
+
 def rows_used(result: Result) -> str:
     """How many rows were learnt from and scored on, as far as the data's facts say."""
     if rows_were_matched(result):

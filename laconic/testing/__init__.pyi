@@ -1,5 +1,8 @@
 # Where each public name is defined; it is imported when it is first used. Written by `make names`: do not edit.
 
+from .bad_parties import BadParty as BadParty
+from .bad_parties import flip_labels as flip_labels
+from .bad_parties import leave_out as leave_out
 from .check_method import check_method as check_method
 from .leak_check import find_leak as find_leak
 from .messy import MessyFederation as MessyFederation

@@ -11,9 +11,10 @@ from laconic.core.method import Method, task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.step import Step, step
+from laconic.learn.models.averages import AnyAverage, Mean
 from laconic.learn.models.learner import check_model
 from laconic.learn.models.learners import Network
-from laconic.learn.models.supervised import fit_from, mean_of
+from laconic.learn.models.supervised import fit_from
 from laconic.learn.nets.nets import Net, default_net, make, weights_of
 from laconic.learn.train.sgd import Sgd
 from laconic.methods.families.rows import labelled
@@ -83,6 +84,8 @@ class Averaging(Method, frozen=True):
         net: the form of all nets; None takes a small net that suits the rows.
         trainer: how a party trains in each exchange.
         exchanges: how often models go out and come back.
+        average: how one model is made of all: the mean, or one that bad parties cannot drag away (`Median`,
+            `TrimmedMean`, `Krum`).
     """
 
     kind: ClassVar[Literal["vertical", "horizontal"]] = "horizontal"
@@ -91,6 +94,7 @@ class Averaging(Method, frozen=True):
     net: Net | None = None
     trainer: Sgd = Sgd(epochs=10, batch=32)
     exchanges: int = 1
+    average: AnyAverage = Mean()
 
     improve = improve
 
@@ -116,8 +120,8 @@ class Averaging(Method, frozen=True):
             yield
 
     def merge(self, hub: Party, models: list[Weights], shares: list[float]) -> Weights:
-        """One model from all parties': their mean, weighted by rows."""
-        return mean_of(models, shares)
+        """One model from all parties': as usual their mean, weighted by rows."""
+        return self.average.combine(models, shares)
 
     def predict(self, hub: Party, peers: Peers, rows: str, /) -> Array:
         """Put the server's rows through the average."""

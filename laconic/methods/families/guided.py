@@ -19,6 +19,7 @@ from laconic.learn.train.fixmatch import AnyLocal, default_extractor, default_lo
 from laconic.learn.train.semisupervised import begin, body_of
 from laconic.learn.train.sgd import Sgd, evaluate
 from laconic.methods.families import split as split_learning
+from laconic.methods.families.contributions import Check
 from laconic.methods.families.rows import labelled, own_rows
 from laconic.methods.families.split import Precision, Split, first_weights
 from laconic.privacy.mechanisms.rows import RandomisedResponse
@@ -163,6 +164,7 @@ class Guided(Method, frozen=True):
         trainer: how that model is trained; with patience, parties send numbers for validation rows too.
         more: go on by split learning over many exchanges, trained like this; None stops here.
         precision: how exactly numbers are sent that the label holder learns from.
+        check: what the label holder looks for in what parties sent, before its head learns from it.
     """
 
     uses: ClassVar[tuple[str, ...]] = ("train", "valid", "own")
@@ -177,6 +179,7 @@ class Guided(Method, frozen=True):
     trainer: Sgd = Sgd(epochs=100, batch=64, lr=3e-3, decay="cosine", weight_decay=1e-3)
     more: Sgd | None = None
     precision: Precision = "float16"
+    check: Check = Check()
 
     # For `more`: the steps of split learning.
     exchange, learn = split_learning.exchange, split_learning.learn
@@ -278,9 +281,14 @@ class Guided(Method, frozen=True):
 
     def shared_numbers(self, party: Party) -> dict[str, Array]:
         """What the label holder's head comes from: training rows, validation rows if it looks at them, class heads."""
-        looks = self.trainer.patience is not None and isinstance(self.head, Mlp)
         head = {_HEAD: self.sent(class_head(party.memory["local"]))} if isinstance(self.head, SummedHeads) else {}
-        return {rows: self.numbers(party, rows) for rows in ("train", *(["valid"] if looks else []))} | head
+        return {rows: self.numbers(party, rows) for rows in self._cuts} | head
+
+    @property
+    def _cuts(self) -> tuple[str, ...]:
+        """What the label holder's head looks at."""
+        looks = self.trainer.patience is not None and isinstance(self.head, Mlp)
+        return ("train", "valid") if looks else ("train",)
 
     def refuse_nothing(self, hub: Party, peers: Peers, received: Mapping[str, Any]) -> None:
         """End where nobody answered and the label holder has no columns of its own."""
@@ -289,6 +297,11 @@ class Guided(Method, frozen=True):
                 f"{hub.name} has no columns of its own, and none of {', '.join(peers.names) or 'no parties'} answered: "
                 "there is nothing to learn from"
             )
+
+    def sifted(self, hub: Party, received: Mapping[str, Any]) -> dict[str, Any]:
+        """What counts of what parties sent."""
+        own = {cut: hub.data.part(cut)[0] for cut in self._cuts} if hub.data.columns else {}
+        return self.check.sift(hub, received, own, {cut: labelled(hub, cut)[1] for cut in self._cuts})
 
     def train_head(self, hub: Party, received: Mapping[str, Mapping[str, Array]]) -> None:
         """Fit the label holder's head to all parties' numbers and the true labels, which go nowhere."""

@@ -5,11 +5,9 @@ Lin, Kong, Stich, Jaggi: Ensemble Distillation for Robust Model Fusion in Federa
 
 from typing import ClassVar
 
-import numpy as np
-
 from laconic.core.method import task_of
 from laconic.core.party import Party
-from laconic.learn.models.supervised import fit_to_shares, mean_of
+from laconic.learn.models.supervised import fit_to_shares
 from laconic.learn.nets.nets import load, to_array, to_tensor
 from laconic.learn.train.losses import to_predictions
 from laconic.learn.train.sgd import Sgd, evaluate
@@ -31,16 +29,16 @@ class FedDf(Averaging, frozen=True):
     distiller: Sgd = Sgd(epochs=20, batch=64)
 
     def merge(self, hub: Party, models: list[Weights], shares: list[float]) -> Weights:
-        """The mean of all models, taught by all of them on the public rows."""
+        """The average of all models, taught by all of them on the public rows."""
         # A party without rows sent back the last average, which knows nothing of its own.
         teachers = [model for model, rows in zip(models, shares, strict=True) if rows > 0]
         x = hub.data.part("public")[0]
         rows = x, self._taught(hub, teachers, x)
-        start = mean_of(models, shares)
+        start = self.average.combine(models, shares)
         return fit_to_shares(self.local.net_for(hub), task_of(hub), start, rows, self.distiller, hub.rng)
 
     def _taught(self, hub: Party, models: list[Weights], x: Array) -> Array:
-        """The mean of all nets' outputs, before they become probabilities, as probabilities."""
+        """The average of all nets' outputs, before they become probabilities, as probabilities."""
         form = self.local.net_for(hub).build(hub.data.shape, task_of(hub).outputs)
         outputs = [to_array(evaluate(load(form, model), [to_tensor(x)])) for model in models]
-        return to_predictions(task_of(hub), to_tensor(np.mean(outputs, axis=0)), {})
+        return to_predictions(task_of(hub), to_tensor(self.average.mean_outputs(outputs)), {})

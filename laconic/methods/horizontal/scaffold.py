@@ -16,7 +16,7 @@ from laconic.core.peers import Peers
 from laconic.core.step import step
 from laconic.learn.models.learner import check_model
 from laconic.learn.models.learners import Network
-from laconic.learn.models.supervised import fit_from, mean_of
+from laconic.learn.models.supervised import fit_from
 from laconic.learn.train.sgd import Sgd
 from laconic.methods.families.averaged import Averaging, first_model
 from laconic.methods.families.rows import labelled
@@ -52,8 +52,9 @@ class Scaffold(Averaging, frozen=True):
                 for part in ("model", "change"):
                     check_model(form, task_of(hub), one[part], hub.data.shape, name)
             found = list(answers.values())
-            hub.memory["model"] = mean_of([one["model"] for one in found], [float(one["rows"]) for one in found])
-            change = mean_of([one["change"] for one in found], [1.0] * len(found))
+            rows = [float(one["rows"]) for one in found]
+            hub.memory["model"] = self.average.combine([one["model"] for one in found], rows)
+            change = self.average.combine([one["change"] for one in found], [1.0] * len(found))
             hub.memory["control"] = {name: old + change[name] for name, old in hub.memory["control"].items()}
             yield
 

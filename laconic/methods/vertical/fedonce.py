@@ -23,6 +23,7 @@ from laconic.learn.nets.nets import Cnn, Joint, Mlp
 from laconic.learn.train import losses as heads
 from laconic.learn.train.sgd import Sgd
 from laconic.methods.families import split as split_learning
+from laconic.methods.families.contributions import Check
 from laconic.methods.families.rows import labelled
 from laconic.methods.families.split import Precision, Split
 from laconic.privacy.budget import Budget
@@ -55,6 +56,7 @@ class FedOnce(Method, frozen=True):
         noise: noise on every representation sent; None for none. `ClippedGaussian` has an epsilon, `Perturb` has none.
         more: go on from the one-shot model by split learning over many exchanges, trained like this; None stops
             after the one exchange.
+        check: what the label holder looks for in what guests sent, before it counts.
     """
 
     precision: Precision = "float32"
@@ -63,6 +65,7 @@ class FedOnce(Method, frozen=True):
     trainer: Sgd | DpSgd = Sgd(epochs=100, patience=10)
     noise: Perturb | ClippedGaussian | None = None
     more: Sgd | None = None
+    check: Check = Check()
 
     # For `more`: the steps of split learning.
     exchange, learn = split_learning.exchange, split_learning.learn
@@ -74,6 +77,11 @@ class FedOnce(Method, frozen=True):
             raise ValueError("trees have no gradients: leave out more and DpSgd, or use a net as head, such as Joint()")
         if self.noise is not None and self.more is not None:
             raise ValueError("noise covers the one exchange only; leave out either noise or more")
+        if self.check.leave_out and isinstance(self.trainer, DpSgd):
+            raise ValueError(
+                "check.leave_out decides by the true labels, which the noise of trainer = DpSgd does not cover; say "
+                "leave_out = false, and leave a party out by hand if the result names it"
+            )
 
     @property
     def rounds(self) -> int | None:
@@ -82,7 +90,7 @@ class FedOnce(Method, frozen=True):
 
     def fit(self, hub: Party, peers: Peers, /) -> Iterator[None]:
         """Algorithm 1: guests first, then the host."""
-        received = peers.tolerant.ask(self.learn_and_send)
+        received = self._sifted(hub, peers.tolerant.ask(self.learn_and_send))
         hub.memory["guests"] = {name: answer["train"].shape[1] for name, answer in received.items()}
         hub.memory["received"] = received
         y, valid_y = labelled(hub, "train")[1], labelled(hub, "valid")[1]
@@ -214,6 +222,12 @@ class FedOnce(Method, frozen=True):
         # Each cut is sent once and is of other people, so that one of them is what anyone pays.
         sent = (self.noise.words(learnt),) if isinstance(self.noise, ClippedGaussian) else ()
         return {hub: self._on_head(rows) or ()} | dict.fromkeys(guests, (learnt or ()) + sent)
+
+    def _sifted(self, hub: Party, sent: Mapping[str, Any]) -> dict[str, Any]:
+        """What counts of what guests sent."""
+        own = {cut: hub.data.part(cut)[0] for cut in self._cuts} if hub.data.columns else {}
+        labels = {cut: labelled(hub, cut)[1] for cut in self._cuts}
+        return self.check.sift(hub, sent, own, labels, noised=self.noise is not None)
 
     def _on_head(self, rows: int) -> tuple[Noise, ...] | None:
         """The noise under which the host learns; proven only if what guests send moves with its own row alone."""

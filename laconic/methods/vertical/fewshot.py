@@ -64,6 +64,7 @@ class FewShot(Guided, frozen=True):
         self.refuse_nothing(hub, peers, received)
         if hub.data.columns:
             self._expand(hub, sure[hub.name])
+        received = self.sifted(hub, received)
         self.train_head(hub, received)
         yield
         if self.more is not None:

@@ -31,6 +31,7 @@ class OneShot(Guided, frozen=True):
         if hub.data.columns:
             # From true labels: nothing that comes from this is ever sent, as `labels` excludes `more`.
             self.learn_codes(hub, *self.true_codes(hub))
+        received = self.sifted(hub, received)
         self.train_head(hub, received)
         yield
         if self.more is not None:

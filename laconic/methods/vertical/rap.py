@@ -25,6 +25,7 @@ from laconic.learn.encoders.rap import (
     reveal_labels,
 )
 from laconic.learn.models.learners import AnyLearner, NetModel
+from laconic.methods.families.contributions import Check
 from laconic.methods.families.rows import labelled, side_by_side
 from laconic.methods.families.split import Precision
 from laconic.privacy.mechanisms.gaussian import LocalGaussian
@@ -73,6 +74,7 @@ class Rap(Method, frozen=True):
         noise: noise on every mixed row, for a stated epsilon; None for none.
         precision: how exactly mixed columns are sent.
         secrets: where matrices, codes and pseudo values come from.
+        check: what a server that trains looks for in mixed columns, before they count.
     """
 
     server: ClassVar[bool] = True
@@ -84,6 +86,15 @@ class Rap(Method, frozen=True):
     noise: LocalGaussian | None = None
     precision: Precision = "float32"
     secrets: Secrets = "seed"
+    check: Check = Check()
+
+    def __post_init__(self) -> None:
+        """Refuse to leave parties out where the server has nothing to judge them by."""
+        if self.check.leave_out and self.trains == "label holder":
+            raise ValueError(
+                "check.leave_out needs labels at the server, hidden ones will do, but trains = 'label holder' keeps "
+                "them; say trains = 'server' or leave_out = false"
+            )
 
     @property
     def rounds(self) -> int:
@@ -95,6 +106,8 @@ class Rap(Method, frozen=True):
         sent = peers.ask(self.send)
         holder = _holder(sent)
         hub.memory["holder"] = holder
+        if self.trains == "server":
+            sent = self._sifted(hub, sent)
         columns = {cut: _joined(answer["columns"].get(cut) for answer in sent.values()) for cut in self.learner.cuts}
         if self.trains == "server":
             label = sent[holder]["label"]
@@ -106,8 +119,9 @@ class Rap(Method, frozen=True):
 
     def predict(self, hub: Party, peers: Peers, rows: str, /) -> Array:
         """Algorithm 1, step 4: parties transform, the server predicts, the label holder decodes."""
-        columns = _joined(peers.ask(self.transform, rows=rows).values())
-        holder = hub.memory["holder"]
+        holder, without = hub.memory["holder"], hub.memory.get("without", ())
+        kept = peers.only(tuple(name for name in peers.names if name not in without))
+        columns = _joined(kept.ask(self.transform, rows=rows).values())
         only = peers.only((holder,))
         if self.trains == "label holder":
             return np.asarray(only.ask(self.apply, rows=rows, columns=columns)[holder])
@@ -158,6 +172,16 @@ class Rap(Method, frozen=True):
     def apply(self, party: Party, rows: str, columns: Array) -> Array:
         """Predict at the label holder that has trained."""
         return self.learner.predict(task_of(party), party.memory["model"], self._beside(party, rows, columns))
+
+    def _sifted(self, hub: Party, sent: Mapping[str, Any]) -> dict[str, Any]:
+        """What counts of what was sent; the label holder's own columns are what others are judged by."""
+        holder = hub.memory["holder"]
+        label, own = sent[holder]["label"], sent[holder]["columns"]
+        others = {name: one["columns"] for name, one in sent.items() if name != holder and one["columns"]}
+        labels = {cut: label[cut] for cut in self.learner.cuts}
+        kept = self.check.sift(hub, others, own, labels, noised=self.noise is not None)
+        hub.memory["without"] = [name for name in others if name not in kept]
+        return {name: one for name, one in sent.items() if name not in hub.memory["without"]}
 
     def _gives_columns(self, party: Party) -> bool:
         at_home = self.trains == "label holder" and party.data.task is not None

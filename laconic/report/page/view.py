@@ -21,6 +21,7 @@ from laconic.report.comparisons import (
     settings_key,
 )
 from laconic.report.words import (
+    contribution_lines,
     epsilon_in_words,
     figure,
     in_bytes,
@@ -200,6 +201,7 @@ def _arm(part: Comparison, arm: MethodRuns, number: int, commands: Mapping[str, 
         "seeds": ", ".join(str(one.seed) for one in arm.results),
         "metrics": {metric_name(name): figure(value) for name, value in result.metrics.items()},
         "absent": sorted({absence.party for absence in result.absences}),
+        "odd": [words for words, is_odd in contribution_lines(result) if is_odd],
         "stopped": "" if result.stopped == "finished" else result.stopped,
         "command": commands.get(settings_key(result), ""),
     }
