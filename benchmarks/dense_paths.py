@@ -93,9 +93,9 @@ def descents(columns: int, hidden: tuple[int, ...], outputs: int, batch: int) ->
     goals = widen(rng.standard_normal((batch, outputs)).astype(np.float32))
     first = {name: values.copy() for name, values in weights_of(make(net, (columns,), outputs, rng)).items()}
 
-    def by_module() -> descent._ModuleDescent:
+    def by_module() -> descent.ModuleDescent:
         module = load(net.build((columns,), outputs), first)
-        return descent._ModuleDescent(module, descent.no_velocity(first), x, turned=True)
+        return descent.ModuleDescent(module, descent.no_velocity(first), x, turned=True)
 
     def steps(at_work: descent.Descent) -> Callable[[], object]:
         return lambda: descent.take_steps(at_work, 20, lambda found: (found - goals) / batch, rule)
