@@ -110,6 +110,7 @@ def _check_range(what: str, values: Array, count: int) -> None:
 _DEEPEST = 10
 _BINS = 64
 _MOST_BINS = 1024
+_ALWAYS_WANTED = {"tree_method": "hist", "nthread": 1, "verbosity": 0}
 
 
 class _Trees(Learner, frozen=True):
@@ -132,8 +133,7 @@ class _Trees(Learner, frozen=True):
         binned: dict[int, Any] = {}
         models = []
         for x, y in shards:
-            wanted = {"max_bin": _BINS, "tree_method": "hist", "nthread": 1, "verbosity": 0}
-            wanted |= self.plan(task, prod(x.shape[1:]))
+            wanted = self.plan(task, prod(x.shape[1:]))
             if id(x) not in binned:
                 flat = x.reshape(len(x), -1).astype(np.float32)
                 binned = {id(x): xgboost.QuantileDMatrix(flat, max_bin=wanted["max_bin"], nthread=1)}
@@ -184,7 +184,8 @@ class Forest(_Trees, frozen=True):
         """What to ask XGBoost for: squared error on class flags makes each leaf a class's share of its rows."""
         share = columns**-0.5 if self.columns is None else self.columns
         wanted = {"num_parallel_tree": self.trees, "subsample": self.rows, "colsample_bynode": share, "eta": 1.0}
-        return wanted | {"objective": "reg:squarederror", "lambda": 0.0, "max_depth": self.depth, "rounds": 1}
+        wanted |= {"objective": "reg:squarederror", "lambda": 0.0, "max_depth": self.depth}
+        return wanted | _ALWAYS_WANTED | {"max_bin": _BINS, "rounds": 1}
 
 
 class Boosted(_Trees, frozen=True):
@@ -218,7 +219,7 @@ class Boosted(_Trees, frozen=True):
         wanted = {"objective": objectives[task.kind], "eta": self.lr, "lambda": self.penalty, "max_depth": self.depth}
         if task.kind == "multiclass":
             wanted["num_class"] = len(task.classes)
-        return wanted | {"max_bin": self.bins, "rounds": self.trees}
+        return wanted | _ALWAYS_WANTED | {"max_bin": self.bins, "rounds": self.trees}
 
 
 def _check_depth(depth: int) -> None:

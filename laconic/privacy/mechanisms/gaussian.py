@@ -57,8 +57,9 @@ class LocalGaussian(Settings, frozen=True):
 
 def gaussian_noise(scale: float, sensitivity: float | None, unit: str, caveat: str, *, seeded: bool) -> Noise:
     """The noise for the ledger."""
-    words = {"unit": unit, "caveat": caveat}
-    return Noise(mechanism="gaussian", scale=scale, sensitivity=sensitivity, secure=not seeded, **words)
+    return Noise(
+        mechanism="gaussian", scale=scale, sensitivity=sensitivity, unit=unit, caveat=caveat, secure=not seeded
+    )
 
 
 def clip_rows(rows: Array, clip: float) -> Array:

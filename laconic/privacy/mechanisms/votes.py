@@ -191,8 +191,15 @@ def _from_moments(moments: Array, delta: float) -> float:
 def _words(mechanism: str, scale: float, sensitivity: float, count: int, unit: str, secure: bool) -> Noise:
     source = "noise from the system's secure source" if secure else SEEDED
     caveat = f"{source}; covers what public rows were labelled by, and not how many rows a party has"
-    words = {"mechanism": mechanism, "unit": unit, "caveat": caveat}
-    return Noise(scale=scale, sensitivity=sensitivity, count=count, secure=secure, **words)
+    return Noise(
+        mechanism=mechanism,
+        scale=scale,
+        sensitivity=sensitivity,
+        unit=unit,
+        caveat=caveat,
+        count=count,
+        secure=secure,
+    )
 
 
 class _Trust(Settings, frozen=True):
