@@ -58,7 +58,7 @@ def noise_as_targets(columns: int, hidden: tuple[int, ...], outputs: int, batch:
     net, x = Mlp(hidden=hidden, final="tanh"), rng.standard_normal((5000, columns)).astype(np.float32)
     targets, rows = rng.standard_normal((batch, outputs)).astype(np.float32), rng.permutation(5000)[:batch]
 
-    def step(learner: learnt._NatLearner) -> Callable[[], object]:
+    def step(learner: learnt.FlatMlp | learnt._ModuleLearner) -> Callable[[], object]:
         return lambda: learner.learn((learner.outputs(rows) - targets) * np.float32(2 / batch))
 
     first = weights_of(make(net, (columns,), outputs, rng))
@@ -93,9 +93,9 @@ def descents(columns: int, hidden: tuple[int, ...], outputs: int, batch: int) ->
     goals = widen(rng.standard_normal((batch, outputs)).astype(np.float32))
     first = {name: values.copy() for name, values in weights_of(make(net, (columns,), outputs, rng)).items()}
 
-    def by_module() -> descent._ModuleDescent:
+    def by_module() -> descent.ModuleDescent:
         module = load(net.build((columns,), outputs), first)
-        return descent._ModuleDescent(module, descent.no_velocity(first), x, turned=True)
+        return descent.ModuleDescent(module, descent.no_velocity(first), x, turned=True)
 
     def steps(at_work: descent.Descent) -> Callable[[], object]:
         return lambda: descent.take_steps(at_work, 20, lambda found: (found - goals) / batch, rule)

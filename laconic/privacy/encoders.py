@@ -1,7 +1,7 @@
 """Encoders with a price, or with nothing to hide."""
 
 from math import inf, prod, sqrt
-from typing import TypeAlias
+from typing import Self, TypeAlias
 
 import msgspec
 import numpy as np
@@ -15,7 +15,7 @@ from laconic.learn.encoders.learnt import AnyAssignment, Exact, sphere
 from laconic.learn.nets.layers import Shape
 from laconic.learn.nets.nets import Cnn, Mlp, Net, give_chance, initialise, make, to_array, to_tensor, weights_of
 from laconic.privacy.budget import Demand
-from laconic.privacy.mechanisms.gaussian import clip_rows
+from laconic.privacy.mechanisms.gaussian import clip_rows, gaussian_noise
 from laconic.privacy.private_sgd import UNCOVERED, UNIT, DpSgd, PrivateStep
 from laconic.privacy.randomness import poisson_sample, randomness_from
 from laconic.values import Array, Rng, Weights, check_least, track
@@ -63,16 +63,8 @@ class DpPca(LinearEncoder, frozen=True):
 
     def noise(self, rows: int) -> tuple[Noise, ...]:
         """One answer, of which one row changes at most the square of its clipped length."""
-        return (
-            Noise(
-                mechanism="gaussian",
-                scale=self.needed_sigma(),
-                sensitivity=1.0,
-                unit=UNIT,
-                caveat=f"covers the components found, and all that is made from them alone; {UNCOVERED}",
-                secure=not self.seeded,
-            ),
-        )
+        caveat = f"covers the components found, and all that is made from them alone; {UNCOVERED}"
+        return (gaussian_noise(self.needed_sigma(), 1.0, UNIT, caveat, seeded=self.seeded),)
 
     def demand(self, rows: int) -> Demand:
         """One answer about all rows."""
@@ -133,24 +125,44 @@ _CAVEAT = (
 )
 
 
-class DpNat(Encoder, frozen=True):
-    """Noise as targets with clipped and noised gradients, whose published proof does not cover it.
+class _PrivateNet(Encoder, frozen=True):
+    """Abstract: a net that learns by private steps to put rows near points of length 1.
 
     Attributes:
-        rows_net: the net for columns; it should end in tanh, as targets have length 1.
+        rows_net: the net for columns; it should end in tanh, as the points have length 1.
         image_net: the net for images.
-        assignment: how the rows of a batch trade targets.
         trainer: how the net is learnt.
     """
 
     rows_net: Mlp = Mlp(hidden=(30,), final="tanh")
     image_net: Net = Cnn(channels=(16, 32), hidden=())
-    assignment: AnyAssignment = Exact()
     trainer: DpSgd = DpSgd(epochs=10)
 
     def net(self, shape: Shape) -> Net:
         """The net for columns or the net for images."""
         return self.image_net if len(shape) == 3 else self.rows_net
+
+    def noise(self, rows: int) -> tuple[Noise, ...]:
+        """The trainer's."""
+        return self.trainer.noise(rows)
+
+    def demand(self, rows: int) -> Demand:
+        """As the trainer's."""
+        return self.trainer.demand(rows)
+
+    def with_sigma(self, sigma: float) -> Self:
+        """The same with this noise."""
+        return msgspec.structs.replace(self, trainer=self.trainer.with_sigma(sigma))
+
+
+class DpNat(_PrivateNet, frozen=True):
+    """Noise as targets with clipped and noised gradients, whose published proof does not cover it.
+
+    Attributes:
+        assignment: how the rows of a batch trade targets.
+    """
+
+    assignment: AnyAssignment = Exact()
 
     def fit(self, x: Array, rng: Rng) -> Weights:
         """Learn to hit the rows' targets while the rows of a batch trade them."""
@@ -171,44 +183,28 @@ class DpNat(Encoder, frozen=True):
         """The trainer's, marked as not proven."""
         return tuple(msgspec.structs.replace(noise, proven=False, caveat=_CAVEAT) for noise in self.trainer.noise(rows))
 
-    def demand(self, rows: int) -> Demand:
-        """As the trainer's."""
-        return self.trainer.demand(rows)
-
-    def with_sigma(self, sigma: float) -> "DpNat":
-        """The same with this noise."""
-        return msgspec.structs.replace(self, trainer=self.trainer.with_sigma(sigma))
-
 
 def _distance(outputs: Tensor, targets: Tensor) -> Tensor:
     return (outputs - targets).square().sum(dim=1).mean()
 
 
-class Codebook(Encoder, frozen=True):
+class Codebook(_PrivateNet, frozen=True):
     """A net that learns to put rows near the words of a public codebook, all words about equally often.
 
+    The words' prices are learnt, clipped and noised together with the weights.
+
     Attributes:
-        rows_net: the net for columns; it should end in tanh, as code words have length 1.
-        image_net: the net for images.
         words: how many code words there are.
         pressure: how strongly a row's choice raises the price of its word, beside how it changes the net.
-        trainer: how the net and the prices are learnt.
     """
 
-    rows_net: Mlp = Mlp(hidden=(30,), final="tanh")
-    image_net: Net = Cnn(channels=(16, 32), hidden=())
     words: int = 64
     pressure: float = 0.3
-    trainer: DpSgd = DpSgd(epochs=10)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_least(2, words=self.words)
         check_least(0, pressure=self.pressure)
-
-    def net(self, shape: Shape) -> Net:
-        """The net for columns or the net for images."""
-        return self.image_net if len(shape) == 3 else self.rows_net
 
     def fit(self, x: Array, rng: Rng) -> Weights:
         """Learn to hit the nearest words while prices keep them evenly used."""
@@ -222,18 +218,6 @@ class Codebook(Encoder, frozen=True):
             chosen = module.choose(batch, words)
             step.take([batch, torch.nn.functional.one_hot(chosen, self.words).float()], words[chosen], self.trainer.lr)
         return weights_of(module.net)
-
-    def noise(self, rows: int) -> tuple[Noise, ...]:
-        """The trainer's: prices are clipped and noised together with the weights."""
-        return self.trainer.noise(rows)
-
-    def demand(self, rows: int) -> Demand:
-        """As the trainer's."""
-        return self.trainer.demand(rows)
-
-    def with_sigma(self, sigma: float) -> "Codebook":
-        """The same with this noise."""
-        return msgspec.structs.replace(self, trainer=self.trainer.with_sigma(sigma))
 
     def _loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """Squared distance to the word; and, by its slope alone, a rise in the price of each word chosen."""

@@ -7,7 +7,7 @@ Wang, Zha, Karypis: Differentially private optimization on large model at small 
 """
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -76,9 +76,9 @@ class Clipped(NamedTuple):
 class RowGradients:
     """Clipped gradient sums of one module, by the quickest exact way for each of its layers.
 
-    Linear and plain two-dimensional convolution layers go by ghost norms. Any other layer with weights has its rows'
-    gradients built by `torch.func`; so has the whole module if layers share weights, are used twice in a pass, or
-    hold both weights and further layers.
+    Linear and plain two-dimensional convolution layers go by ghost norms. Where there is any other layer with weights,
+    or layers share weights, are used twice in a pass, or hold both weights and further layers, every row's gradient is
+    built by `torch.func`.
     """
 
     def __init__(self, module: nn.Module, loss: Loss) -> None:
@@ -134,9 +134,12 @@ class RowGradients:
     def _clipped_piece(self, inputs: Sequence[Tensor], targets: Tensor, clip: float) -> Clipped:
         if self.plain:
             seen, outputs = self._forward(inputs)
-            if all(len(calls) == 1 for calls in seen.values()):
+            if all(len(calls) == 1 and _is_known(self.layers[name], calls[0][0]) for name, calls in seen.items()):
                 return self._by_layer({name: calls[0] for name, calls in seen.items()}, outputs, targets, clip)
-        return self._by_row(inputs, targets, clip)
+        each = row_gradients(self.module, self.loss, inputs, targets)
+        lengths = _added([_dots(values.flatten(1)) for values in each.values()]).sqrt()
+        weights = _shrink(lengths, clip)
+        return Clipped({name: torch.tensordot(weights, values, 1) for name, values in each.items()}, lengths)
 
     def _forward(self, inputs: Sequence[Tensor]) -> tuple[dict[str, list[tuple[Tensor, Tensor]]], Tensor]:
         """The module's outputs, and what went in and out of each layer at each of its calls."""
@@ -157,7 +160,7 @@ class RowGradients:
         back = torch.autograd.grad(total, [given for _, given in seen.values()])
         with torch.no_grad():
             parts = {
-                name: _rule(self.layers[name], taken)(self.layers[name], taken, slope)
+                name: (_Outer if isinstance(self.layers[name], _LINEAR) else _Patches)(self.layers[name], taken, slope)
                 for (name, (taken, _)), slope in zip(seen.items(), back, strict=True)
             }
             lengths = _added([part.squares() for part in parts.values()]).sqrt()
@@ -168,12 +171,6 @@ class RowGradients:
                 for key, values in part.weighted(weights).items()
             }
         return Clipped(sums, lengths)
-
-    def _by_row(self, inputs: Sequence[Tensor], targets: Tensor, clip: float) -> Clipped:
-        each = row_gradients(self.module, self.loss, inputs, targets)
-        lengths = _squares_of_rowwise(each).sqrt()
-        weights = _shrink(lengths, clip)
-        return Clipped({name: torch.tensordot(weights, values, 1) for name, values in each.items()}, lengths)
 
 
 def row_gradients(module: nn.Module, loss: Loss, inputs: Sequence[Tensor], targets: Tensor) -> dict[str, Tensor]:
@@ -188,18 +185,6 @@ def row_gradients(module: nn.Module, loss: Loss, inputs: Sequence[Tensor], targe
         weights, targets, *inputs
     )
     return found
-
-
-class _Part(Protocol):
-    """One layer's gradients of all rows."""
-
-    def squares(self) -> Tensor:
-        """Their squared lengths."""
-        ...
-
-    def weighted(self, weights: Tensor) -> dict[str, Tensor]:
-        """Their weighted sum, by parameter name."""
-        ...
 
 
 class _Outer:
@@ -221,7 +206,7 @@ class _Patches:
 
     def __init__(self, layer: nn.Module, taken: Tensor, slope: Tensor) -> None:
         self.shape = tuple(layer.get_parameter("weight").shape)
-        self.patches = functional.unfold(taken, self.shape[2:], **_geometry(layer))
+        self.patches = functional.unfold(taken, self.shape[2:], **(_geometry(layer) or {}))
         self.slope = slope.flatten(2)
         self.biased = getattr(layer, "bias", None) is not None
         places, wide, high = self.slope.shape[2], self.patches.shape[1], self.slope.shape[1]
@@ -244,44 +229,20 @@ class _Patches:
         return {"weight": whole.view(self.shape)} | ({"bias": slope.sum(dim=(0, 2))} if self.biased else {})
 
 
-class _Built:
-    """Any layer: every row's gradient is built by `torch.func` from what came in and the slope of what came out."""
-
-    def __init__(self, layer: nn.Module, taken: Tensor, slope: Tensor) -> None:
-        weights = {name: values.detach() for name, values in layer.named_parameters()}
-
-        def slide(weights: dict[str, Tensor], row: Tensor, way: Tensor) -> Tensor:
-            outputs: Tensor = functional_call(layer, weights, (row.unsqueeze(0),))
-            return (outputs * way.unsqueeze(0)).sum()
-
-        self.each: dict[str, Tensor] = vmap(grad(slide), (None, 0, 0))(weights, taken.detach(), slope)
-
-    def squares(self) -> Tensor:
-        return _squares_of_rowwise(self.each)
-
-    def weighted(self, weights: Tensor) -> dict[str, Tensor]:
-        return {name: torch.tensordot(weights, values, 1) for name, values in self.each.items()}
-
-
-def _rule(layer: nn.Module, taken: Tensor) -> Callable[[nn.Module, Tensor, Tensor], _Part]:
-    if isinstance(layer, _LINEAR) and taken.ndim == 2:
-        return _Outer
+def _geometry(layer: nn.Module) -> dict[str, tuple[int, ...]] | None:
+    """How a convolution goes over an image; None for any other layer, and for one that is no plain convolution."""
     if isinstance(layer, layers.Conv):
-        return _Patches
-    if isinstance(layer, nn.Conv2d) and layer.groups == 1 and layer.padding_mode == "zeros":
-        return _Built if isinstance(layer.padding, str) else _Patches
-    return _Built
+        return {"padding": (layer.padding, layer.padding)}
+    if not isinstance(layer, nn.Conv2d) or layer.groups != 1 or layer.padding_mode != "zeros":
+        return None
+    if isinstance(layer.padding, str):
+        return None
+    return {"padding": layer.padding, "stride": layer.stride, "dilation": layer.dilation}
 
 
-def _geometry(layer: nn.Module) -> dict[str, tuple[int, ...]]:
-    if isinstance(layer, nn.Conv2d):
-        return {"padding": layer.padding, "stride": layer.stride, "dilation": layer.dilation}  # type: ignore[dict-item]
-    return {"padding": (1, 1)}
-
-
-def _squares_of_rowwise(each: dict[str, Tensor]) -> Tensor:
-    """Each row's squared length over all its gradients."""
-    return _added([_dots(values.flatten(1)) for values in each.values()])
+def _is_known(layer: nn.Module, taken: Tensor) -> bool:
+    """Whether the lengths of rows' gradients follow from what comes into the layer and from its slopes."""
+    return taken.ndim == 2 if isinstance(layer, _LINEAR) else _geometry(layer) is not None
 
 
 def _added(parts: list[Tensor]) -> Tensor:

@@ -17,6 +17,7 @@ from laconic.learn.nets.nets import AnyModule, give_chance, to_array
 from laconic.learn.train.losses import Loss
 from laconic.learn.train.sgd import Optimiser, Sgd
 from laconic.privacy.budget import Demand
+from laconic.privacy.mechanisms.gaussian import gaussian_noise
 from laconic.privacy.per_example import RowGradients
 from laconic.privacy.randomness import Randomness, poisson_sample, randomness_from
 from laconic.values import Rng, Settings, check_least, track
@@ -109,19 +110,9 @@ class DpSgd(Settings, frozen=True):
 
     def noise(self, rows: int) -> tuple[Noise, ...]:
         """The noise that `fit` puts on what it learns from so many rows: known before it runs."""
-        sigma = self.needed_sigma()
-        return (
-            Noise(
-                mechanism="gaussian",
-                scale=sigma * self.clip,
-                sensitivity=self.clip,
-                unit=UNIT,
-                caveat=f"covers the weights learnt, and all that is made from them alone; {UNCOVERED}",
-                rate=self.rate(rows),
-                count=self.steps(rows),
-                secure=not self.seeded,
-            ),
-        )
+        caveat = f"covers the weights learnt, and all that is made from them alone; {UNCOVERED}"
+        noise = gaussian_noise(self.needed_sigma() * self.clip, self.clip, UNIT, caveat, seeded=self.seeded)
+        return (msgspec.structs.replace(noise, rate=self.rate(rows), count=self.steps(rows)),)
 
     def demand(self, rows: int) -> Demand:
         """What `fit` would do with so many rows, for a budget to be divided."""

@@ -97,7 +97,7 @@ def test_a_client_with_a_token_is_answered(port):
 def test_half_sent_headers_keep_nobody_out(port):
     with ExitStack() as lines:
         for _ in range(210):
-            line = lines.enter_context(socket.create_connection(("127.0.0.1", port), timeout=5))
+            line = lines.enter_context(socket.create_connection(("127.0.0.1", port), 5, ("127.0.0.2", 0)))
             line.sendall(b"POST /predict HTTP/1.1\r\nHost: x\r\nX-Slow: ")
         assert [ask(port) for _ in range(3)] == [200, 200, 200]
 
@@ -231,7 +231,7 @@ def test_connections_that_say_nothing_keep_nobody_out_of_https(tls_port):
     place, port = tls_port
     with ExitStack() as lines:
         for _ in range(300):
-            lines.enter_context(socket.create_connection(("127.0.0.1", port), timeout=5))
+            lines.enter_context(socket.create_connection(("127.0.0.1", port), 5, ("127.0.0.2", 0)))
         trusted = ssl.create_default_context(cafile=place / "authority.pem")
         line = HTTPSConnection("127.0.0.1", port, timeout=5, context=trusted)
         line.request("GET", "/health", headers={"Authorization": f"Bearer {TOKEN}"})
@@ -245,7 +245,7 @@ def test_who_was_let_in_is_not_put_out_by_strangers(port):
     known.sock.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n")
     with ExitStack() as lines:
         for _ in range(300):
-            lines.enter_context(socket.create_connection(("127.0.0.1", port), timeout=5))
+            lines.enter_context(socket.create_connection(("127.0.0.1", port), 5, ("127.0.0.2", 0)))
         known.sock.sendall(f"Authorization: Bearer {TOKEN}\r\n\r\n".encode())
         assert known.sock.recv(1000).startswith(b"HTTP/1.1 200")
 

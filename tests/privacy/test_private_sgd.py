@@ -49,6 +49,8 @@ def nets():
         "weights shared by two layers": (_tied(), [(10,)]),
         "two activations in a row": (nn.Sequential(nn.Linear(10, 3), nn.ReLU(), nn.Tanh()), [(10,)]),
         "our convolutions": (make(Cnn(channels=(4, 6), hidden=(8,)), image, 3, rng), [image]),
+        "a larger kernel": (make(Cnn(channels=(4,), kernel=5), image, 3, rng), [image]),
+        "no padding": (make(Cnn(channels=(4,), pad=False), image, 3, rng), [image]),
         "two inputs": (initialise(Joint(own=Cnn(channels=(4,))).model([image, (5,)], 3), rng), [image, (5,)]),
         "torch's layers, some by torch.func": (nn.Sequential(*conv, nn.Linear(48, 3, bias=False)), [image]),
         "many places, few weights": (nn.Sequential(nn.Conv2d(1, 40, 7), nn.Flatten(), nn.Linear(160, 3)), [image]),

@@ -2,7 +2,7 @@
 
 from itertools import pairwise
 from math import prod, sqrt
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 import lap
 import msgspec
@@ -197,7 +197,7 @@ class Nat(Encoder, frozen=True):
                 learner.learn((outputs - owned) * np.float32(2 / len(rows)))
         return learner.weights(), targets
 
-    def _learner(self, x: Array, rng: Rng) -> "_NatLearner":
+    def _learner(self, x: Array, rng: Rng) -> "FlatMlp | _ModuleLearner":
         shape, dim = x.shape[1:], self.dim_for(x.shape[1:])
         module = make(self.net(shape), shape, dim, rng)
         if len(shape) == 1 and self.rows_net.final == "tanh" and not self.rows_net.dropout:
@@ -212,24 +212,8 @@ def sphere(rows: int, dim: int, rng: Rng) -> Array:
     return points
 
 
-class _NatLearner(Protocol):
-    """A net at work on the rows that it was made with."""
-
-    def outputs(self, rows: Array) -> Array:
-        """The net's outputs for these rows, kept in mind for `learn`."""
-        ...
-
-    def learn(self, grads: Array) -> None:
-        """One step, given the loss's gradients by the last outputs."""
-        ...
-
-    def weights(self) -> Weights:
-        """What was learnt, as `nets` names it."""
-        ...
-
-
 class _ModuleLearner:
-    """Any net, by automatic gradients."""
+    """Any net, by automatic gradients; as `FlatMlp`."""
 
     def __init__(self, x: Array, module: nn.Module, lr: float) -> None:
         self.x = to_tensor(x)
@@ -276,12 +260,8 @@ class Autoencoder(Encoder, frozen=True):
         squeeze = self.build(shape)
         both = initialise(nn.Sequential(squeeze, self.restore.build((self.dim_for(shape),), prod(shape))), rng)
         rows = to_tensor(x)
-        self.trainer.fit(both, [rows], torch.flatten(rows, 1), _squared_error, rng, what="autoencoder")
+        self.trainer.fit(both, [rows], torch.flatten(rows, 1), functional.mse_loss, rng, what="autoencoder")
         return weights_of(squeeze)
-
-
-def _squared_error(outputs: Tensor, targets: Tensor) -> Tensor:
-    return functional.mse_loss(outputs, targets)
 
 
 class BestEncoder(Encoder, frozen=True):
@@ -295,17 +275,18 @@ class BestEncoder(Encoder, frozen=True):
 
     def net(self, shape: Shape) -> Net:
         """The net of the encoder that suits."""
-        return self._choice(shape).net(shape)
+        return self._choice.net(shape)
 
     def dim_for(self, shape: Shape) -> int:
         """The dimension asked for, or what suits."""
-        return self._choice(shape).dim_for(shape)
+        return self._choice.dim_for(shape)
 
     def fit(self, x: Array, rng: Rng) -> Weights:
         """Fit the encoder that suits."""
-        return self._choice(x.shape[1:]).fit(x, rng)
+        return self._choice.fit(x, rng)
 
-    def _choice(self, shape: Shape) -> Encoder:
+    @property
+    def _choice(self) -> Encoder:
         return Pca(dim=self.dim)
 
 

@@ -1,7 +1,7 @@
 """The secret square matrix that mixes a party's columns, and what it does to distances."""
 
 from collections.abc import Callable
-from math import exp, prod
+from math import prod
 from typing import TypeAlias
 
 import numpy as np
@@ -35,16 +35,6 @@ class Gaussian(Settings, frozen=True):
 
 
 AnyMatrix: TypeAlias = Orthogonal | Gaussian
-
-
-def chance_to_keep(width: int, error: float) -> float:
-    """At least how likely a scaled Gaussian matrix keeps one squared distance within `error` of it (Corollary 2).
-
-    The bound of Johnson and Lindenstrauss for a square matrix. For error 0.5 it says nothing up to 16 columns.
-    """
-    if not 0 < error < 1:
-        raise ValueError(f"error must be between 0 and 1, not {error}")
-    return max(0.0, 1.0 - 2.0 * exp(-width * (3 * error**2 - 2 * error**3) / 12))
 
 
 _BLOCK = 65_536

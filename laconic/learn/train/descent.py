@@ -7,7 +7,7 @@ processor, fully connected nets take compiled steps; without a compiler, and on 
 import ctypes
 from collections.abc import Callable
 from math import prod
-from typing import Protocol
+from typing import TypeAlias
 
 import msgspec
 import numpy as np
@@ -71,12 +71,12 @@ class CompiledDescent:
         self._outputs, self._layers = inputs, CompiledLayers(layers, library)
 
     def outputs(self) -> Tensor:
-        """The net's outputs for the batch, kept in mind for `descend`."""
+        """The net's outputs for the batch, (rows, lanes), as `widen` would have them; good until the next call."""
         self._layers.forwards()
         return self._outputs
 
     def descend(self, gradient: Tensor, rule: "Rule") -> None:
-        """One step of momentum, given the loss's gradient by the last outputs."""
+        """One step of momentum, given the loss's gradient by the last outputs, (rows, lanes), which is written over."""
         self._layers.backwards(gradient, rule.momentum)
         self._velocity.add_(self._flat, alpha=rule.weight_decay)
         self._flat.add_(self._velocity, alpha=-rule.lr)
@@ -129,37 +129,17 @@ class Rule(msgspec.Struct, frozen=True):
     weight_decay: float
 
 
-class Descent(Protocol):
-    """A net at work on one batch."""
-
-    def outputs(self) -> Tensor:
-        """The net's outputs for the batch, (rows, lanes), as `widen` would have them; good until the next call."""
-        ...
-
-    def descend(self, gradient: Tensor, rule: Rule) -> None:
-        """One step, given the loss's gradient by the last outputs, (rows, lanes), which is written over."""
-        ...
-
-    def weights(self) -> Weights:
-        """The weights now, as `nets` names them."""
-        ...
-
-    def velocity(self) -> Array:
-        """The velocity now, one number per weight."""
-        ...
-
-
-def start_descent(net: Net, outputs: int, weights: Weights, velocity: Array, x: Array, rng: Rng) -> Descent:
+def start_descent(net: Net, outputs: int, weights: Weights, velocity: Array, x: Array, rng: Rng) -> "Descent":
     """Go on from these weights and this velocity on the rows `x`; randomness is for dropout alone."""
     is_dense = isinstance(net, Mlp) and net.dropout == 0
     library = compiled_products() if is_dense and is_on_cpu() and net.final != "tanh" and len(x) else None
     if library is not None:
         return CompiledDescent(library, net.final, weights, velocity, x)
     module = give_chance(load(net.build(x.shape[1:], outputs), weights), rng)
-    return _ModuleDescent(module, velocity, x, turned=is_dense)
+    return ModuleDescent(module, velocity, x, turned=is_dense)
 
 
-def take_steps(descent: Descent, steps: int, slope: Callable[[Tensor], Tensor], rule: Rule) -> None:
+def take_steps(descent: "Descent", steps: int, slope: Callable[[Tensor], Tensor], rule: Rule) -> None:
     """Take so many steps, given how the loss's gradient follows from the net's outputs."""
     # Compiled gradients need nothing of what torch writes down for automatic ones at every call.
     with torch.inference_mode(isinstance(descent, CompiledDescent)):
@@ -177,15 +157,29 @@ def no_velocity(weights: Weights) -> Array:
     return np.zeros(sum(values.size for values in weights.values()), np.float32)
 
 
-class _ModuleDescent:
-    """Any net by torch; `turned` where `CompiledDescent` may go on, whose velocity has each matrix turned round."""
+class ModuleDescent:
+    """Any net by torch.
 
-    def __init__(self, module: nn.Module, velocity: Array, x: Array, *, turned: bool) -> None:
+    Args:
+        turned: set where `CompiledDescent` may go on, whose velocity has each matrix turned round.
+        gradients: finds the weights' gradients, given the loss's by the last outputs; None takes the exact ones.
+    """
+
+    def __init__(
+        self,
+        module: nn.Module,
+        velocity: Array,
+        x: Array,
+        *,
+        turned: bool = False,
+        gradients: Callable[[Tensor], list[Tensor]] | None = None,
+    ) -> None:
         self._shapes = [tuple(values.shape) for values in module.parameters()] if turned else []
         if turned:
             velocity = _turned(velocity, [shape[::-1] for shape in self._shapes])
         self._module, self._x = module.train(), to_tensor(x)
         self.stages = [*(stages_of(module) or {}).values()]
+        self._find = gradients or self._gradients
         self._params = list(module.parameters())
         self._sizes = [values.numel() for values in self._params]
         self._velocity = torch.tensor(velocity, device=device_now())
@@ -193,6 +187,7 @@ class _ModuleDescent:
         self._given: list[Tensor] = []
 
     def outputs(self) -> Tensor:
+        """As `CompiledDescent.outputs`."""
         if self.stages:
             with torch.no_grad():
                 self._given = forwards(self.stages, self._x.flatten(1))
@@ -202,7 +197,8 @@ class _ModuleDescent:
         return pad(narrow, (0, widened(narrow.shape[1]) - narrow.shape[1]))
 
     def descend(self, gradient: Tensor, rule: Rule) -> None:
-        grads = self._gradients(gradient[:, : self._given[-1].shape[1]])
+        """As `CompiledDescent.descend`."""
+        grads = self._find(gradient[:, : self._given[-1].shape[1]])
         with torch.no_grad():
             flat = torch.cat([values.flatten() for values in grads])
             flat.add_(torch.cat([values.flatten() for values in self._params]), alpha=rule.weight_decay)
@@ -220,11 +216,17 @@ class _ModuleDescent:
             return [one for slope, given in found for one in (slope.T @ given, slope.sum(dim=0))]
 
     def weights(self) -> Weights:
+        """The weights now, as `nets` names them."""
         return weights_of(self._module)
 
     def velocity(self) -> Array:
+        """The velocity now, one number per weight."""
         found = to_array(self._velocity)
         return _turned(found, self._shapes) if self._shapes else found
+
+
+Descent: TypeAlias = CompiledDescent | ModuleDescent
+"""A net at work on one batch."""
 
 
 def _turned(flat: Array, shapes: list[tuple[int, ...]]) -> Array:

@@ -39,7 +39,7 @@ class Fixed(Settings, frozen=True):
 
     def watch(self, classes: int) -> "_Watch":
         """Cut-offs that never change."""
-        return _Constant(self.level, classes)
+        return _Watch(torch.full((classes,), self.level, device=device_now()))
 
 
 class Adaptive(Settings, frozen=True):
@@ -70,49 +70,37 @@ class Soft(Settings, frozen=True):
 
     def watch(self, classes: int) -> "_Watch":
         """No cut-offs for any number of classes."""
-        return _Nothing()
+        return _Watch(None)
 
 
 AnyThreshold: TypeAlias = Fixed | Adaptive | Soft
 
 
 class _Watch:
-    """Cut-offs, one per class, that may follow what a model guesses.
+    """Cut-offs, one per class; without any, every guess counts, and the averaged weights make the guesses."""
 
-    Attributes:
-        averaged: whether the averaged weights make the guesses, or the weights of the moment.
-    """
-
-    cutoffs: Tensor
-    averaged = False
+    def __init__(self, cutoffs: Tensor | None) -> None:
+        self.cutoffs = cutoffs
 
     def see(self, guesses: Tensor) -> None:
         """Take note of a batch's probabilities."""
 
     def labels(self, guesses: Tensor) -> tuple[Tensor, Tensor]:
         """What is learnt from each row's probabilities, and how much each row counts."""
+        if self.cutoffs is None:
+            return guesses, torch.ones(len(guesses), device=guesses.device)
         confidence, labels = guesses.max(dim=1)
         return labels, (confidence >= self.cutoffs[labels]).float()
 
 
-class _Nothing(_Watch):
-    averaged = True
-
-    def labels(self, guesses: Tensor) -> tuple[Tensor, Tensor]:
-        return guesses, torch.ones(len(guesses), device=guesses.device)
-
-
-class _Constant(_Watch):
-    def __init__(self, level: float, classes: int) -> None:
-        self.cutoffs = torch.full((classes,), level, device=device_now())
-
-
 class _Running(_Watch):
+    """Cut-offs that follow what a model guesses."""
+
     def __init__(self, momentum: float, classes: int) -> None:
         self._momentum = momentum
         self._confidence = torch.tensor(1 / classes, device=device_now())
         self._shares = torch.full((classes,), 1 / classes, device=device_now())
-        self.cutoffs = self._shares
+        super().__init__(self._shares)
 
     def see(self, guesses: Tensor) -> None:
         self._confidence = torch.lerp(guesses.max(dim=1).values.mean(), self._confidence, self._momentum)
@@ -276,7 +264,7 @@ class _Run:
     @torch.no_grad()
     def _guess(self, others: Tensor) -> tuple[Tensor, Tensor]:
         """What each row is taken for, a class or shares of several, and how much the guess counts."""
-        module = self.averaged if self.watch.averaged else self.module
+        module = self.averaged if self.watch.cutoffs is None else self.module
         guesses = module(self.settings.weak(others, self.generator)).softmax(dim=1)
         if self.settings.align:
             self.guessed = torch.lerp(guesses.mean(dim=0), self.guessed, 0.99)

@@ -20,23 +20,20 @@ _MOST_NODES = 2**26
 _ROWS_AT_ONCE = 8192
 
 
-class GrownTree(msgspec.Struct):
-    """A tree as XGBoost writes it, node by node; a leaf has children -1 and its answer for a condition."""
+def read_model(written: bytes, depth: int) -> Weights:
+    """The trees of a model that XGBoost wrote as JSON, and which output each is for.
 
-    left_children: list[int]
-    right_children: list[int]
-    split_indices: list[int]
-    split_conditions: list[float]
-
-
-def complete(trees: Sequence[GrownTree], depth: int) -> Weights:
-    """All trees padded to the same depth, level by level for all of them at once."""
-    starts = np.cumsum([0, *(len(tree.left_children) for tree in trees)])[:-1]
+    All are padded to the same depth, level by level for all of them at once. XGBoost writes a tree node by node; a leaf
+    has children -1 and its answer for a condition.
+    """
+    model = msgspec.json.decode(written)["learner"]["gradient_booster"]["model"]
+    trees = model["trees"]
     left, right, column, value = (
-        np.concatenate([np.array(getattr(tree, name)) for tree in trees])
+        np.concatenate([np.array(tree[name]) for tree in trees])
         for name in ("left_children", "right_children", "split_indices", "split_conditions")
     )
-    sizes = [len(tree.left_children) for tree in trees]
+    sizes = [len(tree["left_children"]) for tree in trees]
+    starts = np.cumsum([0, *sizes])[:-1]
     offsets = np.repeat(starts, sizes)
     ends = left < 0
     left, right = np.where(ends, 0, left + offsets), np.where(ends, 0, right + offsets)
@@ -51,6 +48,7 @@ def complete(trees: Sequence[GrownTree], depth: int) -> Weights:
         "column": np.concatenate(columns, axis=1).astype(np.int16 if column.max() < 2**15 else np.int32),
         "threshold": np.concatenate(thresholds, axis=1).astype(np.float32),
         "leaf": value[at].astype(np.float32),
+        "output": np.array(model["tree_info"], dtype=np.int16),
     }
 
 
@@ -112,14 +110,15 @@ def _check_range(what: str, values: Array, count: int) -> None:
 _DEEPEST = 10
 _BINS = 64
 _MOST_BINS = 1024
+_ALWAYS_WANTED = {"tree_method": "hist", "nthread": 1, "verbosity": 0}
 
 
 class _Trees(Learner, frozen=True):
     """Abstract: trees, whichever way they are grown; also for regression."""
 
     @abstractmethod
-    def plan(self, task: Task, columns: int) -> "_Growth":
-        """What to ask XGBoost for."""
+    def plan(self, task: Task, columns: int) -> dict[str, Any]:
+        """What to ask XGBoost for; `rounds` is how many trees follow each other."""
 
     def fit(self, task: Task, x: Array, y: Array, rng: Rng, valid: Shard | None = None) -> Weights:
         """Grow trees on labelled rows."""
@@ -134,11 +133,20 @@ class _Trees(Learner, frozen=True):
         binned: dict[int, Any] = {}
         models = []
         for x, y in shards:
-            growth = self.plan(task, prod(x.shape[1:]))
+            wanted = self.plan(task, prod(x.shape[1:]))
             if id(x) not in binned:
                 flat = x.reshape(len(x), -1).astype(np.float32)
-                binned = {id(x): xgboost.QuantileDMatrix(flat, max_bin=growth.wanted["max_bin"], nthread=1)}
-            models.append(growth.grow(task, binned[id(x)], y, rng))
+                binned = {id(x): xgboost.QuantileDMatrix(flat, max_bin=wanted["max_bin"], nthread=1)}
+            rows, rounds, base = binned[id(x)], wanted.pop("rounds"), 0.5
+            is_logit = wanted["objective"] != "reg:squarederror"
+            if task.kind == "regression":
+                base = float(np.mean(y))
+            flags = task.kind == "multiclass" and not is_logit
+            rows.set_label(np.eye(len(task.classes), dtype=np.float32)[y] if flags else y.astype(np.float32))
+            booster = xgboost.train(wanted | {"base_score": base, "seed": int(rng.integers(2**31))}, rows, rounds)
+            models.append(read_model(bytes(booster.save_raw("json")), wanted["max_depth"]))
+            models[-1]["base"] = np.full(task.outputs, 0.0 if is_logit else base, dtype=np.float32)
+            models[-1]["logit"] = np.array([is_logit], dtype=np.uint8)
         return models
 
     def predict(self, task: Task, weights: Weights, x: Array) -> Array:
@@ -172,12 +180,12 @@ class Forest(_Trees, frozen=True):
         check_least(1, trees=self.trees)
         check_above_zero(1, rows=self.rows, columns=1.0 if self.columns is None else self.columns)
 
-    def plan(self, task: Task, columns: int) -> "_Growth":
+    def plan(self, task: Task, columns: int) -> dict[str, Any]:
         """What to ask XGBoost for: squared error on class flags makes each leaf a class's share of its rows."""
         share = columns**-0.5 if self.columns is None else self.columns
         wanted = {"num_parallel_tree": self.trees, "subsample": self.rows, "colsample_bynode": share, "eta": 1.0}
         wanted |= {"objective": "reg:squarederror", "lambda": 0.0, "max_depth": self.depth}
-        return _Growth(wanted, 1, _BINS, flags=task.kind == "multiclass", link="share")
+        return wanted | _ALWAYS_WANTED | {"max_bin": _BINS, "rounds": 1}
 
 
 class Boosted(_Trees, frozen=True):
@@ -205,59 +213,13 @@ class Boosted(_Trees, frozen=True):
         if not 2 <= self.bins <= _MOST_BINS:
             raise ValueError(f"bins must be 2 to {_MOST_BINS}, not {self.bins}")
 
-    def plan(self, task: Task, columns: int) -> "_Growth":
+    def plan(self, task: Task, columns: int) -> dict[str, Any]:
         """What to ask XGBoost for."""
         objectives = {"binary": "binary:logistic", "multiclass": "multi:softprob", "regression": "reg:squarederror"}
         wanted = {"objective": objectives[task.kind], "eta": self.lr, "lambda": self.penalty, "max_depth": self.depth}
         if task.kind == "multiclass":
             wanted["num_class"] = len(task.classes)
-        link = "logit" if task.kind != "regression" else "share"
-        return _Growth(wanted, self.trees, self.bins, flags=False, link=link)
-
-
-def read_model(written: bytes, depth: int) -> Weights:
-    """The trees of a model that XGBoost wrote as JSON, and which output each is for."""
-    model = msgspec.json.decode(written, type=_Document).learner.gradient_booster.model
-    return complete(model.trees, depth) | {"output": np.array(model.tree_info, dtype=np.int16)}
-
-
-class _Growth:
-    """What to ask XGBoost for, and how to read what it gives."""
-
-    def __init__(self, wanted: dict[str, Any], rounds: int, bins: int, *, flags: bool, link: str) -> None:
-        self.rounds, self.flags, self.link = rounds, flags, link
-        self.wanted = wanted | {"tree_method": "hist", "max_bin": bins, "nthread": 1, "verbosity": 0}
-
-    def grow(self, task: Task, rows: Any, y: Array, rng: Rng) -> Weights:
-        """Grow on rows that are in bins."""
-        import xgboost
-
-        base = float(np.mean(y)) if task.kind == "regression" else 0.5
-        rows.set_label(np.eye(len(task.classes), dtype=np.float32)[y] if self.flags else y.astype(np.float32))
-        wanted = self.wanted | {"base_score": base, "seed": int(rng.integers(2**31))}
-        booster = xgboost.train(wanted, rows, self.rounds)
-        is_logit = self.link == "logit"
-        return read_model(bytes(booster.save_raw("json")), self.wanted["max_depth"]) | {
-            "base": np.full(task.outputs, 0.0 if is_logit else base, dtype=np.float32),
-            "logit": np.array([is_logit], dtype=np.uint8),
-        }
-
-
-class _Model(msgspec.Struct):
-    trees: list[GrownTree]
-    tree_info: list[int]
-
-
-class _Booster(msgspec.Struct):
-    model: _Model
-
-
-class _Learner(msgspec.Struct):
-    gradient_booster: _Booster
-
-
-class _Document(msgspec.Struct):
-    learner: _Learner
+        return wanted | _ALWAYS_WANTED | {"max_bin": self.bins, "rounds": self.trees}
 
 
 def _check_depth(depth: int) -> None:

@@ -345,14 +345,14 @@ class VerticalXgboost(Method, frozen=True):
         """Start the server and the label holder's worker, let parties join, and book what went over sockets."""
         task, (x, y) = task_of(hub), labelled(hub, "train")
         widths = {hub.name: int(np.prod(hub.data.shape))} | self._apart(hub, peers)
-        growth = self.trees.plan(task, sum(widths.values()))
         base = float(np.mean(y)) if task.kind == "regression" else 0.5
-        wanted, world = growth.wanted | {"base_score": base}, len(widths)
+        wanted, world = self.trees.plan(task, sum(widths.values())) | {"base_score": base}, len(widths)
+        rounds = wanted.pop("rounds")
         first = dict(zip(widths, np.cumsum([0, *widths.values()]).tolist(), strict=False))
         with federated_server(world, settings.tls) as port:
             relays = {name: Relay(port, tls=settings.tls is not None) for name in peers.names}
             at = {"world": world, "wanted": wanted}
-            with federated_worker(x, y, wanted, growth.rounds, 0, world, port, settings.tls) as worker:
+            with federated_worker(x, y, wanted, rounds, 0, world, port, settings.tls) as worker:
                 questions = {
                     name: {"port": relays[name].port, "rank": rank, "first": first[name]} | at
                     for rank, name in enumerate(peers.names, start=1)
@@ -360,7 +360,7 @@ class VerticalXgboost(Method, frozen=True):
                 peers.ask_each(self.work_by_socket, questions)
                 trees = read_model(worker.result(), self.trees.depth)
         self._book(peers, relays)
-        start = 0.0 if growth.link == "logit" else base
+        start = base if task.kind == "regression" else 0.0
         hub.memory["growth"] = rules_within(trees, 0, widths[hub.name])
         hub.memory["holders"] = {name: {} for name in widths}
         hub.memory["model"] = from_columns(task, trees, list(widths.values()), start)

@@ -51,15 +51,15 @@ class LocalGaussian(Settings, frozen=True):
         # Replacing a row by any other moves it at most from one end of the ball to the opposite one.
         scale = gaussian_scale(self.epsilon, self.delta, 2 * clip)
         noisy = add_noise(clip_rows(values, clip), scale, randomness_from(party.rng, self.seeded, values), values)
-        noise = Noise(
-            mechanism="gaussian",
-            scale=scale,
-            sensitivity=2 * clip,
-            unit="one row at this party",
-            caveat=_CAVEAT,
-            secure=not self.seeded,
-        )
+        noise = gaussian_noise(scale, 2 * clip, "one row at this party", _CAVEAT, seeded=self.seeded)
         return Noised(noisy, by_people(noise, party, rows))
+
+
+def gaussian_noise(scale: float, sensitivity: float | None, unit: str, caveat: str, *, seeded: bool) -> Noise:
+    """The noise for the ledger."""
+    return Noise(
+        mechanism="gaussian", scale=scale, sensitivity=sensitivity, unit=unit, caveat=caveat, secure=not seeded
+    )
 
 
 def clip_rows(rows: Array, clip: float) -> Array:

@@ -7,22 +7,22 @@ the VIM paper's way, for comparison, and `PureNoise` is what any of them has to 
 """
 
 from abc import abstractmethod
+from collections.abc import Callable
 from math import inf
 from typing import ClassVar, Literal, TypeAlias
 
 import numpy as np
 import torch
 from msgspec.structs import replace
-from torch import Tensor
+from torch import Tensor, nn
 
 from laconic.core.ledger import EVERY_ROW, Noise, Noised
 from laconic.core.party import Party
 from laconic.learn.device import device_now
-from laconic.learn.kernels import widen
-from laconic.learn.nets.nets import Net, give_chance, load, to_array, to_tensor, weights_of
-from laconic.learn.train.descent import Descent, Rule, start_descent
+from laconic.learn.nets.nets import Net, give_chance, load, to_tensor
+from laconic.learn.train.descent import Descent, ModuleDescent, start_descent
 from laconic.privacy.encoders import PrivateEncoder
-from laconic.privacy.mechanisms.gaussian import add_noise, clip_rows
+from laconic.privacy.mechanisms.gaussian import add_noise, clip_rows, gaussian_noise
 from laconic.privacy.per_example import RowGradients
 from laconic.privacy.private_sgd import NEVER_COVERED, UNCOVERED, UNIT
 from laconic.privacy.randomness import SeededRandomness, keyed_normal, poisson_sample, randomness_from
@@ -36,7 +36,7 @@ from laconic.privacy.row_releases import (
     write_model,
     write_noise,
 )
-from laconic.values import Array, Settings, Weights
+from laconic.values import Array, Settings, Weights, check_above_zero, check_least
 
 REPLACED = "one row at this party, replaced by any other"
 LABELS = "labels are not covered, and what the hub sends down gives them away"
@@ -88,8 +88,7 @@ class Clipped(Protection, frozen=True):
     seeded: bool = False
 
     def __post_init__(self) -> None:
-        if not 0 < self.clip < inf:
-            raise ValueError(f"clip must be above 0, not {self.clip}")
+        check_above_zero(clip=self.clip)
         if not 0 < self.sigma < inf:
             raise ValueError(f"sigma must be above 0, not {self.sigma}; leave privacy out for no noise")
 
@@ -104,16 +103,8 @@ class Clipped(Protection, frozen=True):
 
     def words(self, unit: str, caveat: str, sensitivity: float, *, once: bool = False) -> Noise:
         """The noise on every row's numbers, for the ledger."""
-        return Noise(
-            mechanism="gaussian",
-            scale=self.scale,
-            sensitivity=sensitivity,
-            unit=unit,
-            caveat=caveat,
-            people=EVERY_ROW,
-            secure=not self.seeded,
-            once=once,
-        )
+        noise = gaussian_noise(self.scale, sensitivity, unit, caveat, seeded=self.seeded)
+        return replace(noise, people=EVERY_ROW, once=once)
 
 
 class RowsOnce(Clipped, frozen=True):
@@ -245,20 +236,14 @@ class PureNoise(Protection, frozen=True):
     rows: Literal["all", "training"] = "training"
 
     def __post_init__(self) -> None:
-        if not 0 <= self.scale < inf:
-            raise ValueError(f"scale must be 0 or more, not {self.scale}")
+        check_least(0, scale=self.scale)
 
     def release(self, values: Array, party: Party, rows: str, at: Array) -> Noised[Array] | Array:
         """Noise of the same shape."""
         if self.rows == "training" and rows != "train":
             return values
-        noise = Noise(
-            mechanism="gaussian",
-            scale=self.scale,
-            sensitivity=None,
-            unit="nobody",
-            caveat="noise alone, which carries nothing of any row: a baseline, not a way to learn",
-        )
+        caveat = "noise alone, which carries nothing of any row: a baseline, not a way to learn"
+        noise = gaussian_noise(self.scale, None, "nobody", caveat, seeded=True)
         return Noised(add_noise(np.zeros_like(values), self.scale, randomness_from(party.rng, True), values), noise)
 
 
@@ -291,11 +276,8 @@ class PrivateSteps(Clipped, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name, value in {"gradient_sigma": self.gradient_sigma, "gradient_clip": self.gradient_clip}.items():
-            if not 0 < value < inf:
-                raise ValueError(f"{name} must be above 0, not {value}")
-        if not 0 < self.rate <= 1:
-            raise ValueError(f"rate is a probability above 0 and at most 1, not {self.rate}")
+        check_above_zero(gradient_sigma=self.gradient_sigma, gradient_clip=self.gradient_clip)
+        check_above_zero(1, rate=self.rate)
 
     def release(self, values: Array, party: Party, rows: str, at: Array) -> Noised[Array] | Array:
         """Each row clipped, with fresh noise."""
@@ -307,65 +289,32 @@ class PrivateSteps(Clipped, frozen=True, kw_only=True):
 
     def descent(self, net: Net, outputs: int, party: Party, x: Array, steps: int) -> Descent:
         """The net at work by private steps, which are written in the ledger."""
-        noise = Noise(
-            mechanism="gaussian",
-            scale=self.gradient_sigma * self.gradient_clip,
-            sensitivity=self.gradient_clip,
-            unit=f"{UNIT}, in epoch {party.memory['batch'][0] + 1}",
-            caveat=f"covers the net as it learns; {LABELS}; {UNCOVERED}",
-            rate=self.rate,
-            count=steps,
-            secure=not self.seeded,
-            once=True,
-        )
+        scale, unit = self.gradient_sigma * self.gradient_clip, f"{UNIT}, in epoch {party.memory['batch'][0] + 1}"
+        caveat = f"covers the net as it learns; {LABELS}; {UNCOVERED}"
+        noise = gaussian_noise(scale, self.gradient_clip, unit, caveat, seeded=self.seeded)
+        noise = replace(noise, rate=self.rate, count=steps, once=True)
         form = f"{sum(values.size for values in party.memory['net'].values())} weights"
         write_noise(party, "exchange", "its net, as far as what it sends shows it", form, noise)
-        return _PrivateDescent(self, net, outputs, party, x)
+        module = give_chance(load(net.build(x.shape[1:], outputs), party.memory["net"]), party.rng)
+        return ModuleDescent(module, party.memory["velocity"], x, gradients=self._gradients(module, x, party))
 
-
-class _PrivateDescent:
-    def __init__(self, settings: PrivateSteps, net: Net, outputs: int, party: Party, x: Array) -> None:
-        memory = party.memory
-        self._settings, self._width = settings, outputs
-        self._module = give_chance(load(net.build(x.shape[1:], outputs), memory["net"]), party.rng).train()
-        self._velocity, self._x = torch.tensor(memory["velocity"], device=device_now()), to_tensor(x)
-        trained = sum(values.numel() for values in self._module.parameters())
-        self._moving = self._velocity[:trained]  # Weights that no gradient changes come last and stay.
-        self._randomness = randomness_from(party.rng, settings.seeded, x)
+    def _gradients(self, module: nn.Module, x: Array, party: Party) -> Callable[[Tensor], list[Tensor]]:
+        """Private gradients of a module's weights on these rows, given how the loss changes with its outputs."""
+        randomness, rows, inputs = randomness_from(party.rng, self.seeded, x), len(x), to_tensor(x)
         # The mean over rows of outputs times slopes; the slopes are handed in as targets.
-        self._gradients = RowGradients(self._module, lambda values, slopes: (values * slopes).sum(dim=1).mean())
+        each = RowGradients(module, lambda values, slopes: (values * slopes).sum(dim=1).mean())
 
-    def outputs(self) -> Tensor:
-        with torch.no_grad():
-            return widen(to_array(self._module(self._x)))
+        def gradients(slope: Tensor) -> list[Tensor]:
+            # The slope is of a mean over the batch, so a row's own is that times the rows.
+            drawn = poisson_sample(rows, self.rate, randomness)
+            sums = {name: torch.zeros_like(values) for name, values in module.named_parameters()}
+            if len(drawn):
+                each.add_clipped([inputs[drawn]], slope[drawn] * rows, self.gradient_clip, sums)
+            flat = torch.cat([values.flatten() for values in sums.values()])
+            flat += randomness.normal(len(flat)).to(device_now()) * (self.gradient_sigma * self.gradient_clip)
+            return [flat / (self.rate * rows)]
 
-    def descend(self, gradient: Tensor, rule: Rule) -> None:
-        """One step on the rows drawn; `gradient` is of a mean over the batch, so a row's own is that times the rows."""
-        rows = len(self._x)
-        drawn = poisson_sample(rows, self._settings.rate, self._randomness)
-        params = dict(self._module.named_parameters())
-        sums: dict[str, Tensor] = {}
-        if len(drawn):
-            slopes = gradient[drawn, : self._width] * rows
-            sums = self._gradients.clipped_sum([self._x[drawn]], slopes, self._settings.gradient_clip).sums
-        with torch.no_grad():
-            zeros = {name: torch.zeros_like(values) for name, values in params.items()}
-            flat = torch.cat([(zeros | sums)[name].flatten() for name in params])
-            flat += self._randomness.normal(len(flat)).to(device_now()) * (
-                self._settings.gradient_sigma * self._settings.gradient_clip
-            )
-            flat /= self._settings.rate * rows
-            flat.add_(torch.cat([values.flatten() for values in params.values()]), alpha=rule.weight_decay)
-            self._moving.mul_(rule.momentum).add_(flat)
-            parts = torch.split(self._moving, [values.numel() for values in params.values()])
-            for values, change in zip(params.values(), parts, strict=True):
-                values.add_(change.view(values.shape), alpha=-rule.lr)
-
-    def weights(self) -> Weights:
-        return weights_of(self._module)
-
-    def velocity(self) -> Array:
-        return to_array(self._velocity)
+        return gradients
 
 
 AnyProtection: TypeAlias = RowsOnce | PrivateSteps | BatchClip | AsPublished | PureNoise

@@ -10,7 +10,7 @@ from laconic.core.ledger import Noise, Noised
 from laconic.core.party import Party
 from laconic.privacy.accounting import PURE
 from laconic.privacy.budget import Demand
-from laconic.privacy.mechanisms.gaussian import add_noise, clip_rows
+from laconic.privacy.mechanisms.gaussian import add_noise, clip_rows, gaussian_noise
 from laconic.privacy.private_sgd import UNCOVERED, UNIT
 from laconic.privacy.randomness import SecureRandomness, SeededRandomness, randomness_from
 from laconic.privacy.row_releases import by_people
@@ -40,13 +40,8 @@ class Perturb(Settings, frozen=True):
         if self.rows == "training" and party.phase != "fit":
             return values
         noisy = values + party.rng.normal(0.0, self.scale, values.shape).astype(np.float32)
-        noise = Noise(
-            mechanism="gaussian",
-            scale=self.scale,
-            sensitivity=None,
-            unit="each number sent",
-            caveat="noise without a bound on what a row can change: no epsilon can be stated",
-        )
+        caveat = "noise without a bound on what a row can change: no epsilon can be stated"
+        noise = gaussian_noise(self.scale, None, "each number sent", caveat, seeded=True)
         return Noised(noisy.astype(values.dtype), noise)
 
     def put_on_rows(
@@ -106,15 +101,8 @@ class ClippedGaussian(Settings, frozen=True):
             raise ValueError("ClippedGaussian has no sigma; give sigma=..., or a plan with budget.epsilon")
         proven = learnt is not None and all(noise.proven for noise in learnt)
         covers = "covers each row's own numbers" if proven else f"NOT PROVEN: {COUPLED}"
-        return Noise(
-            mechanism="gaussian",
-            scale=self.sigma * self.clip,
-            sensitivity=self.clip,
-            unit=UNIT,
-            caveat=f"{covers}; {UNCOVERED}",
-            proven=proven,
-            secure=not self.seeded,
-        )
+        noise = gaussian_noise(self.sigma * self.clip, self.clip, UNIT, f"{covers}; {UNCOVERED}", seeded=self.seeded)
+        return msgspec.structs.replace(noise, proven=proven)
 
 
 COUPLED = "an encoder was learnt from rows without proven noise, so that one row moves the numbers of all others"

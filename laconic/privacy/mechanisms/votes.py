@@ -202,7 +202,19 @@ def _words(mechanism: str, scale: float, sensitivity: float, count: int, unit: s
     )
 
 
-class NoisyVotes(Settings, frozen=True):
+class _Trust(Settings, frozen=True):
+    """Abstract: whose votes get noise."""
+
+    def at_parties(self) -> "NoisyVotes | None":
+        """What adds noise to parties' votes; None for no noise."""
+        return None
+
+    def at_server(self) -> "NoisyVotes | None":
+        """What adds noise to the server's votes; None for no noise."""
+        return None
+
+
+class NoisyVotes(_Trust, frozen=True):
     """Abstract: votes that get noise.
 
     Attributes:
@@ -219,14 +231,6 @@ class NoisyVotes(Settings, frozen=True):
     def __post_init__(self) -> None:
         check_delta(self.delta)
 
-    def at_parties(self) -> "NoisyVotes | None":
-        """What adds noise to parties' votes; None for no noise."""
-        return None
-
-    def at_server(self) -> "NoisyVotes | None":
-        """What adds noise to the server's votes; None for no noise."""
-        return None
-
     def winners(self, counts: Array, rng: Rng) -> Array:
         """The class with the most votes of each row, once every count of shape (rows, classes) has its noise."""
         return np.asarray((counts + self.noise.draw(uniforms(counts, rng, secure=self.secure))).argmax(axis=1))
@@ -240,16 +244,8 @@ class NoisyVotes(Settings, frozen=True):
         return self.noise.words(moved, answers, unit, self.secure)
 
 
-class L0(Settings, frozen=True):
+class L0(_Trust, frozen=True):
     """No noise anywhere: the server and whoever gets the final model are trusted."""
-
-    def at_parties(self) -> NoisyVotes | None:
-        """What adds noise to parties' votes."""
-        return None
-
-    def at_server(self) -> NoisyVotes | None:
-        """What adds noise to the server's votes."""
-        return None
 
 
 class L1(NoisyVotes, frozen=True):

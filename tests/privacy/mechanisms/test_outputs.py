@@ -238,5 +238,5 @@ def test_clip_and_sigma_must_bound_and_hide_something():
         BatchClip(clip=0, sigma=1)
     with pytest.raises(ValueError, match="sigma must be above 0, not 0"):
         RowsOnce(clip=1, sigma=0)
-    with pytest.raises(ValueError, match="rate is a probability"):
+    with pytest.raises(ValueError, match="rate must be above 0 and at most 1"):
         PrivateSteps(clip=1, sigma=1, gradient_sigma=1, rate=0)
