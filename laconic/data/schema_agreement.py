@@ -18,11 +18,7 @@ from laconic.values import Array
 
 
 def agree_names(names: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
-    """The columns that all parties have, in the order of the first.
-
-    Raises:
-        DataError: a party lacks a column that another has; says who, and which.
-    """
+    """The columns that all parties have, in the order of the first."""
     first, *others = names
     for other in others:
         for has, lacks in ((first, other), (other, first)):

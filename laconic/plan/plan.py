@@ -62,7 +62,6 @@ class DataPlan(Settings, frozen=True, tag=False):
     valid: float = 0.1
 
     def __post_init__(self) -> None:
-        """Refuse two sources or none, files without the columns that join them, and shares that leave no rows."""
         if (self.name is None) == (not self.files):
             raise ValueError(
                 "name a public data set (name, see `laconic data`) or your own files (files), one of the two"
@@ -122,7 +121,6 @@ class Budget(Settings, frozen=True, tag=False):
     accountant: AnyAccountant = Pld()
 
     def __post_init__(self) -> None:
-        """Refuse limits that nothing could keep."""
         if self.max_bytes is not None and self.max_bytes < 1:
             raise ValueError(f"max_bytes must be 1 or more, not {self.max_bytes}")
         if self.epsilon is not None and not self.epsilon > 0:
@@ -160,7 +158,6 @@ class Plan(Settings, frozen=True, tag=False):
     device: Device = "auto"
 
     def __post_init__(self) -> None:
-        """Refuse a seed that random generators refuse, looks that never come, and files that the method cannot use."""
         if self.seed < 0:
             raise ValueError(f"seed must be 0 or more, not {self.seed}")
         if self.look_every is not None and self.look_every < 1:

@@ -54,9 +54,6 @@ class Table:
             columns, y, cuts, party: see the class.
             recipe: one that was fitted elsewhere, for rows that come later or are one of many parties' shares; such
                 rows need not vary. None to fit one on this table's training rows.
-
-        Raises:
-            DataError: the data cannot be used; says whose, which column, and what to do.
         """
         self.party = party
         self.raw = _as_cells(np.asarray(raw))

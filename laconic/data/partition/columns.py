@@ -42,7 +42,6 @@ class Equal(Settings, frozen=True):
     parties: int = 3
 
     def __post_init__(self) -> None:
-        """Check the number of parties."""
         check_parties(self.parties)
 
     def pieces(self, dataset: Dataset, rng: Rng) -> dict[str, Piece]:
@@ -92,7 +91,6 @@ class Rows(Settings, frozen=True):
     parties: int = 2
 
     def __post_init__(self) -> None:
-        """Check the number of parties."""
         check_parties(self.parties)
 
     def pieces(self, dataset: Dataset, rng: Rng) -> dict[str, Piece]:
@@ -112,7 +110,6 @@ class Patches(Settings, frozen=True):
     across: int = 3
 
     def __post_init__(self) -> None:
-        """Check the grid."""
         check_parties(min(self.down, self.across))
 
     def pieces(self, dataset: Dataset, rng: Rng) -> dict[str, Piece]:
@@ -135,7 +132,6 @@ class Biased(Settings, frozen=True):
     top: int = 10
 
     def __post_init__(self) -> None:
-        """Check the share and the count."""
         if not 0 <= self.alpha <= 1:
             raise ValueError(f"alpha is a share of columns between 0 and 1, not {self.alpha}")
         if self.top < 1:
@@ -225,9 +221,6 @@ def split(
         test: share of all rows to test on; not used with `fixed_test`.
         valid: share of the remaining rows to validate on; 0 for none.
         fixed_test: rows of an official test set; None to draw them.
-
-    Raises:
-        ValueError: a share is not in [0, 1), or too few rows are left to train on.
     """
     if not (0 <= test < 1 and 0 <= valid < 1):
         raise ValueError(f"shares of rows must be at least 0 and below 1, not test={test} and valid={valid}")
@@ -290,9 +283,6 @@ def deal(
         seed: for all randomness.
         test: share of rows to test on; an official test set is used instead where there is one.
         valid: share of the other rows to validate on.
-
-    Raises:
-        ValueError: the cut does not fit the data set, or more rows are to be shared than there are.
     """
     for_rows, for_columns, for_overlap = np.random.default_rng(seed).spawn(3)
     cuts = split(dataset.rows, for_rows, test, valid, dataset.test)

@@ -40,9 +40,6 @@ def from_files(
         kinds: by column name.
         task: what the label is; None to infer it.
         name: of the data, for reports.
-
-    Raises:
-        DataError: a file cannot be used; says which, which column, and what to do.
     """
     named = _by_party(paths)
     frames = {party: read_file(party, path, id, [label]) for party, path in named.items()}
@@ -72,9 +69,6 @@ def rows_from_files(
         label: the label column, which every file must have.
         public: a file of rows that everybody may see; None if there are none.
         id, kinds, task, test, valid, seed, name: as for `rows_from_frames`.
-
-    Raises:
-        DataError: a file cannot be used; says which, which column, and what to do.
     """
     named = _by_party(paths)
     frames = {party: read_file(party, path, id, [label]) for party, path in named.items()}

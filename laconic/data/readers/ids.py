@@ -140,9 +140,6 @@ def usable_rows(
         ids: as text, empty where missing.
         raw, columns: the cells, and what they are. y, task: the labels, and what they are.
         notes: where nothing is said, the first row of each id is kept, and what is left out is noted here.
-
-    Raises:
-        DataError: no row has an id, the party refuses what was found, or rows to be joined have different labels.
     """
     name = " + ".join(data.keys)
     there = _with_id(party, name, ids, data.on_empty, notes)
