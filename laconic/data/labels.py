@@ -45,7 +45,6 @@ def read_labels(
     Classes are in the order of their numbers, or of the alphabet. Words that differ in case only are one class.
 
     Args:
-        series, party: the label column, and who holds it.
         task: what the label is, if known; its label name is replaced by the column's.
         notes: what was decided and should be looked at is added here.
         delimiter: what is between the columns of the file, where it was one.

@@ -50,8 +50,6 @@ class Table:
         Args:
             raw: see the class; whole numbers and booleans are taken as floats.
             ids: see the class; white space around text is dropped.
-            task: needed with `y`.
-            columns, y, cuts, party: see the class.
             recipe: one that was fitted elsewhere, for rows that come later or are one of many parties' shares; such
                 rows need not vary. None to fit one on this table's training rows.
         """

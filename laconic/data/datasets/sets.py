@@ -87,7 +87,6 @@ def _table(
     """A table of Parquet files.
 
     Args:
-        files: below each other. task: what is predicted.
         label: the label column; None if it is called as in the task.
         categorical: the columns whose cells are levels; None if all are.
         trained: how many rows come before the official test set; None if there is none.

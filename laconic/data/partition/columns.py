@@ -216,8 +216,6 @@ def split(
     """Part rows at random into "train", "valid" and "test", each in rising order.
 
     Args:
-        rows: how many there are.
-        rng: for the draw.
         test: share of all rows to test on; not used with `fixed_test`.
         valid: share of the remaining rows to validate on; 0 for none.
         fixed_test: rows of an official test set; None to draw them.
@@ -276,11 +274,8 @@ def deal(
     "own" has other positions at each party.
 
     Args:
-        dataset: what to deal.
-        cut: how to deal its columns.
         hub: which party, counting from 0, has the labels; None for one more party that has nothing else.
         overlap: how many training rows are shared, or which share of them if below 1; None for all.
-        seed: for all randomness.
         test: share of rows to test on; an official test set is used instead where there is one.
         valid: share of the other rows to validate on.
     """
@@ -362,13 +357,9 @@ def disturb(
     """The same federation with noise on all cells of one party in the cuts named, drawn once for each row.
 
     Args:
-        federation: left as it is.
-        party: whose cells.
         sd: standard deviation of the noise in units of the spread among the party's training rows: of a numeric column,
             or of all shades of its images, which stay within their range. Of categories, the share that is exchanged
             for other rows' cells.
-        cuts: which rows.
-        seed: for all randomness.
     """
     if party not in federation.tables:
         raise ValueError(f"there is no party {party!r}; the parties are {', '.join(federation.tables)}")

@@ -165,8 +165,6 @@ def deal_rows(dataset: Dataset, cut: RowCut, *, reserve: Reserve | None = None, 
     rows.
 
     Args:
-        dataset: what to deal.
-        cut: how to deal its training rows.
         reserve: which rows are public and which are scored on; None halves an official test set, or else draws them.
         seed: for all randomness; the test and public rows depend on it and on `reserve` alone.
     """

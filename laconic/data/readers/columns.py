@@ -229,11 +229,9 @@ def read_columns(
     """The columns that `kinds` names, and their cells as one matrix.
 
     Args:
-        party, frame: whose rows they are, and the rows.
         looks: all columns of the file: one may show how another is written.
         kinds: what each column is that is wanted.
         said: those whose kind somebody said; a cell that does not fit is refused there.
-        notes: what was decided and should be looked at is added here.
     """
     reader = ColumnReader(party, notes, delimiter_of(frame), looks.values())
     columns, cells = [], []
@@ -254,11 +252,7 @@ def read_known(
 ) -> Array:
     """The cells of columns that a model was trained on, read as they were then, as one matrix.
 
-    Args:
-        party, frame: whose rows they are, and the rows, which may have other columns too.
-        columns: what the model knows of them.
-        notes: what was decided and should be looked at is added here.
-        before: how many rows came before these, for errors.
+    The frame may have other columns too; so many rows came before its own, for errors.
     """
     looks = {column.name: look_at(frame[column.name]) for column in columns}
     counted = [looks[column.name] for column in columns if column.kind != "categorical"]
@@ -320,7 +314,6 @@ class ColumnReader:
         """A column of numbers or dates: its values, NaN where missing, and how they are written.
 
         Args:
-            look, kind: its cells, and what it is.
             said: whether somebody said what it is; then a cell that does not fit is refused.
             known: how the column was written when a model was trained; empty if that is not known.
         """

@@ -287,11 +287,7 @@ def hold_out(
     The shares are then kept on the average only.
 
     Args:
-        frames: by party.
-        id: the column that says who a row is about; None if there is none.
-        test: share of the rows to score on.
-        valid: share of the others to choose settings by.
-        seed: all depends on it.
+        id, test, valid, seed: as for `rows_from_frames`.
         notes: a note on rows without an id is added here.
         classes: each row's class, by party; rows are then parted so that, if it can be, there are two classes to learn
             from and, of two, both to score on. None where the label is a quantity.

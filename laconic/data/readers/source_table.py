@@ -51,8 +51,6 @@ def read_own(
     """Read, check and code a party's rows.
 
     Args:
-        party: its name.
-        data: what its `party.toml` says of its data.
         recipe: that of a model, for rows that come later: its columns are read, text is coded by its levels, and a
             level that it does not know counts as unseen. None to take columns and levels from the data.
         task: what is predicted; None to take it from `data` and the labels.
@@ -145,9 +143,6 @@ def build_table(
     """The one way from a party's rows to its table.
 
     Args:
-        party: its name.
-        data: its key and label, and its rules for ids and duplicates.
-        frame: the rows.
         names: the columns to learn from.
         said: what some of these are; the cells of the others show it.
         task: what the label is; None to take it from `data` and the labels.
