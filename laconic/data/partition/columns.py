@@ -10,7 +10,7 @@ from laconic.data.datasets.dataset import Dataset
 from laconic.data.federation import Federation
 from laconic.tables.columns import Column, apply_recipe, fit_recipe
 from laconic.tables.table import Table
-from laconic.values import Array, Rng, Settings
+from laconic.values import Array, Rng, Settings, check_least
 
 _MOST_ROWS = 5000  # a ranking of columns needs no more
 
@@ -42,7 +42,7 @@ class Equal(Settings, frozen=True):
     parties: int = 3
 
     def __post_init__(self) -> None:
-        check_parties(self.parties)
+        check_least(1, parties=self.parties)
 
     def pieces(self, dataset: Dataset, rng: Rng) -> dict[str, Piece]:
         """Each party's columns and cells, by its name."""
@@ -91,7 +91,7 @@ class Rows(Settings, frozen=True):
     parties: int = 2
 
     def __post_init__(self) -> None:
-        check_parties(self.parties)
+        check_least(1, parties=self.parties)
 
     def pieces(self, dataset: Dataset, rng: Rng) -> dict[str, Piece]:
         """Each party's column and pixels, by its name."""
@@ -110,7 +110,7 @@ class Patches(Settings, frozen=True):
     across: int = 3
 
     def __post_init__(self) -> None:
-        check_parties(min(self.down, self.across))
+        check_least(1, down=self.down, across=self.across)
 
     def pieces(self, dataset: Dataset, rng: Rng) -> dict[str, Piece]:
         """Each party's column and pixels, by its name."""
@@ -134,8 +134,7 @@ class Biased(Settings, frozen=True):
     def __post_init__(self) -> None:
         if not 0 <= self.alpha <= 1:
             raise ValueError(f"alpha is a share of columns between 0 and 1, not {self.alpha}")
-        if self.top < 1:
-            raise ValueError(f"top is how many columns count as telling, at least 1, not {self.top}")
+        check_least(1, top=self.top)
 
     def pieces(self, dataset: Dataset, rng: Rng) -> dict[str, Piece]:
         """Each party's columns and cells, by its name."""
@@ -185,12 +184,6 @@ def _patches(dataset: Dataset, down: int, across: int) -> dict[str, Piece]:
     images = [np.ascontiguousarray(image) for band in bands for image in np.array_split(band, across, axis=3)]
     column = (Column("image", "pixels"),)
     return {name: (column, image) for name, image in zip(party_names(len(images)), images, strict=True)}
-
-
-def check_parties(parties: int) -> None:
-    """Refuse fewer than one party."""
-    if parties < 1:
-        raise ValueError(f"parties must be at least 1, not {parties}")
 
 
 def _check_groups(groups: dict[str, tuple[str, ...]], dataset: Dataset) -> None:
@@ -363,16 +356,14 @@ def disturb(
     """
     if party not in federation.tables:
         raise ValueError(f"there is no party {party!r}; the parties are {', '.join(federation.tables)}")
-    if sd < 0:
-        raise ValueError(f"sd must be 0 or more, not {sd}")
+    check_least(0, sd=sd)
     table, rng = federation.tables[party], np.random.default_rng(seed)
     raw = table.raw.copy()
     for cut in cuts:
         at = table.cut(cut)
         raw[at] = _noisy_images(table, raw[at], sd, rng) if raw.ndim == 4 else _noisy_columns(table, raw[at], sd, rng)
-    noisy = Table(raw, table.columns, ids=table.ids, y=table.y, task=table.task, cuts=table.cuts, party=party)
     facts = federation.facts | {"disturbed": {"party": party, "sd": sd, "cuts": list(cuts)}}
-    return replace(federation, tables=federation.tables | {party: noisy}, facts=facts)
+    return replace(federation, tables=federation.tables | {party: table.changed(raw=raw, recipe=None)}, facts=facts)
 
 
 def _noisy_images(table: Table, images: Array, sd: float, rng: Rng) -> Array:

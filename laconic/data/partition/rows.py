@@ -7,10 +7,9 @@ import numpy as np
 
 from laconic.data.datasets.dataset import Dataset
 from laconic.data.federation import Federation
-from laconic.data.partition.columns import check_parties
 from laconic.tables.columns import Recipe, fit_recipe
 from laconic.tables.table import Table
-from laconic.values import Array, Rng, Settings
+from laconic.values import Array, Rng, Settings, check_least
 
 _TRIES = 1000
 
@@ -21,7 +20,7 @@ class Iid(Settings, frozen=True):
     parties: int = 10
 
     def __post_init__(self) -> None:
-        check_parties(self.parties)
+        check_least(1, parties=self.parties)
 
     def shares(self, y: Array, rng: Rng) -> list[Array]:
         """Each party's rows, as positions in `y`."""
@@ -46,7 +45,7 @@ class Dirichlet(Settings, frozen=True):
     balanced: bool = False
 
     def __post_init__(self) -> None:
-        check_parties(self.parties)
+        check_least(1, parties=self.parties)
         _check_beta(self.beta)
 
     def shares(self, y: Array, rng: Rng) -> list[Array]:
@@ -77,7 +76,7 @@ class Sizes(Settings, frozen=True):
     least: int = 10
 
     def __post_init__(self) -> None:
-        check_parties(self.parties)
+        check_least(1, parties=self.parties)
         _check_beta(self.beta)
 
     def shares(self, y: Array, rng: Rng) -> list[Array]:
