@@ -53,11 +53,7 @@ def run_demo(listener: Listener | None = None) -> dict[str, Result]:
 
 
 def write_files(folder: Path) -> str:
-    """Write two parties' files, whose people overlap in part and are in different orders.
-
-    Returns:
-        The command that runs FedOnce on them.
-    """
+    """Write two files whose people overlap in part and are in different orders; gives the command that runs them."""
     dataset = load("breast_cancer")
     rng = np.random.default_rng(_SEED)
     folder.mkdir(parents=True, exist_ok=True)

@@ -208,12 +208,7 @@ def _remember(context: click.Context, _: click.Parameter, value: bool) -> None:
 
 
 debug_option = click.option(
-    "--debug",
-    is_flag=True,
-    is_eager=True,
-    expose_value=False,
-    callback=_remember,
-    help="Show where an error arose.",
+    "--debug", is_flag=True, is_eager=True, expose_value=False, callback=_remember, help="Show where an error arose."
 )
 
 

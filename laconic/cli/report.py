@@ -43,7 +43,7 @@ def report(results: tuple[Path, ...], out: Path, title: str | None, store: str |
 
 
 def write_report(results: "Sequence[Result]", out: Path, title: str | None = None) -> None:
-    """Write the page, whole or not at all, and say where it is."""
+    """Write the page of some results."""
     from laconic.report.page import render_page
     from laconic.report.reproduce import commands_for
 

@@ -30,7 +30,6 @@ class Federation:
     facts: dict[str, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Check that the hub is there, has labels, and that aligned cuts are of one length."""
         if self.hub not in self.tables:
             raise DataError(f"the hub {self.hub!r} is not a party; the parties are {', '.join(self.tables)}")
         if self.tables[self.hub].y is None:

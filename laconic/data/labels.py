@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from laconic.data.readers.cells import cells_of, fold, note_spellings, one_spelling
-from laconic.data.readers.columns import Evidence, look_at, read_values
+from laconic.data.readers.columns import ColumnReader, look_at
 from laconic.errors import DataError
 from laconic.tables.task import Task
 from laconic.values import Array
@@ -34,8 +34,7 @@ def as_numbers(series: "Series", party: str, notes: list[str] | None = None, del
     """The cells as float64, NaN where missing; dates as days since 1970."""
     look = look_at(series)
     kind: Literal["date", "numeric"] = "date" if look.fixed == "date" else "numeric"
-    said = [] if notes is None else notes
-    return read_values(party, look, kind, Evidence(delimiter=delimiter), said, said=True)[0]
+    return ColumnReader(party, [] if notes is None else notes, delimiter).values(look, kind, said=True)[0]
 
 
 def read_labels(
@@ -46,7 +45,6 @@ def read_labels(
     Classes are in the order of their numbers, or of the alphabet. Words that differ in case only are one class.
 
     Args:
-        series, party: the label column, and who holds it.
         task: what the label is, if known; its label name is replaced by the column's.
         notes: what was decided and should be looked at is added here.
         delimiter: what is between the columns of the file, where it was one.

@@ -71,7 +71,6 @@ class OwnData(Settings, frozen=True, tag=False):
     ids: IdRules = IdRules()
 
     def __post_init__(self) -> None:
-        """Refuse data that is named twice or not at all."""
         if not self.keys or not all(self.keys):
             raise ValueError("key must name the column, or columns, that say who a row is about")
         if len(set(self.keys)) < len(self.keys):

@@ -18,11 +18,7 @@ from laconic.values import Array
 
 
 def agree_names(names: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
-    """The columns that all parties have, in the order of the first.
-
-    Raises:
-        DataError: a party lacks a column that another has; says who, and which.
-    """
+    """The columns that all parties have, in the order of the first."""
     first, *others = names
     for other in others:
         for has, lacks in ((first, other), (other, first)):
@@ -120,16 +116,9 @@ def recode(table: Table, columns: Sequence[Column], task: Task, recipe: Recipe) 
             "columns with all parties again"
         )
     columns = tuple(msgspec.structs.replace(column, written=own[column.name]) for column in columns)
-    return Table(
-        recode_cells(table.raw, table.columns, columns),
-        columns,
-        ids=table.ids,
-        y=None if table.y is None or table.task is None else recode_labels(table.y, table.task, task, table.party),
-        task=task,
-        cuts=table.cuts,
-        party=table.party,
-        recipe=recipe,
-    )
+    y = None if table.y is None or table.task is None else recode_labels(table.y, table.task, task, table.party)
+    raw = recode_cells(table.raw, table.columns, columns)
+    return table.changed(raw=raw, columns=columns, y=y, task=task, recipe=recipe)
 
 
 def recode_labels(y: Array, before: Task, after: Task, party: str) -> Array:

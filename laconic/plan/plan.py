@@ -20,7 +20,7 @@ from laconic.methods import registry
 from laconic.plan.runtime import AnyRuntime, InProcess
 from laconic.privacy.accounting import AnyAccountant, Pld
 from laconic.privacy.budget import Budget as PrivacyBudget
-from laconic.values import Settings
+from laconic.values import Settings, check_least
 
 
 class DataPlan(Settings, frozen=True, tag=False):
@@ -62,7 +62,6 @@ class DataPlan(Settings, frozen=True, tag=False):
     valid: float = 0.1
 
     def __post_init__(self) -> None:
-        """Refuse two sources or none, files without the columns that join them, and shares that leave no rows."""
         if (self.name is None) == (not self.files):
             raise ValueError(
                 "name a public data set (name, see `laconic data`) or your own files (files), one of the two"
@@ -81,8 +80,7 @@ class DataPlan(Settings, frozen=True, tag=False):
             )
         if self.public is not None and not self.files:
             raise ValueError("public is for your own files: a public data set has public rows already; leave it out")
-        if self.parties < 1:
-            raise ValueError(f"parties must be 1 or more, not {self.parties}")
+        check_least(1, parties=self.parties)
         for share, value in (("test", self.test), ("valid", self.valid)):
             if not 0 < value < 1:
                 raise ValueError(f"{share} is a share of the rows above 0 and below 1, not {value}")
@@ -122,9 +120,7 @@ class Budget(Settings, frozen=True, tag=False):
     accountant: AnyAccountant = Pld()
 
     def __post_init__(self) -> None:
-        """Refuse limits that nothing could keep."""
-        if self.max_bytes is not None and self.max_bytes < 1:
-            raise ValueError(f"max_bytes must be 1 or more, not {self.max_bytes}")
+        check_least(1, max_bytes=self.max_bytes)
         if self.epsilon is not None and not self.epsilon > 0:
             raise ValueError(f"epsilon must be above 0, not {self.epsilon}; leave it out for no promise")
         if not 0 < self.delta < 1:
@@ -160,9 +156,7 @@ class Plan(Settings, frozen=True, tag=False):
     device: Device = "auto"
 
     def __post_init__(self) -> None:
-        """Refuse a seed that random generators refuse, looks that never come, and files that the method cannot use."""
-        if self.seed < 0:
-            raise ValueError(f"seed must be 0 or more, not {self.seed}")
+        check_least(0, seed=self.seed)
         if self.look_every is not None and self.look_every < 1:
             raise ValueError(
                 f"look_every must be 1 or more, not {self.look_every}; leave it out to score at the end only"

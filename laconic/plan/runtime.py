@@ -2,7 +2,7 @@
 
 from typing import TypeAlias
 
-from laconic.values import Settings
+from laconic.values import Settings, check_least
 
 
 class Faults(Settings, frozen=True):
@@ -27,8 +27,7 @@ class Faults(Settings, frozen=True):
         for name, probability in (("late", self.late), ("lost", self.lost)):
             if not 0 <= probability <= 1:
                 raise ValueError(f"{name} is a probability from 0 to 1, not {probability}")
-        if self.slowness < 0:
-            raise ValueError(f"slowness must be 0 or more, not {self.slowness}")
+        check_least(0, slowness=self.slowness)
 
 
 class InProcess(Settings, frozen=True):
@@ -47,7 +46,7 @@ class InProcess(Settings, frozen=True):
     workers: int | None = None
 
     def __post_init__(self) -> None:
-        _refuse_no_workers(self.workers)
+        check_least(1, workers=self.workers)
 
 
 class Processes(Settings, frozen=True):
@@ -80,7 +79,7 @@ class Forked(Settings, frozen=True):
     workers: int = 2
 
     def __post_init__(self) -> None:
-        _refuse_no_workers(self.workers)
+        check_least(1, workers=self.workers)
 
 
 class Journalled(Settings, frozen=True):
@@ -96,8 +95,3 @@ class Journalled(Settings, frozen=True):
 
 
 AnyRuntime: TypeAlias = InProcess | Processes | Forked | Journalled
-
-
-def _refuse_no_workers(workers: int | None) -> None:
-    if workers is not None and workers < 1:
-        raise ValueError(f"workers must be 1 or more, not {workers}")

@@ -47,16 +47,15 @@ class MethodRuns:
         """1 if more is better, -1 if less is."""
         return -1 if self.metric in _LOWER_IS_BETTER else 1
 
-    @cached_property
+    @property
     def score(self) -> float:
         """The headline figure, as the mean over seeds."""
-        return statistics.fmean(self._figure(result) for result in self.results)
+        return statistics.fmean(self._figures)
 
-    @cached_property
+    @property
     def spread(self) -> float | None:
         """The standard deviation of the headline figure over seeds; None with one seed."""
-        values = [self._figure(result) for result in self.results]
-        return statistics.stdev(values) if len(values) > 1 else None
+        return statistics.stdev(self._figures) if len(self.results) > 1 else None
 
     @property
     def goodness(self) -> float:
@@ -68,8 +67,10 @@ class MethodRuns:
         """The headline figure by name, with its spread."""
         return scored(self.metric, self.score, self.spread)
 
-    def _figure(self, result: Result) -> float:
-        return result.score.value if result.score.metric == self.metric else result.metrics[self.metric]
+    @cached_property
+    def _figures(self) -> list[float]:
+        name = self.metric
+        return [one.score.value if one.score.metric == name else one.metrics[name] for one in self.results]
 
     @cached_property
     def fit(self) -> Traffic:
@@ -200,9 +201,14 @@ class Comparison:
         return _best(arm for arm in self.arms if arm.is_pooled)
 
     @property
+    def federated(self) -> list[MethodRuns]:
+        """The methods to choose from."""
+        return [arm for arm in self.arms if arm.is_federated]
+
+    @property
     def best(self) -> MethodRuns | None:
         """The federated method with the best score."""
-        return _best(arm for arm in self.arms if arm.is_federated)
+        return _best(self.federated)
 
     @property
     def chosen(self) -> MethodRuns | None:
@@ -210,7 +216,7 @@ class Comparison:
         best = self.best
         if best is None:
             return None
-        fair = [arm for arm in self.arms if arm.is_federated and self.as_good(arm, best)]
+        fair = [arm for arm in self.federated if self.as_good(arm, best)]
         return min(fair, key=lambda arm: (arm.bytes, arm.fit.rounds, -arm.goodness))
 
     def as_good(self, arm: MethodRuns, other: MethodRuns) -> bool:
@@ -314,13 +320,8 @@ def sentences(part: Comparison) -> list[str]:
     chosen = part.chosen
     if chosen is None:
         return ["No federated method was run; add one, such as FedOnce."]
-    return [
-        _advice(part, chosen),
-        *_gain(part, chosen),
-        *_rival(part, chosen),
-        *_thrift(part, chosen),
-        *_private(part, chosen),
-    ]
+    said = (one(part, chosen) for one in (_advice, _gain, _rival, _thrift, _private))
+    return [sentence for sentence in said if sentence]
 
 
 def price_of(arm: MethodRuns) -> str:
@@ -342,53 +343,49 @@ def _advice(part: Comparison, chosen: MethodRuns) -> str:
             f"No method here is clearly better than {part.holder} alone; the cheapest of the best is {chosen.label}: "
             f"{chosen.scored} for {price_of(chosen)}."
         )
-    several = sum(arm.is_federated for arm in part.arms) > 1
-    why = ", the least of all that score as well as the best" if several else ""
+    why = ", the least of all that score as well as the best" if len(part.federated) > 1 else ""
     return f"Use {chosen.label}: {chosen.scored} for {price_of(chosen)}{why}."
 
 
-def _gain(part: Comparison, chosen: MethodRuns) -> list[str]:
+def _gain(part: Comparison, chosen: MethodRuns) -> str:
     alone, pooled, gap = part.alone, part.pooled, part.gap
     said = []
     if alone is not None:
         said.append(f"alone, {part.holder} has {alone.scored}")
     if pooled is not None:
         said.append(f"with all {part.what_is_pooled} pooled it would be {mean_spread(pooled.score, pooled.spread)}")
-    if not said:
-        return []
     share = ""
     if alone is not None and pooled is not None and gap is not None and gap > part.leeway(alone, pooled):
         reached = (chosen.goodness - alone.goodness) / gap
         how_far = "all the way" if reached >= 1 else f"{100 * reached:.0f} % of the way"
         share = f": {chosen.label} goes {how_far}" if reached > 0 else ""
     text = "; ".join(said)
-    return [f"{text[0].upper()}{text[1:]}{share}."]
+    return f"{text[0].upper()}{text[1:]}{share}." if said else ""
 
 
-def _thrift(part: Comparison, chosen: MethodRuns) -> list[str]:
+def _thrift(part: Comparison, chosen: MethodRuns) -> str:
     """The best of those that send less, if it is still clearly better than being alone."""
-    cheaper = (arm for arm in part.arms if arm.is_federated and arm.bytes < chosen.bytes and beats_alone(part, arm))
-    best = _best(cheaper)
+    best = _best(arm for arm in part.federated if arm.bytes < chosen.bytes and beats_alone(part, arm))
     if best is None:
-        return []
-    return [f"For fewer bytes, {best.label} has {best.scored}: {in_bytes(best.bytes)} in {in_rounds(best.fit.rounds)}."]
+        return ""
+    return f"For fewer bytes, {best.label} has {best.scored}: {in_bytes(best.bytes)} in {in_rounds(best.fit.rounds)}."
 
 
-def _private(part: Comparison, chosen: MethodRuns) -> list[str]:
+def _private(part: Comparison, chosen: MethodRuns) -> str:
     """The best of those with a proven epsilon, where the one to use has none."""
     best = _best(arm for arm in part.arms if arm.has_price)
     if chosen.has_price or best is None:
-        return []
+        return ""
     left = len(best.first.privacy.open) if best.first.privacy is not None else 0
     rest = f", beside {left} open release{'' if left == 1 else 's'} that it does not cover" if left else ""
-    return [f"With a privacy price, {best.label} has {best.scored}{rest}."]
+    return f"With a privacy price, {best.label} has {best.scored}{rest}."
 
 
-def _rival(part: Comparison, chosen: MethodRuns) -> list[str]:
+def _rival(part: Comparison, chosen: MethodRuns) -> str:
     """The best of the others that sends more, and how much more."""
-    rival = _best(arm for arm in part.arms if arm.is_federated and arm is not chosen and arm.bytes > chosen.bytes > 0)
+    rival = _best(arm for arm in part.federated if arm is not chosen and arm.bytes > chosen.bytes > 0)
     if rival is None:
-        return []
+        return ""
     times = rival.bytes / chosen.bytes
     more = f"{times:,.0f} times" if times >= 10 else f"{times:.1f} times"
-    return [f"{rival.label} has {rival.scored} for {more} the bytes, in {in_rounds(rival.fit.rounds)}."]
+    return f"{rival.label} has {rival.scored} for {more} the bytes, in {in_rounds(rival.fit.rounds)}."

@@ -26,7 +26,6 @@ from laconic.report.words import (
     rows_of,
     rows_used,
     rows_were_matched,
-    shared_metrics,
 )
 
 
@@ -71,7 +70,7 @@ def show_result(result: Result) -> RenderableType:
 def show_comparison(results: Mapping[str, Result]) -> Table:
     """Runs side by side, by what each is called: scores on held-out rows, and the cost of fitting."""
     first = next(iter(results.values()))
-    metrics = shared_metrics(first.task)
+    metrics = ("rmse", "r2") if first.task.kind == "regression" else ("accuracy", "auc")
     numbers = (*map(metric_name, metrics), "bytes", "rounds", "seconds")
     table = make_table(("who learns", "method", *numbers), right=numbers)
     for name, result in results.items():

@@ -18,16 +18,13 @@ _LONGEST = 6000
 def track(
     results: Sequence[Result], store: str, experiment: str = "laconic", *, commands: Mapping[str, str] | None = None
 ) -> list[str]:
-    """Write each result as one MLflow run, with its page and its JSON as artifacts.
+    """Write each result as one MLflow run, with its page and its JSON as artifacts; gives the ids of the runs.
 
     Args:
         store: where MLflow keeps runs: a server's address, `sqlite:///file.db`, or `file:folder`. MLflow asks for
             MLFLOW_ALLOW_FILE_STORE=true before it writes to a folder.
         experiment: the runs' experiment; made if it is not there.
         commands: how to run them again, for the page.
-
-    Returns:
-        The ids of the runs.
     """
     client = _client(store)
     found = client.get_experiment_by_name(experiment)

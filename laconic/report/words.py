@@ -7,7 +7,6 @@ from rich import box
 from rich.table import Table
 
 from laconic.core.result import Release, Result
-from laconic.tables.task import Task
 
 
 def make_table(headings: Sequence[str], *, right: Sequence[str] = (), title: str | None = None) -> Table:
@@ -83,11 +82,6 @@ def figure(value: float) -> str:
 def metric_name(name: str) -> str:
     """How a metric is called in reports."""
     return NAMES.get(name, name)
-
-
-def shared_metrics(task: Task) -> tuple[str, ...]:
-    """The metrics that a comparison shows for a task."""
-    return ("rmse", "r2") if task.kind == "regression" else ("accuracy", "auc")
 
 
 def protection(release: Release) -> str:

@@ -91,7 +91,6 @@ def fit_weights(name: str, source: int, cells: Array, positive: Array, *, levels
     """The weight of evidence of a column's bins, by labelled training rows; nothing where all bins weigh the same.
 
     Args:
-        name: of the column. source: its place among the raw columns.
         cells: of the labelled training rows.
         positive: which of these rows are of the second class.
         levels: whether cells are codes of levels rather than numbers.
@@ -283,13 +282,8 @@ def fit_recipe(
     """Learn from the given rows how to prepare a table or a stack of images.
 
     Args:
-        raw, columns: as of a `Table`.
         rows: which rows are for training; no other row is looked at.
-        party: whose rows these are, for errors.
         classes: for each row 0, 1, or below 0 if not known, where the label has two classes; None without such labels.
-
-    Raises:
-        DataError: a cell is infinite, no column varies among these rows, or weights of evidence lack two classes.
     """
     if raw.ndim == 4:
         return Recipe(columns=tuple(columns), shades=_fit_shades(raw, rows, party))

@@ -14,6 +14,8 @@ from laconic.tables.columns import Column, Recipe, apply_recipe, fit_recipe, ref
 from laconic.tables.task import Task
 from laconic.values import Array
 
+_SAME = ("raw", "columns", "ids", "y", "task", "cuts", "party")  # arguments of a table that are its attributes
+
 
 class Table:
     """What one party knows about its people, one row each.
@@ -50,13 +52,8 @@ class Table:
         Args:
             raw: see the class; whole numbers and booleans are taken as floats.
             ids: see the class; white space around text is dropped.
-            task: needed with `y`.
-            columns, y, cuts, party: see the class.
             recipe: one that was fitted elsewhere, for rows that come later or are one of many parties' shares; such
                 rows need not vary. None to fit one on this table's training rows.
-
-        Raises:
-            DataError: the data cannot be used; says whose, which column, and what to do.
         """
         self.party = party
         self.raw = _as_cells(np.asarray(raw))
@@ -151,49 +148,33 @@ class Table:
     def as_new(self, rows: str) -> "Table":
         """The rows of a cut alone, without labels and prepared in the same way: as if they had come after training."""
         at = self.cut(rows)
-        return Table(
-            self.raw[at], self.columns, ids=self.keys[at], task=self.task, party=self.party, recipe=self.recipe
-        )
+        return self.changed(raw=self.raw[at], ids=self.keys[at], y=None, cuts=None, recipe=self.recipe)
 
     def take(self, order: Array, cuts: Mapping[str, Array]) -> "Table":
         """The rows at these positions, in this order, cut by positions among them; a new recipe is fitted on them."""
-        return Table(
-            self.raw[order],
-            self.columns,
-            ids=None if self.ids is None else self.ids[order],
-            y=None if self.y is None else self.y[order],
-            task=self.task,
-            cuts=cuts,
-            party=self.party,
-        )
+        ids, y = (None if one is None else one[order] for one in (self.ids, self.y))
+        return self.changed(raw=self.raw[order], ids=ids, y=y, cuts=cuts, recipe=None)
+
+    def changed(self, **changes: Any) -> "Table":
+        """A table made anew from this one's arguments, some of them changed."""
+        return Table(**self._arguments | changes)
+
+    @property
+    def _arguments(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in _SAME} | {"recipe": self._given}
 
     def to_plain(self) -> dict[str, Any]:
         """Everything as arrays, text, lists and dicts, to be written to a file and read back by `from_plain`."""
-        text_ids = self.ids is not None and self.ids.dtype.kind == "U"
-        return {
-            "raw": self.raw,
-            "columns": msgspec.to_builtins(self.columns),
-            "ids": self.ids.tolist() if self.ids is not None and text_ids else self.ids,
-            "y": self.y,
-            "task": msgspec.to_builtins(self.task),
-            "cuts": dict(self.cuts),
-            "party": self.party,
-            "recipe": msgspec.to_builtins(self._given),
-        }
+        structs = {"columns": self.columns, "task": self.task, "recipe": self._given}
+        ids = self.ids.tolist() if self.ids is not None and self.ids.dtype.kind == "U" else self.ids
+        return self._arguments | {"ids": ids} | {name: msgspec.to_builtins(one) for name, one in structs.items()}
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> "Table":
         """The table that `to_plain` wrote."""
-        return cls(
-            plain["raw"],
-            msgspec.convert(plain["columns"], tuple[Column, ...]),
-            ids=plain["ids"],
-            y=plain["y"],
-            task=msgspec.convert(plain["task"], Task | None),
-            cuts=plain["cuts"],
-            party=plain["party"],
-            recipe=msgspec.convert(plain["recipe"], Recipe | None),
-        )
+        kinds: dict[str, Any] = {"columns": tuple[Column, ...], "task": Task | None, "recipe": Recipe | None}
+        read = {name: msgspec.convert(plain[name], kind) for name, kind in kinds.items()}
+        return cls(**{name: plain[name] for name in _SAME} | read)
 
     @property
     def _training_rows(self) -> Array:

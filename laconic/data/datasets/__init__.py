@@ -5,12 +5,7 @@ from laconic.data.datasets.sets import AT_HAND, FROM_FILES
 
 
 def load(name: str) -> Dataset:
-    """The public data set of that name.
-
-    Raises:
-        ValueError: no such set; names those there are.
-        DataError: its file is not there; says which and how to set `LACONIC_DATA`.
-    """
+    """The public data set of that name."""
     sources = {make.__name__: make for make in (*AT_HAND, *FROM_FILES)}
     if name not in sources:
         raise ValueError(f"no data set is called {name!r}; there are {', '.join(sources)}")

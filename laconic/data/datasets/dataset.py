@@ -85,12 +85,7 @@ def read_parquet(*names: str) -> "DataFrame":
 
 
 def code_frame(frame: "DataFrame", categorical: Collection[str] = ()) -> tuple[Array, tuple[Column, ...]]:
-    """All columns of a frame as one matrix of raw cells, and what they are.
-
-    Args:
-        frame: one row per person.
-        categorical: names of the columns whose cells are levels; the others must be numbers.
-    """
+    """All columns of a frame as one matrix of raw cells, and what they are: numbers, or levels if named categorical."""
     from laconic.data.readers.cells import code_levels
 
     cells = np.empty(frame.shape, dtype=np.float64)

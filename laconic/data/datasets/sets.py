@@ -1,8 +1,8 @@
 """Public data sets: small ones that come with scikit-learn, others from files in the folder LACONIC_DATA."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -14,6 +14,11 @@ from laconic.values import Array
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+Groups: TypeAlias = dict[str, tuple[str, ...]]
+"""The natural owners of columns, by name."""
+
+_DIGITS = tuple(str(digit) for digit in range(10))
+
 
 def breast_cancer() -> Dataset:
     """Cell nuclei of 569 tumours: ten measures, each as mean, error and worst; label: benign."""
@@ -21,28 +26,26 @@ def breast_cancer() -> Dataset:
 
     bunch = datasets.load_breast_cancer()
     names = [str(name).replace(" ", "_") for name in bunch.feature_names]
-    task = Task(kind="binary", classes=tuple(str(name) for name in bunch.target_names), label="diagnosis")
     groups = {
-        "clinic": tuple(name for name in names if name.startswith("mean_")),
-        "hospital": tuple(name for name in names if name.startswith("worst_")),
+        "clinic": _starting(names, "mean_"),
+        "hospital": _starting(names, "worst_"),
         "laboratory": tuple(name for name in names if name.endswith("_error")),
     }
-    return _numbers("breast_cancer", bunch.data, names, bunch.target.astype(np.int64), task, groups)
+    task = Task(kind="binary", classes=tuple(map(str, bunch.target_names)), label="diagnosis")
+    return _numbers("breast_cancer", bunch, names, task, groups)
 
 
 def digits() -> Dataset:
     """Handwritten digits, 1797 of 8 x 8 shades, as a table of 64 columns; label: the digit."""
     from sklearn import datasets
 
-    bunch = datasets.load_digits()
-    quarters: dict[str, tuple[str, ...]] = {}
-    for row in range(8):
-        for column in range(8):
-            quarter = f"{'upper' if row < 4 else 'lower'}_{'left' if column < 4 else 'right'}"
-            quarters[quarter] = (*quarters.get(quarter, ()), f"row{row}_column{column}")
     names = [f"row{row}_column{column}" for row in range(8) for column in range(8)]
-    task = Task(kind="multiclass", classes=tuple(str(digit) for digit in range(10)), label="digit")
-    return _numbers("digits", bunch.data, names, bunch.target.astype(np.int64), task, quarters)
+    quarters: dict[str, tuple[str, ...]] = {}
+    for at, name in enumerate(names):
+        quarter = f"{'upper' if at < 32 else 'lower'}_{'left' if at % 8 < 4 else 'right'}"
+        quarters[quarter] = (*quarters.get(quarter, ()), name)
+    task = Task(kind="multiclass", classes=_DIGITS, label="digit")
+    return _numbers("digits", datasets.load_digits(), names, task, quarters)
 
 
 def diabetes() -> Dataset:
@@ -52,31 +55,51 @@ def diabetes() -> Dataset:
     bunch = datasets.load_diabetes(scaled=False)
     names = [str(name) for name in bunch.feature_names]
     groups = {"practice": tuple(names[:4]), "laboratory": tuple(names[4:])}
-    task = Task(kind="regression", label="progression")
-    return _numbers("diabetes", bunch.data, names, bunch.target.astype(np.float64), task, groups)
+    return _numbers("diabetes", bunch, names, Task(kind="regression", label="progression"), groups)
 
 
-def _numbers(
-    name: str, cells: Array, names: list[str], y: Array, task: Task, groups: dict[str, tuple[str, ...]]
-) -> Dataset:
+def _numbers(name: str, bunch: Any, names: list[str], task: Task, groups: Groups) -> Dataset:
+    """A set of scikit-learn, all of whose columns are numbers."""
     columns = tuple(Column(one) for one in names)
-    return Dataset(name=name, raw=cells.astype(np.float64), columns=columns, y=y, task=task, groups=groups)
+    y = bunch.target.astype(_label_type(task))
+    return Dataset(name=name, raw=bunch.data.astype(np.float64), columns=columns, y=y, task=task, groups=groups)
 
 
-def _with_test(
+def _label_type(task: Task) -> type[np.generic]:
+    return np.float64 if task.kind == "regression" else np.int64
+
+
+def _starting(names: Iterable[str], *beginnings: str) -> tuple[str, ...]:
+    return tuple(name for name in names if name.startswith(beginnings))
+
+
+def _table(
     name: str,
-    files: tuple[str, str],
-    label: str,
+    files: tuple[str, ...],
     task: Task,
-    trained: int,
-    categorical: Collection[str] = (),
-    **groups: tuple[str, ...],
+    label: str | None = None,
+    *,
+    categorical: Collection[str] | None = (),
+    trained: int | None = None,
+    groups: Groups | Callable[[list[str]], Groups] | None = None,
+    note: str = "",
 ) -> Dataset:
-    """A table whose official test set is a file of its own."""
+    """A table of Parquet files.
+
+    Args:
+        label: the label column; None if it is called as in the task.
+        categorical: the columns whose cells are levels; None if all are.
+        trained: how many rows come before the official test set; None if there is none.
+        groups: the columns' owners, or a function that finds them from the names of all columns.
+        note: what differs from the set as published.
+    """
     frame = read_parquet(*files)
-    y = frame.pop(label).to_numpy(dtype=np.int64)
-    raw, columns = code_frame(frame, categorical)
-    return Dataset(name=name, raw=raw, columns=columns, y=y, task=task, test=np.arange(trained, len(y)), groups=groups)
+    y = frame.pop(label or task.label).to_numpy(dtype=_label_type(task))
+    ids = frame.pop("ID").to_numpy(dtype=np.int64) if "ID" in frame else None
+    raw, columns = code_frame(frame, frame.columns if categorical is None else categorical)
+    owners = groups([column.name for column in columns]) if callable(groups) else groups or {}
+    test = None if trained is None else np.arange(trained, len(y))
+    return Dataset(name=name, raw=raw, columns=columns, y=y, task=task, ids=ids, test=test, groups=owners, note=note)
 
 
 _TASK = Task(kind="binary", classes=("up to 50K", "over 50K"), label="income")
@@ -94,27 +117,24 @@ _OWNERS = {
 
 def adult() -> Dataset:
     """People in a census, 48,842 with 14 columns, some cells missing; label: income over 50,000."""
-    return _with_test(
-        "adult", ("adult_train.parquet", "adult_test.parquet"), "income_gt_50k", _TASK, _TRAINED, _CATEGORIES, **_OWNERS
-    )
+    files = ("adult_train.parquet", "adult_test.parquet")
+    return _table("adult", files, _TASK, "income_gt_50k", categorical=_CATEGORIES, trained=_TRAINED, groups=_OWNERS)
 
 
 def a9a() -> Dataset:
     """The adult census as 123 yes-or-no columns, as in LIBSVM; label: income over 50,000."""
-    return _with_test("a9a", ("a9a_train.parquet", "a9a_test.parquet"), "label", _TASK, _TRAINED)
+    return _table("a9a", ("a9a_train.parquet", "a9a_test.parquet"), _TASK, "label", trained=_TRAINED)
 
 
 def california_housing() -> Dataset:
     """Districts of California in 1990, 20,640 with 9 columns; target: median house value."""
-    frame = read_parquet("california_housing.parquet")
-    y = frame.pop("median_house_value").to_numpy(dtype=np.float64)
-    raw, columns = code_frame(frame, {"ocean_proximity"})
-    task = Task(kind="regression", label="median_house_value")
     groups = {
         "land_registry": ("longitude", "latitude", "housing_median_age", "ocean_proximity"),
         "census": ("total_rooms", "total_bedrooms", "population", "households", "median_income"),
     }
-    return Dataset(name="california_housing", raw=raw, columns=columns, y=y, task=task, groups=groups)
+    task = Task(kind="regression", label="median_house_value")
+    files = ("california_housing.parquet",)
+    return _table("california_housing", files, task, categorical={"ocean_proximity"}, groups=groups)
 
 
 _THINGS = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
@@ -140,7 +160,7 @@ def fashion_mnist() -> Dataset:
 
 def mnist() -> Dataset:
     """Handwritten digits, 70,000 grey images of 28 x 28; label: the digit."""
-    return _grey_images("mnist", "mnist.npz", tuple(str(digit) for digit in range(10)))
+    return _grey_images("mnist", "mnist.npz", _DIGITS)
 
 
 def _read_sheet(name: str) -> Array:
@@ -170,7 +190,7 @@ def _images(name: str, raw: Array, y: Array, classes: tuple[str, ...], trained: 
 def codrna() -> Dataset:
     """RNA sequences, 331,152 with 8 columns as in LIBSVM; label: non-coding."""
     task = Task(kind="binary", classes=("other", "non-coding"), label="rna")
-    return _with_test("codrna", ("codrna_train.parquet", "codrna_test.parquet"), "label", task, 59535)
+    return _table("codrna", ("codrna_train.parquet", "codrna_test.parquet"), task, "label", trained=59535)
 
 
 _TREES = ("spruce/fir", "lodgepole pine", "ponderosa pine", "cottonwood/willow", "aspen", "douglas-fir", "krummholz")
@@ -178,22 +198,17 @@ _TREES = ("spruce/fir", "lodgepole pine", "ponderosa pine", "cottonwood/willow",
 
 def covtype() -> Dataset:
     """Forest patches, 581,012 with 54 columns; label: one of seven kinds of trees."""
-    frame = read_parquet("covtype.parquet")
-    y = frame.pop("Cover_Type").to_numpy(dtype=np.int64) - 1
-    raw, columns = code_frame(frame)
-    names = [column.name for column in columns]
+    task = Task(kind="multiclass", classes=_TREES, label="Cover_Type")
+    every = _table("covtype", ("covtype.parquet",), task, groups=_owners_of_patches)
+    # Whole numbers below 2**24: exact, at half the memory. Classes are counted from 1.
+    return replace(every, raw=every.raw.astype(np.float32), y=every.y - 1)
+
+
+def _owners_of_patches(names: list[str]) -> Groups:
     far = tuple(name for name in names if "Distance_To" in name)
-    wild = tuple(name for name in names if name.startswith("Wilderness"))
-    soil = tuple(name for name in names if name.startswith("Soil"))
+    wild, soil = _starting(names, "Wilderness"), _starting(names, "Soil")
     terrain = tuple(name for name in names if name not in {*far, *wild, *soil})
-    return Dataset(
-        name="covtype",
-        raw=raw.astype(np.float32),  # whole numbers below 2**24: exact, at half the memory
-        columns=columns,
-        y=y,
-        task=Task(kind="multiclass", classes=_TREES, label="Cover_Type"),
-        groups={"surveyor": terrain, "roads": far, "park": wild, "geologist": soil},
-    )
+    return {"surveyor": terrain, "roads": far, "park": wild, "geologist": soil}
 
 
 def covtype_binary() -> Dataset:
@@ -203,27 +218,17 @@ def covtype_binary() -> Dataset:
     return replace(every, name="covtype_binary", y=(every.y == 1).astype(np.int64), task=task)
 
 
-_ABOUT = ("LIMIT_BAL", "SEX", "EDUCATION", "MARRIAGE", "AGE", "PAY_0", "PAY_2", "PAY_3", "PAY_4", "PAY_5")
-_MONTHS = range(1, 7)
-
-
 def credit_default() -> Dataset:
     """Credit card clients in Taiwan, 30,000 with 23 columns; label: default next month."""
-    frame = read_parquet("credit_default.parquet")
-    y = frame.pop("default_payment_next_month").to_numpy(dtype=np.int64)
-    ids = frame.pop("ID").to_numpy(dtype=np.int64)
-    raw, columns = code_frame(frame, {"SEX", "EDUCATION", "MARRIAGE"})
     # The public two-party division of this set: the label holder has 13 columns, the other party 10.
-    accounts = ("PAY_6", *(f"BILL_AMT{i}" for i in _MONTHS), *(f"PAY_AMT{i}" for i in _MONTHS))
-    return Dataset(
-        name="credit_default",
-        raw=raw,
-        columns=columns,
-        y=y,
-        task=Task(kind="binary", classes=("pays", "defaults"), label="default_payment_next_month"),
-        ids=ids,
-        groups={"bank": accounts, "bureau": _ABOUT},
-    )
+    months = range(1, 7)
+    groups = {
+        "bank": ("PAY_6", *(f"BILL_AMT{i}" for i in months), *(f"PAY_AMT{i}" for i in months)),
+        "bureau": ("LIMIT_BAL", "SEX", "EDUCATION", "MARRIAGE", "AGE", "PAY_0", *(f"PAY_{i}" for i in range(2, 6))),
+    }
+    task = Task(kind="binary", classes=("pays", "defaults"), label="default_payment_next_month")
+    files = ("credit_default.parquet",)
+    return _table("credit_default", files, task, categorical={"SEX", "EDUCATION", "MARRIAGE"}, groups=groups)
 
 
 _LATE = 15  # minutes; from here on a flight counts as late in US statistics
@@ -265,33 +270,29 @@ def _joined() -> "DataFrame":
 
 # How the authors of the set group their 30 attributes, in its order of columns.
 _OWNERS_OF_PHISHING = {"browser": 12, "crawler": 6, "page": 5, "registrar": 7}
+_SITE = Task(kind="binary", classes=("phishing", "legitimate"), label="site")
 
 
 def phishing() -> Dataset:
     """Web sites, 11,055 with 68 yes-or-no columns as in LIBSVM; label: legitimate."""
-    frame = read_parquet("phishing_onehot68.parquet")
-    y = frame.pop("label").to_numpy(dtype=np.int64)
-    raw, columns = code_frame(frame)
-    attributes = list(dict.fromkeys(column.name.split("=")[0] for column in columns))
-    return _phishing("phishing", raw, columns, y, attributes)
+    return _table("phishing", ("phishing_onehot68.parquet",), _SITE, "label", groups=_owners_of_sites)
 
 
 def phishing_cat30() -> Dataset:
     """Web sites, 11,055 with 30 categories of up to three levels; label: legitimate."""
-    frame = read_parquet("phishing_cat30.parquet")
-    y = (frame.pop("label") == 1).to_numpy(dtype=np.int64)
-    raw, columns = code_frame(frame, set(frame.columns))
-    return _phishing("phishing_cat30", raw, columns, y, [column.name for column in columns])
+    files = ("phishing_cat30.parquet",)
+    every = _table("phishing_cat30", files, _SITE, "label", categorical=None, groups=_owners_of_sites)
+    return replace(every, y=(every.y == 1).astype(np.int64))
 
 
-def _phishing(name: str, raw: Array, columns: tuple[Column, ...], y: Array, attributes: list[str]) -> Dataset:
+def _owners_of_sites(names: list[str]) -> Groups:
+    attributes = list(dict.fromkeys(name.split("=")[0] for name in names))
     groups, start = {}, 0
     for owner, count in _OWNERS_OF_PHISHING.items():
         owned = set(attributes[start : start + count])
-        groups[owner] = tuple(column.name for column in columns if column.name.split("=")[0] in owned)
+        groups[owner] = tuple(name for name in names if name.split("=")[0] in owned)
         start += count
-    task = Task(kind="binary", classes=("phishing", "legitimate"), label="site")
-    return Dataset(name=name, raw=raw, columns=columns, y=y, task=task, groups=groups)
+    return groups
 
 
 _PROPERTIES = (
@@ -302,21 +303,14 @@ _PROPERTIES = (
 
 def superconduct() -> Dataset:
     """Superconductors, 21,263 with 77 columns on eight properties; target: critical temperature."""
-    frame = read_parquet("superconduct.parquet")
-    y = frame.pop("critical_temp").to_numpy(dtype=np.float64)
-    raw, columns = code_frame(frame)
-    names = [column.name for column in columns]
+    task = Task(kind="regression", label="critical_temp")
+    note = "76 of the 81 published columns; number_of_elements was inferred from the entropies"
+    return _table("superconduct", ("superconduct.parquet",), task, groups=_owners_of_properties, note=note)
+
+
+def _owners_of_properties(names: list[str]) -> Groups:
     groups = {owner.lower(): tuple(name for name in names if name.endswith("_" + owner)) for owner in _PROPERTIES}
-    groups["atomic_mass"] = ("number_of_elements", *groups["atomic_mass"])
-    return Dataset(
-        name="superconduct",
-        raw=raw,
-        columns=columns,
-        y=y,
-        task=Task(kind="regression", label="critical_temp"),
-        groups=groups,
-        note="76 of the 81 published columns; number_of_elements was inferred from the entropies",
-    )
+    return groups | {"atomic_mass": ("number_of_elements", *groups["atomic_mass"])}
 
 
 _NOT_HEARD = 100
@@ -342,10 +336,10 @@ def ujiindoorloc_floor() -> Dataset:
 
 def _measurements(name: str, task: Task) -> Dataset:
     frame = read_parquet("ujiindoorloc_train.parquet", "ujiindoorloc_validation.parquet")
-    stations = [name for name in frame.columns if name.startswith("WAP")]
-    heard = frame[stations].to_numpy(dtype=np.float32, copy=True)
+    stations = _starting(frame.columns, "WAP")
+    heard = frame[list(stations)].to_numpy(dtype=np.float32, copy=True)
     heard[heard == _NOT_HEARD] = _WEAKEST
-    y = frame[task.label.upper()].to_numpy(dtype=np.float64 if task.kind == "regression" else np.int64)
+    y = frame[task.label.upper()].to_numpy(dtype=_label_type(task))
     return Dataset(name=name, raw=heard, columns=tuple(Column(one) for one in stations), y=y, task=task, note=_NOTE)
 
 

@@ -10,7 +10,7 @@ from laconic.data.datasets.dataset import Dataset
 from laconic.data.federation import Federation
 from laconic.tables.columns import Column, apply_recipe, fit_recipe
 from laconic.tables.table import Table
-from laconic.values import Array, Rng, Settings
+from laconic.values import Array, Rng, Settings, check_least
 
 _MOST_ROWS = 5000  # a ranking of columns needs no more
 
@@ -42,8 +42,7 @@ class Equal(Settings, frozen=True):
     parties: int = 3
 
     def __post_init__(self) -> None:
-        """Check the number of parties."""
-        check_parties(self.parties)
+        check_least(1, parties=self.parties)
 
     def pieces(self, dataset: Dataset, rng: Rng) -> dict[str, Piece]:
         """Each party's columns and cells, by its name."""
@@ -92,8 +91,7 @@ class Rows(Settings, frozen=True):
     parties: int = 2
 
     def __post_init__(self) -> None:
-        """Check the number of parties."""
-        check_parties(self.parties)
+        check_least(1, parties=self.parties)
 
     def pieces(self, dataset: Dataset, rng: Rng) -> dict[str, Piece]:
         """Each party's column and pixels, by its name."""
@@ -112,8 +110,7 @@ class Patches(Settings, frozen=True):
     across: int = 3
 
     def __post_init__(self) -> None:
-        """Check the grid."""
-        check_parties(min(self.down, self.across))
+        check_least(1, down=self.down, across=self.across)
 
     def pieces(self, dataset: Dataset, rng: Rng) -> dict[str, Piece]:
         """Each party's column and pixels, by its name."""
@@ -135,11 +132,9 @@ class Biased(Settings, frozen=True):
     top: int = 10
 
     def __post_init__(self) -> None:
-        """Check the share and the count."""
         if not 0 <= self.alpha <= 1:
             raise ValueError(f"alpha is a share of columns between 0 and 1, not {self.alpha}")
-        if self.top < 1:
-            raise ValueError(f"top is how many columns count as telling, at least 1, not {self.top}")
+        check_least(1, top=self.top)
 
     def pieces(self, dataset: Dataset, rng: Rng) -> dict[str, Piece]:
         """Each party's columns and cells, by its name."""
@@ -191,12 +186,6 @@ def _patches(dataset: Dataset, down: int, across: int) -> dict[str, Piece]:
     return {name: (column, image) for name, image in zip(party_names(len(images)), images, strict=True)}
 
 
-def check_parties(parties: int) -> None:
-    """Refuse fewer than one party."""
-    if parties < 1:
-        raise ValueError(f"parties must be at least 1, not {parties}")
-
-
 def _check_groups(groups: dict[str, tuple[str, ...]], dataset: Dataset) -> None:
     known = [column.name for column in dataset.columns]
     owners: dict[str, str] = {}
@@ -220,14 +209,9 @@ def split(
     """Part rows at random into "train", "valid" and "test", each in rising order.
 
     Args:
-        rows: how many there are.
-        rng: for the draw.
         test: share of all rows to test on; not used with `fixed_test`.
         valid: share of the remaining rows to validate on; 0 for none.
         fixed_test: rows of an official test set; None to draw them.
-
-    Raises:
-        ValueError: a share is not in [0, 1), or too few rows are left to train on.
     """
     if not (0 <= test < 1 and 0 <= valid < 1):
         raise ValueError(f"shares of rows must be at least 0 and below 1, not test={test} and valid={valid}")
@@ -283,16 +267,10 @@ def deal(
     "own" has other positions at each party.
 
     Args:
-        dataset: what to deal.
-        cut: how to deal its columns.
         hub: which party, counting from 0, has the labels; None for one more party that has nothing else.
         overlap: how many training rows are shared, or which share of them if below 1; None for all.
-        seed: for all randomness.
         test: share of rows to test on; an official test set is used instead where there is one.
         valid: share of the other rows to validate on.
-
-    Raises:
-        ValueError: the cut does not fit the data set, or more rows are to be shared than there are.
     """
     for_rows, for_columns, for_overlap = np.random.default_rng(seed).spawn(3)
     cuts = split(dataset.rows, for_rows, test, valid, dataset.test)
@@ -372,26 +350,20 @@ def disturb(
     """The same federation with noise on all cells of one party in the cuts named, drawn once for each row.
 
     Args:
-        federation: left as it is.
-        party: whose cells.
         sd: standard deviation of the noise in units of the spread among the party's training rows: of a numeric column,
             or of all shades of its images, which stay within their range. Of categories, the share that is exchanged
             for other rows' cells.
-        cuts: which rows.
-        seed: for all randomness.
     """
     if party not in federation.tables:
         raise ValueError(f"there is no party {party!r}; the parties are {', '.join(federation.tables)}")
-    if sd < 0:
-        raise ValueError(f"sd must be 0 or more, not {sd}")
+    check_least(0, sd=sd)
     table, rng = federation.tables[party], np.random.default_rng(seed)
     raw = table.raw.copy()
     for cut in cuts:
         at = table.cut(cut)
         raw[at] = _noisy_images(table, raw[at], sd, rng) if raw.ndim == 4 else _noisy_columns(table, raw[at], sd, rng)
-    noisy = Table(raw, table.columns, ids=table.ids, y=table.y, task=table.task, cuts=table.cuts, party=party)
     facts = federation.facts | {"disturbed": {"party": party, "sd": sd, "cuts": list(cuts)}}
-    return replace(federation, tables=federation.tables | {party: noisy}, facts=facts)
+    return replace(federation, tables=federation.tables | {party: table.changed(raw=raw, recipe=None)}, facts=facts)
 
 
 def _noisy_images(table: Table, images: Array, sd: float, rng: Rng) -> Array:

@@ -7,10 +7,9 @@ import numpy as np
 
 from laconic.data.datasets.dataset import Dataset
 from laconic.data.federation import Federation
-from laconic.data.partition.columns import check_parties
 from laconic.tables.columns import Recipe, fit_recipe
 from laconic.tables.table import Table
-from laconic.values import Array, Rng, Settings
+from laconic.values import Array, Rng, Settings, check_least
 
 _TRIES = 1000
 
@@ -21,8 +20,7 @@ class Iid(Settings, frozen=True):
     parties: int = 10
 
     def __post_init__(self) -> None:
-        """Check the number of parties."""
-        check_parties(self.parties)
+        check_least(1, parties=self.parties)
 
     def shares(self, y: Array, rng: Rng) -> list[Array]:
         """Each party's rows, as positions in `y`."""
@@ -47,8 +45,7 @@ class Dirichlet(Settings, frozen=True):
     balanced: bool = False
 
     def __post_init__(self) -> None:
-        """Check the number of parties and the concentration."""
-        check_parties(self.parties)
+        check_least(1, parties=self.parties)
         _check_beta(self.beta)
 
     def shares(self, y: Array, rng: Rng) -> list[Array]:
@@ -79,8 +76,7 @@ class Sizes(Settings, frozen=True):
     least: int = 10
 
     def __post_init__(self) -> None:
-        """Check the number of parties and the concentration."""
-        check_parties(self.parties)
+        check_least(1, parties=self.parties)
         _check_beta(self.beta)
 
     def shares(self, y: Array, rng: Rng) -> list[Array]:
@@ -108,7 +104,6 @@ class RandomHoldout(Settings, frozen=True):
     valid: float = 0.0
 
     def __post_init__(self) -> None:
-        """Refuse shares that leave a part without rows."""
         if min(self.test, self.public) <= 0 or self.test + self.public >= 1:
             raise ValueError(
                 f"test={self.test} and public={self.public} must be above 0 and leave rows for the parties"
@@ -136,7 +131,6 @@ class HalfTest(Settings, frozen=True):
     valid: float = 0.0
 
     def __post_init__(self) -> None:
-        """Refuse shares that leave a part without rows."""
         _check_shares(self.keep, self.valid)
 
     def part(self, dataset: Dataset, rng: Rng) -> "Parts":
@@ -170,13 +164,8 @@ def deal_rows(dataset: Dataset, cut: RowCut, *, reserve: Reserve | None = None, 
     rows.
 
     Args:
-        dataset: what to deal.
-        cut: how to deal its training rows.
         reserve: which rows are public and which are scored on; None halves an official test set, or else draws them.
         seed: for all randomness; the test and public rows depend on it and on `reserve` alone.
-
-    Raises:
-        ValueError: the shares do not leave rows for the parties, or the cut does not fit the data set.
     """
     for_rows, for_shares = np.random.default_rng(seed).spawn(2)
     chosen = reserve or (RandomHoldout() if dataset.test is None else HalfTest())

@@ -64,14 +64,9 @@ def column_names(party: str, data: OwnData) -> list[str]:
 def read_batches(
     party: str, data: OwnData, columns: Sequence[str] | None = None, rows: int = BATCH
 ) -> Iterator["DataFrame"]:
-    """The rows of a party's source as frames of at most so many rows, in the order of the source.
+    """The rows of a party's source as frames of at most so many rows, in its order, with some columns or all.
 
     Cells of CSV files stay text, so that all batches have the same types and ids keep their zeros.
-
-    Args:
-        party, data: whose rows they are, and where.
-        columns: which columns are wanted; None for all.
-        rows: the most in one frame.
     """
     if data.in_database:
         yield from sql_batches(party, data, columns, rows)

@@ -124,13 +124,7 @@ def code_levels(series: "Series", levels: Sequence[str] | None = None) -> tuple[
 def code_cells(
     cells: Cells, levels: Sequence[str] | None, where: str, notes: list[str]
 ) -> tuple[Array, tuple[str, ...]]:
-    """As `code_levels`, for cells at hand; adds a note if levels were written in several ways.
-
-    Args:
-        cells, levels: as for `code_levels`.
-        where: party and column, for the note.
-        notes: where it is added.
-    """
+    """As `code_levels`, for cells at hand; a note begins with `where` if levels were written in several ways."""
     words: list[str] = cells.words.to_pylist()
     spelled = one_spelling(words, cells.counts.tolist())
     if levels is None:

@@ -6,7 +6,7 @@ What is decided is kept with the column (`Column.written`), so that rows that co
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
@@ -37,6 +37,8 @@ from laconic.values import Array
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
 
+
+T = TypeVar("T")
 
 _MOSTLY = 0.5  # the share of cells that must be numbers, or dates, for the others to be mistakes
 _FEW = 0.1  # with more mistakes than this share, a column of few different cells holds levels
@@ -104,6 +106,21 @@ class Look:
         """What the column is."""
         return self.fixed or self.tally.kind
 
+    @property
+    def decimal(self) -> Decimal | None:
+        """The sign before fractions, as far as this text shows one."""
+        if self.fixed is not None:
+            return None
+        if self.values is not None:
+            return "." if _has_fractions(self.values) and not self.could_be_groups() else None
+        return self.numbers.decimal(self.cells.counts) if self.kind == "numeric" else None
+
+    @property
+    def order(self) -> DayOrder | None:
+        """Whether the day or the month is first, as far as this text shows it."""
+        is_text = self.fixed is None and self.values is None
+        return self.dates.order(self.cells.counts) if is_text and self.kind == "date" else None
+
     def could_be_groups(self) -> bool:
         """Whether all points of these plain numbers could be between groups of three digits."""
         if self.fixed is not None or self.values is None or not len(self.series):
@@ -136,20 +153,6 @@ class Tally(NamedTuple):
         return self.kind == "categorical" and 2 * max(self.dates, self.numbers) >= self.known > 0
 
 
-class Evidence(NamedTuple):
-    """What the other columns of a file say of one that does not say it itself.
-
-    Attributes:
-        decimal: the sign before fractions in most columns that show one; None if none does.
-        order: whether the day or the month is first in most columns that show it; None if none does.
-        delimiter: what is between the file's columns; empty if nothing is, as in Parquet.
-    """
-
-    decimal: Decimal | None = None
-    order: DayOrder | None = None
-    delimiter: str = ""
-
-
 def look_at(series: "Series") -> Look:
     """Look at one column."""
     import pandas
@@ -166,31 +169,16 @@ def look_at(series: "Series") -> Look:
     return Look(series, _plain(series), None)
 
 
-def _evidence_of(looks: Iterable[Look], delimiter: str) -> Evidence:
-    """What the columns of one file say together."""
-    decimals: list[str] = []
-    orders: list[str] = []
-    for look in looks:
-        if look.fixed is not None:
-            continue
-        if look.values is not None:
-            if _has_fractions(look.values) and not look.could_be_groups():
-                decimals.append(".")
-        elif look.kind == "numeric":
-            decimals.append(look.numbers.decimal(look.cells.counts) or "")
-        elif look.kind == "date":
-            orders.append(look.dates.order(look.cells.counts) or "")
-    return Evidence(_most(decimals, ".", ","), _most(orders, "day_first", "month_first"), delimiter)
-
-
 def _has_fractions(values: Array) -> bool:
     """Whether any number is not whole."""
     known = values[np.isfinite(values)]
     return bool((known != np.floor(known)).any())
 
 
-def _most(found: list[str], one: Any, other: Any) -> Any:
-    ones, others = found.count(one), found.count(other)
+def _most(found: Iterable[T | None], one: T, other: T) -> T | None:
+    """What most columns show; None if none does."""
+    shown = list(found)
+    ones, others = shown.count(one), shown.count(other)
     return None if ones == others == 0 else one if ones >= others else other
 
 
@@ -212,7 +200,6 @@ DELIMITER = "delimiter"
 
 LEFT_OUT = "left out, as nearly every row has another text, like an id"
 
-_Values: TypeAlias = tuple[Array, Array, str | msgspec.UnsetType]  # per word, whether it fits, and how it is written
 _MOST_UNIQUE = 20  # with more different texts than this, nearly one per row, a column names its rows
 _NEARLY = 0.9
 
@@ -242,24 +229,19 @@ def read_columns(
     """The columns that `kinds` names, and their cells as one matrix.
 
     Args:
-        party, frame: whose rows they are, and the rows.
         looks: all columns of the file: one may show how another is written.
         kinds: what each column is that is wanted.
         said: those whose kind somebody said; a cell that does not fit is refused there.
-        notes: what was decided and should be looked at is added here.
     """
-    evidence = _evidence_of(looks.values(), delimiter_of(frame))
+    reader = ColumnReader(party, notes, delimiter_of(frame), looks.values())
     columns, cells = [], []
     for name, kind in kinds.items():
-        look = looks[name]
         if kind == "categorical":
-            if name not in said:
-                _note_mixed(party, look, notes)
-            codes, levels = code_cells(look.cells, None, _of(party, look), notes)
+            codes, levels = reader.levels(looks[name], said=name in said)
             columns.append(Column(name, "categorical", levels))
             cells.append(codes)
         else:
-            values, how = read_values(party, look, kind, evidence, notes, said=name in said)
+            values, how = reader.values(looks[name], kind, said=name in said)
             columns.append(Column(name, written=how))
             cells.append(values)
     return columns, np.column_stack(cells) if cells else np.empty((len(frame), 0))
@@ -270,15 +252,11 @@ def read_known(
 ) -> Array:
     """The cells of columns that a model was trained on, read as they were then, as one matrix.
 
-    Args:
-        party, frame: whose rows they are, and the rows, which may have other columns too.
-        columns: what the model knows of them.
-        notes: what was decided and should be looked at is added here.
-        before: how many rows came before these, for errors.
+    The frame may have other columns too; so many rows came before its own, for errors.
     """
     looks = {column.name: look_at(frame[column.name]) for column in columns}
     counted = [looks[column.name] for column in columns if column.kind != "categorical"]
-    evidence = _evidence_of(counted, delimiter_of(frame))
+    reader = ColumnReader(party, notes, delimiter_of(frame), counted, before)
     found = []
     for column in columns:
         look, how = looks[column.name], column.notation
@@ -286,39 +264,130 @@ def read_known(
             found.append(code_cells(look.cells, column.levels, "", [])[0])
             continue
         dated = how in (ISO, DAY_FIRST, MONTH_FIRST) or (not how and look.kind == "date")
-        kind: ColumnKind = "date" if dated else "numeric"
-        found.append(read_values(party, look, kind, evidence, notes, said=False, known=how, before=before)[0])
+        found.append(reader.values(look, "date" if dated else "numeric", said=False, known=how)[0])
     return np.column_stack(found) if found else np.empty((len(frame), 0))
 
 
-def read_values(
-    party: str,
-    look: Look,
-    kind: ColumnKind,
-    evidence: Evidence,
-    notes: list[str],
-    *,
-    said: bool,
-    known: str = "",
-    before: int = 0,
-) -> tuple[Array, str | msgspec.UnsetType]:
-    """A column of numbers or dates: its values, NaN where missing, and how they are written.
+@dataclass(frozen=True)
+class ColumnReader:
+    """Reads columns of one file, each by what the others show where it does not show it itself.
 
-    Args:
-        party: whose it is. look: its cells. kind: what it is. evidence: of the other columns.
-        notes: what was decided is added here.
-        said: whether somebody said what it is; then a cell that does not fit is refused.
-        known: how the column was written when a model was trained; empty if that is not known.
+    Attributes:
+        party: whose file it is.
+        notes: what was decided and should be looked at is added here.
+        delimiter: what is between the file's columns; empty if nothing is, as in Parquet.
+        looks: the columns that may show how another is written.
         before: how many rows came before these, for errors.
     """
-    if look.values is not None and (kind == "date") == (look.fixed == "date") and not look.could_be_groups():
-        fraction = look.fixed is None and _has_fractions(look.values)
-        return look.values, ISO if kind == "date" else POINT if fraction else msgspec.UNSET
-    if look.fixed == "categorical":
-        look = Look(look.series, None, None)
-    values, fits, how = (_days if kind == "date" else _numbers)(party, look, evidence, notes, known)
-    _check_odd(party, look, kind, ~fits, notes, said=said, late=before, strict=said or bool(known))
-    return look.cells.spread(values), how
+
+    party: str
+    notes: list[str]
+    delimiter: str = ""
+    looks: Collection[Look] = ()
+    before: int = 0
+
+    @cached_property
+    def decimal(self) -> Decimal | None:
+        """The sign before fractions in most columns that show one; None if none does."""
+        return _most((look.decimal for look in self.looks), ".", ",")
+
+    @cached_property
+    def order(self) -> DayOrder | None:
+        """Whether the day or the month is first in most columns that show it; None if none does."""
+        return _most((look.order for look in self.looks), "day_first", "month_first")
+
+    def levels(self, look: Look, *, said: bool) -> tuple[Array, tuple[str, ...]]:
+        """The codes and levels of a column; notes one of mostly numbers that nobody said is of levels."""
+        if not said and look.fixed is None and look.tally.mixed:
+            odd = ~(look.numbers.numbers | look.dates.dates | look.no_value)
+            row = look.cells.first_row(odd)
+            self._note(
+                look,
+                f"most cells are numbers, but {int(look.cells.counts[odd].sum())} are text, such as "
+                f"{_short(look.cells.word_at(row))} in row {row + 1}; all are taken as levels",
+            )
+        return code_cells(look.cells, None, _of(self.party, look), self.notes)
+
+    def values(
+        self, look: Look, kind: ColumnKind, *, said: bool, known: str = ""
+    ) -> tuple[Array, str | msgspec.UnsetType]:
+        """A column of numbers or dates: its values, NaN where missing, and how they are written.
+
+        Args:
+            said: whether somebody said what it is; then a cell that does not fit is refused.
+            known: how the column was written when a model was trained; empty if that is not known.
+        """
+        if look.values is not None and (kind == "date") == (look.fixed == "date") and not look.could_be_groups():
+            fraction = look.fixed is None and _has_fractions(look.values)
+            return look.values, ISO if kind == "date" else POINT if fraction else msgspec.UNSET
+        if look.fixed == "categorical":
+            look = Look(look.series, None, None)
+        values, fits, how = (self._days if kind == "date" else self._numbers)(look, known)
+        if not fits.all():
+            self._check_odd(look, kind, ~fits, said=said, known=known)
+        return look.cells.spread(values), how
+
+    def _numbers(self, look: Look, known: str) -> tuple[Array, Array, str | msgspec.UnsetType]:
+        """Each word's number, whether it is one, and how numbers are written."""
+        found = look.numbers
+        own = found.decimal(look.cells.counts)
+        before = None if not known else "," if known == COMMA else "."
+        by_delimiter = {";": ",", ",": "."}.get(self.delimiter)
+        decimal = own or before or self.decimal or found.likely_decimal() or by_delimiter or "."
+        values = found.values("," if decimal == "," else ".")
+        if own is None and found.either.any() and not before and (decimal == "," or found.has_commas):
+            number = values[int(look.cells.places[look.cells.first_row(found.either)])]
+            remedy = "write the column without signs between thousands"
+            self._note_guess(look, found.either, f"as {number:.15g}", self.decimal, remedy)
+        if own is not None and before is not None and own != before and (found.comma.any() or found.either.any()):
+            self._note(look, f"numbers are written differently from training, with {own!r} for fractions")
+        if found.point.any() and found.comma.any():
+            self._note(look, "some numbers have a point before the fraction and some a comma")
+        if len(found.currencies) > 1:
+            amounts = f"amounts are in {' and '.join(found.currencies)}"
+            self._note(look, f"{amounts}, and are taken as they are; convert them to one currency first")
+        how = COMMA if decimal == "," else GROUPS if found.has_commas else POINT if found.point.any() else msgspec.UNSET
+        return values, found.numbers, how
+
+    def _days(self, look: Look, known: str) -> tuple[Array, Array, str]:
+        """Each word as days since 1970, whether it is a date, and how dates are written."""
+        found = look.dates
+        own = found.order(look.cells.counts)
+        before = {DAY_FIRST: "day_first", MONTH_FIRST: "month_first"}.get(known)
+        order = own or before or self.order or "day_first"
+        values = found.days("month_first" if order == "month_first" else "day_first")
+        if own is None and found.needs_order and not before:
+            first = "month" if order == "month_first" else "day"
+            self._note_guess(look, found.year_last, f"with the {first} first", self.order, "write dates as 2013-01-31")
+        how = ISO if not found.year_last.any() else MONTH_FIRST if order == "month_first" else DAY_FIRST
+        return values, found.dates & ~np.isnan(values), how
+
+    def _note_guess(self, look: Look, which: Array, how: str, others: str | None, remedy: str) -> None:
+        """Note how words that can be read in two ways are read, with the first of them."""
+        row = look.cells.first_row(which)
+        why = "as other columns of the file are written" if others else "as nothing shows otherwise"
+        said = f"{look.cells.word_at(row)!r} in row {row + 1} is read {how}, {why}"
+        self._note(look, f"{said}; if that is wrong, {remedy}")
+
+    def _check_odd(self, look: Look, kind: ColumnKind, odd: Array, *, said: bool, known: str) -> None:
+        """Note cells that do not fit and count as missing; refuse them where nobody would expect them."""
+        counts, wrong = look.cells.counts, odd & ~look.no_value
+        row = look.cells.first_row(wrong if wrong.any() else odd)
+        where = f"{_short(look.cells.word_at(row))} in row {self.before + row + 1}"
+        mistakes, rows = int(counts[wrong].sum()), len(look.series)
+        what = "numbers" if kind == "numeric" else "dates"
+        if mistakes and (said or (known and 2 * mistakes > int(counts[~look.no_value].sum()))):
+            remedy = "write dates as 2013-01-31" if kind == "date" else "correct the cell"
+            raise DataError(
+                f"party {self.party!r}, column {look.name!r}: found {where} among {what} ({mistakes} such cells of "
+                f"{rows}); {remedy}, leave it empty if it is missing, or say kinds={{{look.name!r}: 'categorical'}} "
+                "(data.columns in a party file) if it holds names"
+            )
+        times = int(counts[odd].sum())
+        self._note(look, f"{times} of {rows} cells are no {what}, such as {where}, and count as missing")
+
+    def _note(self, look: Look, words: str) -> None:
+        self.notes.append(f"{_of(self.party, look)}: {words}")
 
 
 def name_rows(looks: Collection[Look]) -> bool:
@@ -329,91 +398,9 @@ def name_rows(looks: Collection[Look]) -> bool:
     return text and different > _MOST_UNIQUE and different >= _NEARLY * known
 
 
-def _note_mixed(party: str, look: Look, notes: list[str]) -> None:
-    """Note a column of levels most of which are numbers or dates."""
-    if look.fixed is None and look.tally.mixed:
-        odd = ~(look.numbers.numbers | look.dates.dates | look.no_value)
-        row = look.cells.first_row(odd)
-        notes.append(
-            f"{_of(party, look)}: most cells are numbers, but {int(look.cells.counts[odd].sum())} are text, such as "
-            f"{_short(look.cells.word_at(row))} in row {row + 1}; all are taken as levels"
-        )
-
-
 def delimiter_of(frame: "DataFrame") -> str:
     """What was between the columns of the file that a frame was read from; empty if nothing was."""
     return str(frame.attrs.get(DELIMITER, ""))
-
-
-def _numbers(party: str, look: Look, evidence: Evidence, notes: list[str], known: str) -> _Values:
-    found, counts = look.numbers, look.cells.counts
-    own = found.decimal(counts)
-    before = None if not known else "," if known == COMMA else "."
-    by_delimiter = {";": ",", ",": "."}.get(evidence.delimiter)
-    decimal = own or before or evidence.decimal or found.likely_decimal() or by_delimiter or "."
-    values = found.values("," if decimal == "," else ".")
-    if own is None and found.either.any() and not before and (decimal == "," or found.has_commas):
-        row = look.cells.first_row(found.either)
-        number = values[int(look.cells.places[row])]
-        why = "as other columns of the file are written" if evidence.decimal else "as nothing shows otherwise"
-        notes.append(
-            f"{_of(party, look)}: {look.cells.word_at(row)!r} in row {row + 1} is read as {number:.15g}, {why}; if "
-            "that is wrong, write the column without signs between thousands"
-        )
-    if own is not None and before is not None and own != before and (found.comma.any() or found.either.any()):
-        notes.append(f"{_of(party, look)}: numbers are written differently from training, with {own!r} for fractions")
-    if found.point.any() and found.comma.any():
-        notes.append(f"{_of(party, look)}: some numbers have a point before the fraction and some a comma")
-    if len(found.currencies) > 1:
-        notes.append(
-            f"{_of(party, look)}: amounts are in {' and '.join(found.currencies)}, and are taken as they are; "
-            "convert them to one currency first"
-        )
-    how = COMMA if decimal == "," else GROUPS if found.has_commas else POINT if found.point.any() else msgspec.UNSET
-    return values, found.numbers, how
-
-
-def _days(party: str, look: Look, evidence: Evidence, notes: list[str], known: str) -> _Values:
-    found = look.dates
-    own = found.order(look.cells.counts)
-    before = {DAY_FIRST: "day_first", MONTH_FIRST: "month_first"}.get(known)
-    order = own or before or evidence.order or "day_first"
-    values = found.days("month_first" if order == "month_first" else "day_first")
-    if own is None and found.needs_order and not before:
-        row = look.cells.first_row(found.year_last)
-        why = "as other columns of the file are written" if evidence.order else "as nothing shows otherwise"
-        first = "month" if order == "month_first" else "day"
-        notes.append(
-            f"{_of(party, look)}: {look.cells.word_at(row)!r} in row {row + 1} is read with the {first} first, {why}; "
-            "if that is wrong, write dates as 2013-01-31"
-        )
-    how = ISO if not found.year_last.any() else MONTH_FIRST if order == "month_first" else DAY_FIRST
-    return values, found.dates & ~np.isnan(values), how
-
-
-def _check_odd(
-    party: str, look: Look, kind: ColumnKind, odd: Array, notes: list[str], *, said: bool, late: int, strict: bool
-) -> None:
-    """Note cells that are no numbers, or no dates, and count as missing; refuse them where nobody would expect them."""
-    if not odd.any():
-        return
-    counts = look.cells.counts
-    row = look.cells.first_row(odd & ~look.no_value if (odd & ~look.no_value).any() else odd)
-    word = _short(look.cells.word_at(row))
-    mistakes, times = int(counts[odd & ~look.no_value].sum()), int(counts[odd].sum())
-    what = "numbers" if kind == "numeric" else "dates"
-    known = int(counts[~look.no_value].sum())
-    if mistakes and (said or (strict and 2 * mistakes > known)):
-        remedy = "write dates as 2013-01-31" if kind == "date" else "correct the cell"
-        raise DataError(
-            f"party {party!r}, column {look.name!r}: found {word} in row {late + row + 1} among {what} "
-            f"({mistakes} such cells of {len(look.series)}); {remedy}, leave it empty if it is missing, or say "
-            f"kinds={{{look.name!r}: 'categorical'}} (data.columns in a party file) if it holds names"
-        )
-    notes.append(
-        f"{_of(party, look)}: {times} of {len(look.series)} cells are no {what}, such as {word} in row "
-        f"{late + row + 1}, and count as missing"
-    )
 
 
 def _of(party: str, look: Look) -> str:

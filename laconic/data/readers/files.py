@@ -35,14 +35,7 @@ def from_files(
 
     Args:
         paths: by party, or just paths: a party is then called what its file is called, up to the first dot.
-        id: the id column, which every file must have.
-        label: the label column, which exactly one file must have.
-        kinds: by column name.
-        task: what the label is; None to infer it.
-        name: of the data, for reports.
-
-    Raises:
-        DataError: a file cannot be used; says which, which column, and what to do.
+        id, label, kinds, task, name: as for `from_frames`.
     """
     named = _by_party(paths)
     frames = {party: read_file(party, path, id, [label]) for party, path in named.items()}
@@ -72,9 +65,6 @@ def rows_from_files(
         label: the label column, which every file must have.
         public: a file of rows that everybody may see; None if there are none.
         id, kinds, task, test, valid, seed, name: as for `rows_from_frames`.
-
-    Raises:
-        DataError: a file cannot be used; says which, which column, and what to do.
     """
     named = _by_party(paths)
     frames = {party: read_file(party, path, id, [label]) for party, path in named.items()}
@@ -103,8 +93,6 @@ def read_file(party: str, path: Path, id_name: str | None, expected: Iterable[st
     Texts that stand for a missing cell become one, but not among ids, if there is an id column.
 
     Args:
-        party: whose file it is.
-        path: where it is.
         id_name: the id column; None if there is none.
         expected: other columns that it should have, which help to detect the delimiter.
     """

@@ -40,10 +40,6 @@ def from_frames(
         task: what the label is; its classes, if named, are in the order of their codes. None to infer it from the
             cells: text, true/false, two values or few whole numbers are classes, other numbers are a quantity.
         name: of the data, for reports.
-
-    Raises:
-        TypeError: `frames` does not say whose each DataFrame is.
-        DataError: a party's frame cannot be used; says whose, which column, and what to do.
     """
     frames = named_frames(frames)
     id, label = plain_name(id), plain_name(label)  # noqa: A001

@@ -75,10 +75,6 @@ def rows_from_frames(
         valid: share of the others that the hub keeps, to choose settings by.
         seed: which rows are held out depends on it.
         name: of the data, for reports.
-
-    Raises:
-        TypeError: `frames` does not say whose each DataFrame is.
-        DataError: the frames cannot be used together; says whose, which column, and what to do.
     """
     frames = named_frames(frames)
     label, id = plain_name(label), None if id is None else plain_name(id)  # noqa: A001
@@ -291,17 +287,10 @@ def hold_out(
     The shares are then kept on the average only.
 
     Args:
-        frames: by party.
-        id: the column that says who a row is about; None if there is none.
-        test: share of the rows to score on.
-        valid: share of the others to choose settings by.
-        seed: all depends on it.
+        id, test, valid, seed: as for `rows_from_frames`.
         notes: a note on rows without an id is added here.
         classes: each row's class, by party; rows are then parted so that, if it can be, there are two classes to learn
             from and, of two, both to score on. None where the label is a quantity.
-
-    Raises:
-        DataError: no row of a party has an id, or a party has none left to learn from.
     """
     if not (0 < test < 1 and 0 <= valid < 1):
         raise ValueError(f"test is a share above 0 and below 1, valid one from 0 and below 1, not {test} and {valid}")

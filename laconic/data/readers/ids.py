@@ -135,14 +135,8 @@ def usable_rows(
     Joining takes the mean of the known numbers (dates are numbers), and the most frequent of the known levels, the
     first of several that are as frequent. Labels are never averaged: they must agree.
 
-    Args:
-        party, data: whose rows they are, and its rules.
-        ids: as text, empty where missing.
-        raw, columns: the cells, and what they are. y, task: the labels, and what they are.
-        notes: where nothing is said, the first row of each id is kept, and what is left out is noted here.
-
-    Raises:
-        DataError: no row has an id, the party refuses what was found, or rows to be joined have different labels.
+    Where the party says nothing, the first row of each id is kept, and what is left out is noted. Ids are text, empty
+    where missing.
     """
     name = " + ".join(data.keys)
     there = _with_id(party, name, ids, data.on_empty, notes)

@@ -51,15 +51,10 @@ def read_own(
     """Read, check and code a party's rows.
 
     Args:
-        party: its name.
-        data: what its `party.toml` says of its data.
         recipe: that of a model, for rows that come later: its columns are read, text is coded by its levels, and a
             level that it does not know counts as unseen. None to take columns and levels from the data.
         task: what is predicted; None to take it from `data` and the labels.
         frame: the rows themselves, where they are at hand already; `data.source` is then only a name for errors.
-
-    Raises:
-        DataError: the source cannot be used; says party, file, column, what was found and what to do.
     """
     try:
         there = column_names(party, data) if frame is None else [str(name) for name in frame.columns]
@@ -97,9 +92,6 @@ def own_batches(party: str, data: OwnData, recipe: Recipe) -> Iterator[Table]:
 
     An id that comes again in another batch is refused, or left out if `on_duplicate` is `first`; rows of several
     batches cannot be made one.
-
-    Raises:
-        DataError: the source cannot be used, or `on_duplicate` is `aggregate`.
     """
     if data.on_duplicate == "aggregate":
         raise DataError(f"party {party!r}: rows read in batches cannot be made one; say data.on_duplicate = 'first'")
@@ -151,9 +143,6 @@ def build_table(
     """The one way from a party's rows to its table.
 
     Args:
-        party: its name.
-        data: its key and label, and its rules for ids and duplicates.
-        frame: the rows.
         names: the columns to learn from.
         said: what some of these are; the cells of the others show it.
         task: what the label is; None to take it from `data` and the labels.

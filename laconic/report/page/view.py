@@ -109,16 +109,6 @@ View = dict[str, Any]
 _SHORT = 110
 
 
-def view_of(parts: Sequence[Comparison], commands: Mapping[str, str]) -> View:
-    """The whole page: a part for each federation, and what is the same for all."""
-    versions = [arm.first.versions for part in parts for arm in part.arms]
-    return {
-        "parts": [_part(part, number, commands) for number, part in enumerate(parts)],
-        "versions": {name: version for one in versions for name, version in one.items()},
-        "charts_data": [charts_of(part) for part in parts],
-    }
-
-
 def _part(part: Comparison, number: int, commands: Mapping[str, str]) -> View:
     first = part.first
     return {
@@ -290,9 +280,15 @@ def render_page(results: Sequence[Result], commands: Mapping[str, str] | None = 
     if not results:
         raise ValueError("there are no results to report")
     parts = comparisons_of(results)
-    heading = title or "; ".join(part.title for part in parts)
-    charts = [read_text(name) for name in ("vendor/d3.min.js", "vendor/plot.min.js")]
-    return fill("page.html", view_of(parts, commands or {}) | {"title": heading, "charts": charts})
+    versions = [arm.first.versions for part in parts for arm in part.arms]
+    view = {
+        "title": title or "; ".join(part.title for part in parts),
+        "parts": [_part(part, number, commands or {}) for number, part in enumerate(parts)],
+        "versions": {name: version for one in versions for name, version in one.items()},
+        "charts_data": [charts_of(part) for part in parts],
+        "charts": [read_text(name) for name in ("vendor/d3.min.js", "vendor/plot.min.js")],
+    }
+    return fill("page.html", view)
 
 
 def fill(template: str, view: Mapping[str, Any]) -> str:

@@ -110,7 +110,7 @@ def test_a_party_may_have_one_class_only():
 
 
 def test_senseless_settings_are_refused():
-    with pytest.raises(ValueError, match="at least 1"):
+    with pytest.raises(ValueError, match="parties must be 1 or more"):
         Iid(parties=0)
     with pytest.raises(ValueError, match="beta must be above 0"):
         Dirichlet(beta=0)
