@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 from copy import copy
-from math import isfinite
 from typing import Any, Protocol
 
 import numpy as np
@@ -125,25 +124,27 @@ class Peers:
         return blobs
 
 
-def read_answer(party: str, step: str, blob: Blob) -> Any:
-    """What a party answered; one that cannot be read, or whose numbers are none, is an error that names the party."""
-    try:
-        value = decode(blob)
-    except WireError as problem:
-        raise WireError(f"the answer of {party} to `{step}` cannot be read: {problem}; {_REMEDY}") from problem
-    if not _is_finite(value):
-        raise StepError(f"the answer of {party} to `{step}` holds numbers that are NaN or infinite; {_REMEDY}")
-    return value
-
-
 _REMEDY = "it was not used: ask that party to look into it, then start the run again, with it or without"
 
 
-def _is_finite(value: Any) -> bool:
-    if isinstance(value, np.ndarray):
-        return value.dtype.kind != "f" or bool(np.isfinite(value).all())
-    if isinstance(value, dict):
-        return all(map(_is_finite, value.values()))
-    if isinstance(value, list):
-        return all(map(_is_finite, value))
-    return not isinstance(value, float) or isfinite(value)
+def read_answer(party: str, step: str, blob: Blob) -> Any:
+    """What a party answered; one that cannot be read is an error that names the party."""
+    try:
+        return decode(blob)
+    except WireError as problem:
+        raise WireError(f"the answer of {party} to `{step}` cannot be read: {problem}; {_REMEDY}") from problem
+
+
+def refuse_nan(party: str, step: str, blob: Blob) -> None:
+    """Refuse an answer with numbers that are none; infinity may mean something, as in splits that cannot be made."""
+    if _has_nan(read_answer(party, step, blob)):
+        raise StepError(
+            f"the answer of {party} to `{step}` holds numbers that are NaN; {_REMEDY}; if learning diverges, with a "
+            "smaller learning rate"
+        )
+
+
+def _has_nan(value: Any) -> bool:
+    if isinstance(value, dict | list):
+        return any(map(_has_nan, value.values() if isinstance(value, dict) else value))
+    return isinstance(value, float | np.ndarray) and np.asarray(value).dtype.kind == "f" and bool(np.isnan(value).any())

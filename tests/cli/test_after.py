@@ -74,6 +74,8 @@ def test_what_cannot_be_done_is_said_in_one_line(place, tmp_path, words, said):
     folder, files = place
     (tmp_path / "short.txt").write_text("abc")
     (tmp_path / "tokens.txt").write_text("0123456789abcdef")
+    for name in ("short.txt", "tokens.txt"):
+        (tmp_path / name).chmod(0o600)
     (tmp_path / "other.csv").write_text("customer,x\n1,2\n")
     names = {"shop": files["shop"], "bank": files["bank"], "other": tmp_path / "other.csv", "root": tmp_path}
     names |= {"short": tmp_path / "short.txt", "tokens": tmp_path / "tokens.txt"}

@@ -41,3 +41,21 @@ def test_join_refuses_the_hubs_site_and_a_folder_that_is_none(made):
     assert outcome.exit_code == 2
     assert f"bank is the hub; start it with `laconic host PLAN.toml --site {sites / 'bank'}`" in outcome.output
     assert "is no site; make sites with `laconic provision" in laconic("join", sites / "nobody").output
+
+
+def test_a_party_makes_its_own_keys_and_takes_in_the_hubs_reply(tmp_path):
+    (tmp_path / "parties.toml").write_text(PARTIES)
+    asked = laconic("request", "shop", "-o", tmp_path / "shop")
+    assert asked.exit_code == 0, asked.output
+    digits = asked.output.splitlines()[-1].strip()
+    sites = ("provision", tmp_path / "parties.toml", "-o", tmp_path / "sites", "--requests", tmp_path / "shop")
+    assert laconic(*sites, "--fingerprint", "1 2 3").exit_code != 0
+    made = laconic(*sites, "--fingerprint", digits)
+    assert made.exit_code == 0, made.output
+    reply = made.stdout.split()[1]
+    wrong = laconic("accept", tmp_path / "shop", reply, "--fingerprint", digits)
+    assert wrong.exit_code == 1
+    assert "do not use it before the two agree" in wrong.output
+    taken = laconic("accept", tmp_path / "shop", reply, "--fingerprint", made.stderr.splitlines()[-1].strip())
+    assert taken.exit_code == 0, taken.output
+    assert (tmp_path / "shop" / "party.toml").exists()

@@ -14,7 +14,7 @@ from laconic.values import Array
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-Groups: TypeAlias = dict[str, tuple[str, ...]]
+_Owners: TypeAlias = dict[str, tuple[str, ...]]
 """The natural owners of columns, by name."""
 
 _DIGITS = tuple(str(digit) for digit in range(10))
@@ -58,7 +58,7 @@ def diabetes() -> Dataset:
     return _numbers("diabetes", bunch, names, Task(kind="regression", label="progression"), groups)
 
 
-def _numbers(name: str, bunch: Any, names: list[str], task: Task, groups: Groups) -> Dataset:
+def _numbers(name: str, bunch: Any, names: list[str], task: Task, groups: _Owners) -> Dataset:
     """A set of scikit-learn, all of whose columns are numbers."""
     columns = tuple(Column(one) for one in names)
     y = bunch.target.astype(_label_type(task))
@@ -81,7 +81,7 @@ def _table(
     *,
     categorical: Collection[str] | None = (),
     trained: int | None = None,
-    groups: Groups | Callable[[list[str]], Groups] | None = None,
+    groups: _Owners | Callable[[list[str]], _Owners] | None = None,
     note: str = "",
 ) -> Dataset:
     """A table of Parquet files.
@@ -204,7 +204,7 @@ def covtype() -> Dataset:
     return replace(every, raw=every.raw.astype(np.float32), y=every.y - 1)
 
 
-def _owners_of_patches(names: list[str]) -> Groups:
+def _owners_of_patches(names: list[str]) -> _Owners:
     far = tuple(name for name in names if "Distance_To" in name)
     wild, soil = _starting(names, "Wilderness"), _starting(names, "Soil")
     terrain = tuple(name for name in names if name not in {*far, *wild, *soil})
@@ -285,7 +285,7 @@ def phishing_cat30() -> Dataset:
     return replace(every, y=(every.y == 1).astype(np.int64))
 
 
-def _owners_of_sites(names: list[str]) -> Groups:
+def _owners_of_sites(names: list[str]) -> _Owners:
     attributes = list(dict.fromkeys(name.split("=")[0] for name in names))
     groups, start = {}, 0
     for owner, count in _OWNERS_OF_PHISHING.items():
@@ -308,7 +308,7 @@ def superconduct() -> Dataset:
     return _table("superconduct", ("superconduct.parquet",), task, groups=_owners_of_properties, note=note)
 
 
-def _owners_of_properties(names: list[str]) -> Groups:
+def _owners_of_properties(names: list[str]) -> _Owners:
     groups = {owner.lower(): tuple(name for name in names if name.endswith("_" + owner)) for owner in _PROPERTIES}
     return groups | {"atomic_mass": ("number_of_elements", *groups["atomic_mass"])}
 
