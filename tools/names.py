@@ -35,13 +35,14 @@ PACKAGES = {
     "deploy": "Faults Forked InProcess Processes",
     "inference": "Abstain Model Refit Scores SoloModel Zeros",
     "learn": (
-        "Boosted Cnn FixMatch FixMatchTab Forest Joint Logistic Mlp Network PatchNet Pca RandomProjection "
-        "ResNet Sgd SummedHeads WhitenedPca"
+        "Boosted Cnn Columns Convolutions Drawn FixMatch FixMatchTab Forest FrozenEncoder Joint Logistic Mlp Network "
+        "PatchNet Pca Photographs PublicRows RandomFourier RandomProjection RandomRelu ResNet Sgd SummedHeads Whitened "
+        "WhitenedPca"
     ),
     "methods": "Gradients Prox SendLabels",
     "privacy": (
-        "AsPublished BatchClip ClippedGaussian Codebook DpNat DpPca DpSgd GaussianVotes L0 L1 L2 LaplaceVotes "
-        "LocalGaussian Moments Perturb Pld PrivateSteps PublicProjection PureNoise RandomisedResponse Rdp "
+        "AsPublished BatchClip ClippedGaussian Codebook DpNat DpPca DpSgd GaussianSums GaussianVotes L0 L1 L2 "
+        "LaplaceVotes LocalGaussian Moments Perturb Pld PrivateSteps PublicProjection PureNoise RandomisedResponse Rdp "
         "RowsOnce SimpleDivision ledgers_of"
     ),
     "report": "plot_bytes plot_importance plot_rounds plot_wire track",

@@ -3,6 +3,15 @@
 from .encoders.encoder import Pca as Pca
 from .encoders.encoder import RandomProjection as RandomProjection
 from .encoders.encoder import WhitenedPca as WhitenedPca
+from .features import Columns as Columns
+from .features import Convolutions as Convolutions
+from .features import Drawn as Drawn
+from .features import FrozenEncoder as FrozenEncoder
+from .features import Photographs as Photographs
+from .features import PublicRows as PublicRows
+from .features import RandomFourier as RandomFourier
+from .features import RandomRelu as RandomRelu
+from .features import Whitened as Whitened
 from .models.classifiers import Logistic as Logistic
 from .models.classifiers import Network as Network
 from .nets.ensembles import SummedHeads as SummedHeads
