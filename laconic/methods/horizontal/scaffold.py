@@ -60,8 +60,11 @@ class Scaffold(Averaging, frozen=True):
                 for part in ("model", "change"):
                     check_model(form, task_of(hub), one[part], hub.data.shape, name)
             found = list(answers.values())
-            hub.memory["model"] = mean_of([one["model"] for one in found], [float(one["rows"]) for one in found])
-            change = mean_of([one["change"] for one in found], [1.0] * len(found))
+            # Both means by rows: the paper's are equal, for an objective in which parties count alike. With one of each
+            # kind, controls would not cancel where the pooled gradient is zero.
+            shares = [float(one["rows"]) for one in found]
+            hub.memory["model"] = mean_of([one["model"] for one in found], shares)
+            change = mean_of([one["change"] for one in found], shares)
             hub.memory["control"] = {name: old + change[name] for name, old in hub.memory["control"].items()}
             yield
 
