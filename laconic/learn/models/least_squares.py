@@ -77,7 +77,7 @@ def sum_up(features: Array, targets: Array, weights: Array | None = None, *, exa
         block: Array = np.concatenate([features[at] * root.astype(kind), root], axis=1).astype(kind, copy=False)
         aims = (targets[at] * root).astype(np.float64)
         gram += block.T @ block
-        moments += block.T.astype(np.float64) @ aims
+        moments += block.T @ aims.astype(kind)
         squares += float((aims**2).sum())
     return Sums(gram=pack(gram), moments=moments, squares=squares, rows=len(features))
 
