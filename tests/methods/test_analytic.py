@@ -149,6 +149,13 @@ def test_less_noise_is_better_and_little_noise_is_nearly_none():
     assert accuracy(1e-3) > plain - 0.02
 
 
+def test_a_party_without_rows_sends_noise_like_everybody_else():
+    federation = deal_rows(load("breast_cancer"), Dirichlet(parties=12, beta=0.05, least=0), seed=2)
+    assert min(len(federation.tables[name].cut("train")) for name in federation.peers) == 0
+    run = train(Analytic(privacy=GaussianSums(sigma=0.1, seeded=True)), federation)
+    assert set(run.hub.memory["sums"]) == set(federation.peers)
+
+
 def test_private_sums_tell_neither_counts_nor_anything_without_noise():
     federation = deal_rows(load("digits"), Iid(parties=2), seed=0)
     method = Analytic(features=Columns(), privacy=GaussianSums(sigma=1.0))
