@@ -47,8 +47,11 @@ _VERTICAL = (
     *("FedOnce", "OneShot", "FewShot", "Rap", "SplitNN", "FedBCD", "FedCVT", "VimSgd", "VimAdmm", "VimAdmmJoint"),
     *("Vafl", "Fdml", "VerticalXgboost", "Solo", "Linear", "LocalDp", "LateFusion", "Centralised"),
 )
-_HORIZONTAL = ("FedKt", "FedAvg", "FedProx", "Scaffold", "FedDf", "Pfnm", "Pate", "SoloRows", "PooledRows")
-_CLASSES_ONLY = ("FedCVT", *_HORIZONTAL)
+_HORIZONTAL = (
+    *("FedKt", "FedAvg", "FedProx", "Scaffold", "FedDf", "Pfnm", "Pate", "SoloRows", "PooledRows"),
+    "Analytic",
+)
+_CLASSES_ONLY = ("FedCVT", *(name for name in _HORIZONTAL if name != "Analytic"))
 
 _SHORT = {
     **dict.fromkeys(
@@ -114,6 +117,7 @@ _PRIVATE = {
     "Fdml / BatchClip": """
         method.epochs = 2
         method.privacy = {type = "BatchClip", clip = 1.0, sigma = 1.0, seeded = true}""",
+    "Analytic / epsilon": "method.privacy = {seeded = true}\nbudget.epsilon = 4.0",
     "FedKt / L1": 'method.level = {type = "L1", secure = false}',
     "FedKt / L2": 'method.level = {type = "L2", secure = false, noise.type = "GaussianVotes"}',
 }

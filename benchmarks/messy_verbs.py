@@ -35,7 +35,8 @@ _TURNS = 8
 _BY_MAIL = ("FedOnce", "Linear", "Rap", "OneShot", "LateFusion")
 _MAY_REFUSE = ("absent", "stored", "add", "forget", "audit", "doctor")
 """Steps that some methods cannot do, and say so."""
-_SHORT = ("trainer.epochs=15", "epochs=15", "trees.trees=10")
+_SHORT = ("trainer.epochs=15", "epochs=15", "trees.trees=10", "least_rows=1")
+"""Settings for little time and few rows, which these federations have."""
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -164,7 +165,9 @@ def read(tour: Tour) -> None:
 def run(tour: Tour) -> None:
     """Run the method on the frames or on the files, show what it gave away, and attack it."""
     if tour.federation.framed:
-        tour.step(f"simulate {tour.method.__name__}", lambda: simulate(tour.method(), frames_of(tour.federation)))
+        tour.step(
+            f"simulate {tour.method.__name__}", lambda: simulate(_for_few_rows(tour.method), frames_of(tour.federation))
+        )
         return
     saved = tour.folder / "result.json"
     if tour.laconic("run", tour.method.__name__, *_data(tour), *_quick(tour.method), "--save", saved) is None:
@@ -263,6 +266,10 @@ def _data(tour: Tour) -> list[object]:
     words: list[object] = ["--files", *tour.paths.values(), "--label", federation.label]
     words += [] if federation.id is None else ["--id", federation.id]
     return words + ([] if tour.public is None else ["--public", tour.public])
+
+
+def _for_few_rows(method: type[Method]) -> Method:
+    return method(**({"least_rows": 1} if "least_rows" in method.__struct_fields__ else {}))
 
 
 def _quick(method: type[Method]) -> list[str]:

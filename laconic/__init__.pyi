@@ -33,6 +33,7 @@ from .methods.baselines.late_fusion import LateFusion as LateFusion
 from .methods.baselines.linear import Linear as Linear
 from .methods.baselines.local_dp import LocalDp as LocalDp
 from .methods.baselines.solo import Solo as Solo
+from .methods.horizontal.analytic import Analytic as Analytic
 from .methods.horizontal.fedavg import FedAvg as FedAvg
 from .methods.horizontal.feddf import FedDf as FedDf
 from .methods.horizontal.fedkt import FedKt as FedKt

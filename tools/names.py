@@ -61,7 +61,8 @@ PACKAGES = {
         "Logistic Mean Median Mlp Nat Net NetModel Network Optimiser Orthogonal PatchNet Pca RandomProjection ResNet "
         "Sgd Shard Soft SummedHeads Swaps TreeModel TrimmedMean WhitenedPca check_model classes_of evaluate fit_linear "
         "fit_models fit_supervised initialise make predict_linear predict_model predict_supervised purity "
-        "torch_generator weights_of device_asked on_device Learner"
+        "torch_generator weights_of device_asked on_device Learner Columns Convolutions Drawn FrozenEncoder "
+        "Photographs PublicRows RandomFourier RandomRelu Whitened"
     ),
     "methods": "Admm Check Gradients MixedRows Prox SendLabels Socket batch_rows labelled methods",
     "plan": (
@@ -70,9 +71,9 @@ PACKAGES = {
     ),
     "privacy": (
         "AnyAccountant AsPublished BatchClip Budget ClippedGaussian Codebook Demand DpNat DpPca DpSgd Encrypted Event "
-        "Events GaussianVotes L0 L1 L2 LaplaceVotes Level LocalGaussian Moments Perturb Pld PrivateEncoder "
-        "PrivateSteps PublicProjection PureNoise RandomisedResponse Randomness Rdp RowsOnce SecureRandomness "
-        "SeededRandomness SimpleDivision compose epsilon_of ledgers_of mu_of poisson_sample"
+        "Events GaussianSums GaussianVotes L0 L1 L2 LaplaceVotes Level LocalGaussian Moments Perturb Pld "
+        "PrivateEncoder PrivateSteps PublicProjection PureNoise RandomisedResponse Randomness Rdp RowsOnce "
+        "SecureRandomness SeededRandomness SimpleDivision compose epsilon_of ledgers_of mu_of poisson_sample"
     ),
     "report": "commands_for plot_bytes plot_importance plot_rounds plot_wire rows_of show_card show_price track",
     "tables": "Column Recipe Scaled Score Table Task apply_recipe fingerprint fit_recipe headline metrics",

@@ -15,6 +15,15 @@ from .encoders.learnt import Nat as Nat
 from .encoders.learnt import Swaps as Swaps
 from .encoders.rap import Gaussian as Gaussian
 from .encoders.rap import Orthogonal as Orthogonal
+from .features import Columns as Columns
+from .features import Convolutions as Convolutions
+from .features import Drawn as Drawn
+from .features import FrozenEncoder as FrozenEncoder
+from .features import Photographs as Photographs
+from .features import PublicRows as PublicRows
+from .features import RandomFourier as RandomFourier
+from .features import RandomRelu as RandomRelu
+from .features import Whitened as Whitened
 from .models.averages import Krum as Krum
 from .models.averages import Mean as Mean
 from .models.averages import Median as Median

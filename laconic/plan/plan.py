@@ -214,6 +214,8 @@ def keep_budget_of(plan: Plan, rows: int, hub: str, guests: tuple[str, ...]) -> 
 
 def least_rows(plan: Plan, federation: Federation) -> int:
     """How many training rows there are at least: fewer rows mean that each takes part more often, at a higher price."""
+    if federation.kind == "horizontal":
+        return min(len(federation.tables[name].cut("train")) for name in federation.peers)
     if federation.aligned:
         return len(federation.tables[federation.hub].cut("train"))
     ids = [{str(one) for one in table.keys} for table in federation.tables.values()]

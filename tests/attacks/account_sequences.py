@@ -11,11 +11,10 @@ import numpy as np
 
 from laconic.core import Party, Question, encode
 from laconic.data.partition.columns import split
-from laconic.deploy import make_key, save_key, seal_plan, trust
-from laconic.deploy.epsilon_account import EpsilonAccount
+from laconic.deploy import EpsilonAccount, PartyFolder, make_key, save_key, seal_plan, trust
 from laconic.deploy.party_account import open_account
 from laconic.deploy.party_context import open_context
-from laconic.deploy.party_memory import PartyFolder, respond
+from laconic.deploy.party_memory import respond
 from laconic.deploy.policy import Gatekeeper, read_policy
 from laconic.deploy.session import read_rows
 from laconic.deploy.store import copy_kept

@@ -27,16 +27,15 @@ from starlette.testclient import TestClient
 from laconic import read_plan
 from laconic.cli import main
 from laconic.core import Party, Question, decode, encode, read_heading
-from laconic.deploy import PartyFolder, make_key, open_site, save_key, seal_plan, trust
+from laconic.deploy import KeyRing, PartyFolder, make_key, open_site, read_party, save_key, seal_plan, trust
 from laconic.deploy.coordinator import host_run
 from laconic.deploy.execute import align_of
 from laconic.deploy.party_account import locate_account
-from laconic.deploy.party_config import read_party
 from laconic.deploy.party_context import open_context
 from laconic.deploy.responder import OnlineResponder
 from laconic.deploy.sealed_answers import answer_envelope
 from laconic.deploy.transports.envelopes.cover import Content, describe_blob
-from laconic.deploy.transports.envelopes.keys import KeyRing, with_public
+from laconic.deploy.transports.envelopes.keys import with_public
 from laconic.deploy.transports.envelopes.sealing import cover_of, seal
 from laconic.deploy.transports.flare.components import FlareHub, FlareParty
 from laconic.deploy.transports.flare.operating import begin_run

@@ -44,6 +44,8 @@ def quick(kind):
         method = msgspec.structs.replace(method, trainer=msgspec.structs.replace(method.trainer, epochs=1))
     if "epochs" in fields:
         method = msgspec.structs.replace(method, epochs=1)
+    if "least_rows" in fields:
+        method = msgspec.structs.replace(method, least_rows=1)
     if kind.__name__ == "LocalDp":
         method = msgspec.structs.replace(method, noise=msgspec.structs.replace(method.noise, seeded=True))
     return method

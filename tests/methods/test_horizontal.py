@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LogisticRegression
 
-from laconic import Dirichlet, check_method, deal_rows, load, simulate
-from laconic.data import Iid
+from laconic import Dirichlet, check_method, deal_rows, load, simulate, train
+from laconic.data import Federation, Iid
 from laconic.learn import Boosted, Logistic, Mlp, Sgd
 from laconic.methods.horizontal.fedavg import FedAvg
 from laconic.methods.horizontal.feddf import FedDf
@@ -14,6 +15,7 @@ from laconic.methods.horizontal.pfnm import Pfnm
 from laconic.methods.horizontal.pooled_rows import PooledRows
 from laconic.methods.horizontal.scaffold import Scaffold
 from laconic.methods.horizontal.solo_rows import SoloRows
+from laconic.tables import Column, Table, Task, fit_recipe
 from laconic.testing import small_federation, small_horizontal
 from laconic.values import Array
 
@@ -68,6 +70,30 @@ def test_one_exchange_of_scaffold_is_fedavg_by_plain_descent():
     trainer = Sgd(epochs=2, optimizer="sgd", lr=0.05, weight_decay=0.0)
     results = [simulate(method, federation) for method in (FedAvg(trainer=trainer), Scaffold(trainer=trainer))]
     assert results[0].score.value == pytest.approx(results[1].score.value, abs=1e-3)
+
+
+def test_scaffold_reaches_the_pooled_optimum_with_parties_of_other_sizes_and_rows():
+    """Two parties of 40 and 8 rows whose own optima lie far apart, two columns, a linear model."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(48, 2)) + np.repeat([[0.0, 0.0], [1.0, -1.0]], [40, 8], axis=0)
+    slope = np.where(np.arange(48) < 40, 2 * x[:, 0], -3 * x[:, 0] + 2 * x[:, 1])
+    y = (slope + rng.logistic(size=48) > 0).astype(np.int64)
+    task, columns = Task(kind="binary", classes=("no", "yes")), (Column("a"), Column("b"))
+    recipe = fit_recipe(x, columns, np.arange(48))
+    cuts = {"big": np.arange(40), "small": np.arange(40, 48)}
+    tables = {
+        name: Table(x[at], columns, y=y[at], task=task, cuts={"train": np.arange(len(at))}, party=name, recipe=recipe)
+        for name, at in cuts.items()
+    }
+    server = Table(x, columns, y=y, task=task, cuts={"test": np.arange(48)}, party="server", recipe=recipe)
+    federation = Federation(
+        name="toy", tables={"server": server} | tables, hub="server", aligned=True, kind="horizontal", facts={}
+    )
+    trainer = Sgd(epochs=5, batch=48, lr=0.5, optimizer="sgd", weight_decay=0.0)
+    found = train(Scaffold(net=Mlp(hidden=()), trainer=trainer, exchanges=200), federation).hub.memory["model"]
+    pooled = LogisticRegression(C=1e9, tol=1e-10, max_iter=10_000).fit(server.x, y)
+    assert found["1.weight"][0] == pytest.approx(pooled.coef_[0], abs=1e-3)
+    assert found["1.bias"] == pytest.approx(pooled.intercept_, abs=1e-3)
 
 
 def test_scaffold_refuses_steps_whose_length_says_nothing():

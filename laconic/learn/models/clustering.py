@@ -1,7 +1,6 @@
 """Rows put into clusters, and units of nets matched with each other: what belongs together, found without labels."""
 
-from itertools import pairwise
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 from warnings import catch_warnings, simplefilter
 
 import numpy as np
@@ -51,7 +50,7 @@ class Matching(Settings, frozen=True):
 
     Attributes:
         spread: variance of a net's unit around the common unit.
-        prior: variance of the common units around zero.
+        prior: variance of the common units around zero; biases are expected around 0.1, as in the published code.
         gamma: large for many common units, small for few.
         passes: how often each net is matched anew after the first time.
     """
@@ -59,52 +58,110 @@ class Matching(Settings, frozen=True):
     spread: float = 1.0
     prior: float = 1.0
     gamma: float = 1.0
-    passes: int = 3
+    passes: int = 5
 
     def __post_init__(self) -> None:
         check_above_zero(spread=self.spread, prior=self.prior, gamma=self.gamma)
         check_least(0, passes=self.passes)
 
-    def assign(self, nets: list[Array], rng: Rng) -> list[Array]:
-        """For each net, the common unit of each of its units, which are rows of numbers that say what they are."""
+    def assign(self, nets: list["Units"], rng: Rng) -> list[Array]:
+        """For each net, the common unit of each of its units."""
         places: list[Array] = [np.empty(0, dtype=np.int64) for _ in nets]
-        turns = [np.argsort([-len(units) for units in nets], kind="stable")]
+        turns = [np.argsort([-len(net.numbers) for net in nets], kind="stable")]
         turns += [rng.permutation(len(nets)) for _ in range(self.passes)]
         for turn in np.concatenate(turns):
             places[turn] = np.empty(0, dtype=np.int64)
             places = _without_gaps(places)
-            sums, counts = _gather(nets, places)
-            places[turn] = self._place(nets[turn], sums, counts, len(nets))
+            places[turn] = self._place(nets[turn], *self._gather(nets, places), len(nets))
         return _without_gaps(places)
 
-    def _place(self, units: Array, sums: Array, counts: Array, parties: int) -> Array:
+    def common(self, nets: list["Units"], places: list[Array]) -> Array:
+        """The likeliest common units, given which unit is which."""
+        sums, precisions, _ = self._gather(nets, places)
+        return np.asarray(sums / precisions)
+
+    def _place(self, net: "Units", sums: Array, precisions: Array, counts: Array, parties: int) -> Array:
         """The likeliest places of a net's units among the common ones, or among new ones behind them."""
-        inner, outer = 1 / self.spread, 1 / self.prior
-        before = (inner * sums) ** 2 / (outer + inner * counts)[:, None]
-        with_unit = (inner * (units[:, None] + sums[None])) ** 2 / (outer + inner * (counts + 1))[None, :, None]
-        known = with_unit.sum(axis=2) - before.sum(axis=1)[None] + np.log(counts / (parties - counts))[None]
-        alone = ((inner * units) ** 2).sum(axis=1, keepdims=True) / (outer + inner) + 2 * np.log(self.gamma / parties)
-        new = alone - 2 * np.log(np.arange(1, len(units) + 1))[None]
+        own, weight = net.numbers * (net.trust / self.spread), net.trust / self.spread
+        with_unit = 1 / (precisions + weight)
+        # Squares multiplied out, as a table of every unit beside every common one would be too large.
+        known = own**2 @ with_unit.T + 2 * own @ (sums * with_unit).T + (sums**2 * with_unit).sum(axis=1)
+        popular = np.minimum(counts, _POPULAR)
+        known += np.log(popular / (parties - popular)) - (sums**2 / precisions).sum(axis=1)
+        mean = net.mean / self.prior
+        alone = ((own + mean) ** 2 / (1 / self.prior + weight)).sum(axis=1) - (mean**2 * self.prior).sum()
+        added = min(len(own), max(_MOST_UNITS - len(sums), 1))
+        added = max(added, len(own) - len(sums))
+        new = alone[:, None] + 2 * np.log(self.gamma / parties) - 2 * np.log(np.arange(1, added + 1))
         return np.asarray(linear_sum_assignment(np.hstack([known, new]), maximize=True)[1])
 
+    def _gather(self, nets: list["Units"], places: list[Array]) -> tuple[Array, Array, Array]:
+        """Of each common unit: its numbers times their precision, summed with the prior; the precisions; its copies."""
+        shape = _width(places), len(nets[0].mean)
+        sums = np.tile(nets[0].mean / self.prior, (shape[0], 1))
+        precisions, counts = np.full(shape, 1 / self.prior), np.zeros(shape[0])
+        for net, at in zip(nets, places, strict=True):
+            sums[at] += net.numbers[: len(at)] * (net.trust / self.spread)
+            precisions[at] += net.trust / self.spread
+            counts[at] += 1
+        return sums, precisions, counts
 
-def match_nets(nets: list[Weights], matching: Matching, rng: Rng) -> Weights:
-    """The net with every common unit once; its hidden layers may be wider than those of any given net."""
+
+_POPULAR, _MOST_UNITS = 10, 700
+"""Limits of the published code: copies of a unit that count, and units of a layer."""
+
+_BIAS = 0.1
+
+
+class Units(NamedTuple):
+    """The hidden units of one layer of one net, by numbers that say what they are.
+
+    Attributes:
+        numbers: shape (units, numbers): the bias, weights to the units above, and in the first layer those from inputs.
+        trust: how much each number counts; for weights to a class, the party's share of the rows of that class.
+        mean: what each number is expected to be.
+    """
+
+    numbers: Array
+    trust: Array
+    mean: Array
+
+
+def match_nets(nets: list[Weights], counts: Array, matching: Matching, rng: Rng) -> Weights:
+    """The net with every common unit once; its hidden layers may be wider than those of any given net.
+
+    Args:
+        nets: of one form, apart from their weights.
+        counts: how many rows of each output's class each net has learnt from, shape (nets, outputs).
+        matching: how units are matched.
+        rng: randomness for the order in which nets are matched anew.
+    """
     layers = [_layers(net) for net in nets]
     depth = len(layers[0])
-    places: list[list[Array]] = [[] for _ in range(depth + 1)]
-    places[0] = [np.arange(net[0][0].shape[1]) for net in layers]
-    places[depth] = [np.arange(len(net[-1][1])) for net in layers]
+    shares = counts / np.maximum(counts.sum(axis=0), 1e-12)
+    above, weights, biases = [np.arange(counts.shape[1])] * len(nets), [np.empty(0)] * depth, [np.empty(0)] * depth
+    biases[-1] = _output_bias([net[-1][1] for net in layers], shares, matching)
     for level in range(depth - 1, 0, -1):
-        units = [_units(net, level, places[level + 1][i], _width(places[level + 1])) for i, net in enumerate(layers)]
-        places[level] = matching.assign(units, rng)
+        trust = shares if level == depth - 1 else np.ones((len(nets), _width(above)))
+        units = [_units(net, level, at, own) for net, at, own in zip(layers, above, trust, strict=True)]
+        below = matching.assign(units, rng)
+        found, ends = matching.common(units, below), 1 + trust.shape[1]
+        biases[level - 1], weights[level] = found[:, 0], found[:, 1:ends].T
+        if level == 1:
+            weights[0] = found[:, ends:]
+        above = below
     names = [name.removesuffix(".weight") for name in nets[0] if name.endswith(".weight")]
-    found: Weights = {}
-    for name, (level, _) in zip(names, pairwise(range(depth + 1)), strict=True):
-        each = [net[level] for net in layers]
-        weight, bias = _merge(each, places[level + 1], places[level], matching.spread / matching.prior)
-        found |= {f"{name}.weight": weight, f"{name}.bias": bias}
-    return found
+    merged = zip(names, weights, biases, strict=True)
+    return {
+        f"{name}.{part}": values.astype(np.float32)
+        for name, weight, bias in merged
+        for part, values in (("weight", weight), ("bias", bias))
+    }
+
+
+def _output_bias(biases: list[Array], shares: Array, matching: Matching) -> Array:
+    sums = (shares * np.array(biases)).sum(axis=0) / matching.spread + _BIAS / matching.prior
+    return np.asarray(sums / (1 / matching.prior + shares.sum(axis=0) / matching.spread))
 
 
 def _layers(net: Weights) -> list[Layer]:
@@ -112,34 +169,17 @@ def _layers(net: Weights) -> list[Layer]:
     return [(net[f"{name}.weight"].astype(np.float64), net[f"{name}.bias"].astype(np.float64)) for name in names]
 
 
-def _units(net: list[Layer], level: int, above: Array, width: int) -> Array:
-    """A unit is its bias, its weights towards the common units above and, in the first layer, its own inputs."""
+def _units(net: list[Layer], level: int, above: Array, trust: Array) -> Units:
+    """The units of a hidden layer; their weights stand in the places of the common units above."""
     weight, bias = net[level - 1]
-    leads = np.zeros((len(bias), width))
+    leads = np.zeros((len(bias), len(trust)))
     leads[:, above] = net[level][0].T
-    return np.hstack([bias[:, None], leads, *([weight] if level == 1 else [])])
-
-
-def _gather(nets: list[Array], places: list[Array]) -> tuple[Array, Array]:
-    """The sum of the units at each common place, and how many there are."""
-    width = _width(places)
-    sums, counts = np.zeros((width, nets[0].shape[1])), np.zeros(width)
-    for units, at in zip(nets, places, strict=True):
-        sums[at] += units[: len(at)]
-        counts[at] += 1
-    return sums, counts
-
-
-def _merge(layers: list[Layer], above: list[Array], below: list[Array], shrink: float) -> Layer:
-    """The mean over the nets that have both ends of a weight, drawn towards zero as the prior wants it."""
-    sums, counts = np.zeros((2, _width(above), _width(below)))
-    biases, owners = np.zeros((2, _width(above)))
-    for (weight, bias), rows, columns in zip(layers, above, below, strict=True):
-        sums[np.ix_(rows, columns)] += weight
-        counts[np.ix_(rows, columns)] += 1
-        biases[rows] += bias
-        owners[rows] += 1
-    return (sums / (counts + shrink)).astype(np.float32), (biases / (owners + shrink)).astype(np.float32)
+    numbers = np.hstack([bias[:, None], leads, *([weight] if level == 1 else [])])
+    counted = np.ones(numbers.shape[1])
+    counted[1 : 1 + len(trust)] = trust
+    mean = np.zeros(numbers.shape[1])
+    mean[0] = _BIAS
+    return Units(numbers, counted, mean)
 
 
 def _without_gaps(places: list[Array]) -> list[Array]:

@@ -1,22 +1,26 @@
 """Pfnm: parties' fully connected nets are put together by matching their hidden units, in one exchange.
 
 Yurochkin, Agarwal, Ghosh, Greenewald, Hoang, Khazaeni: Bayesian Nonparametric Federated Learning of Neural Networks
-(2019).
+(2019). As in their published code, weights to a class are weighed by each party's share of the rows of that class.
 """
 
 from collections.abc import Iterator
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
+
+import numpy as np
 
 from laconic.core.method import Method, task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.step import step
+from laconic.errors import WireError
 from laconic.learn.models.clustering import Matching, match_nets
 from laconic.learn.models.learner import CONSTANT, check_model, fit_models, predict_model
 from laconic.learn.models.learners import Network
 from laconic.learn.nets.nets import Mlp
 from laconic.learn.train.sgd import Sgd
 from laconic.methods.families.rows import labelled
+from laconic.tables.task import Task
 from laconic.values import Array, Weights
 
 
@@ -49,11 +53,16 @@ class Pfnm(Method, frozen=True):
         """Take all nets and match them."""
         task = task_of(hub)
         answers = peers.tolerant.ask(self.give_net)
-        sent = [check_model(self._form(), task, one, hub.data.shape, name) for name, one in answers.items() if one]
-        nets = [net for net in sent if CONSTANT not in net]
+        form, shape = self._form(), hub.data.shape
+        sent = {name: check_model(form, task, one["net"], shape, name) for name, one in answers.items() if one}
+        nets = {name: net for name, net in sent.items() if CONSTANT not in net}
         if not sent:
             raise ValueError("no party has any rows to learn from; deal the rows anew")
-        hub.memory["model"] = match_nets(nets, self.matching, hub.rng) if nets else sent[0]
+        if not nets:
+            hub.memory["model"] = next(iter(sent.values()))
+        else:
+            counts = np.array([_check_counts(answers[name].get("counts"), task, name) for name in nets])
+            hub.memory["model"] = match_nets(list(nets.values()), counts, self.matching, hub.rng)
         yield
 
     def predict(self, hub: Party, peers: Peers, rows: str, /) -> Array:
@@ -63,11 +72,29 @@ class Pfnm(Method, frozen=True):
         form = Network(net=Mlp(hidden=widths, final=self.net.final))
         return predict_model(form, task_of(hub), model, hub.data.part(rows)[0])
 
-    @step(takes=None, gives="its net, trained on its rows, from which rows may be guessed at")
-    def give_net(self, party: Party) -> Weights:
+    @step(
+        takes=None,
+        gives="its net, trained on its rows, from which rows may be guessed at, and how many rows of each class it has",
+    )
+    def give_net(self, party: Party) -> dict[str, Any]:
         """Train a net on this party's rows, from weights of its own; empty if it has no rows."""
-        models = fit_models(self._form(), task_of(party), [labelled(party, "train")], party.rng)
-        return models[0] if models else {}
+        x, y = labelled(party, "train")
+        task = task_of(party)
+        models = fit_models(self._form(), task, [(x, y)], party.rng)
+        # One output for two classes is learnt from the rows of both.
+        counts = (
+            np.bincount(y.astype(np.int64), minlength=len(task.classes)) if task.outputs > 1 else np.array([len(y)])
+        )
+        return {"net": models[0], "counts": counts} if models else {}
 
     def _form(self) -> Network:
         return Network(net=self.net, trainer=self.trainer)
+
+
+def _check_counts(counts: object, task: Task, sender: str) -> Array:
+    """How many rows of each output's class a party says it has."""
+    if not isinstance(counts, np.ndarray) or counts.dtype.kind not in "iu" or counts.shape != (task.outputs,):
+        raise WireError(f"{sender} did not say how many rows of each class it has; check that its plan is the same")
+    if counts.min() < 0:
+        raise WireError(f"{sender} says that it has fewer than no rows of a class")
+    return counts

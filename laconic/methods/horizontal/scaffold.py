@@ -52,9 +52,11 @@ class Scaffold(Averaging, frozen=True):
                 for part in ("model", "change"):
                     check_model(form, task_of(hub), one[part], hub.data.shape, name)
             found = list(answers.values())
+            # Both means by rows: the paper's are equal, for an objective in which parties count the same. With one of
+            # each kind, controls would not cancel where the pooled gradient is zero.
             rows = [float(one["rows"]) for one in found]
             hub.memory["model"] = self.average.combine([one["model"] for one in found], rows)
-            change = self.average.combine([one["change"] for one in found], [1.0] * len(found))
+            change = self.average.combine([one["change"] for one in found], rows)
             hub.memory["control"] = {name: old + change[name] for name, old in hub.memory["control"].items()}
             yield
 

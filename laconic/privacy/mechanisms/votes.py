@@ -4,8 +4,8 @@ Li, He, Song: Practical One-Shot Federated Learning for Cross-Silo Setting (2021
 others: PATE (2017) for Laplace noise and Scalable Private Learning with PATE (2018) for Gaussian noise.
 
 Every price has two figures. The *independent* epsilon holds whatever the votes were. The *dependent* one is smaller
-where voters agree, but it is calculated from the true counts: publishing it gives away something about them. Show it,
-if at all, with `WARNING` beside it.
+where voters agree, but it is calculated from the true counts: publishing it gives away something about them. It is not
+to be published; show it, if at all, with `WARNING` beside it.
 """
 
 from math import inf, log, sqrt
@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 import msgspec
 import numpy as np
-from scipy.special import erfc, logsumexp, ndtri
+from scipy.special import log_ndtr, logsumexp, ndtri
 
 from laconic.core.ledger import Noise, Noised
 from laconic.core.party import Party
@@ -23,7 +23,10 @@ from laconic.privacy.randomness import randomness_from
 from laconic.privacy.row_releases import write_noise
 from laconic.values import Array, Rng, Settings, Weights
 
-WARNING = "the data-dependent epsilon is calculated from the true votes, so the figure itself gives something away"
+WARNING = (
+    "the data-dependent epsilon is calculated from the true votes, so the figure itself gives something away and is "
+    "not to be published"
+)
 SEEDED = "noise is drawn from the run's seed so that the run can be repeated: not a private run"
 
 _MOMENTS = np.concatenate([np.arange(1, 33), np.arange(36, 257, 4)]).astype(np.float64)
@@ -71,7 +74,7 @@ class LaplaceVotes(Settings, frozen=True):
         """
         worst = 2.0 * moved * self.gamma
         bound = worst**2 * _MOMENTS * (_MOMENTS + 1) / 2
-        each = np.array([_laplace_moments(q, worst) for q in laplace_doubt(counts, self.gamma)])
+        each = np.array([_laplace_moments(log_q, worst) for log_q in log_laplace_doubt(counts, self.gamma)])
         independent = min(_from_moments(len(counts) * bound, delta), len(counts) * worst)
         dependent = _from_moments(np.minimum(each, bound).sum(axis=0), delta)
         return VotePrice(independent=independent, dependent=min(dependent, independent), delta=delta)
@@ -102,8 +105,8 @@ class GaussianVotes(Settings, frozen=True):
         """As for `LaplaceVotes`; the independent epsilon is exact for Gaussian noise on the counts themselves."""
         independent = epsilon_of(sqrt(2 * len(counts)) * moved / self.sigma, delta)
         scaled = self.sigma / moved
-        doubts = gaussian_doubt(counts, self.sigma)
-        divergences = np.sum([_gaussian_divergences(q, scaled) for q in doubts], axis=0)
+        doubts = log_gaussian_doubt(counts, self.sigma)
+        divergences = np.sum([_gaussian_divergences(log_q, scaled) for log_q in doubts], axis=0)
         # Renyi to (epsilon, delta): Canonne, Kamath, Steinke (2020), proposition 12.
         extra = np.log1p(-1 / _ORDERS) - np.log(delta * _ORDERS) / (_ORDERS - 1)
         dependent = max(0.0, float(np.min(divergences + extra)))
@@ -134,52 +137,55 @@ def uniforms(counts: Array, rng: Rng, *, secure: bool) -> Array:
     return np.asarray((whole + 0.5) / 2.0**52)
 
 
-def laplace_doubt(counts: Array, gamma: float) -> Array:
-    """Per row, a bound on the probability that Laplace noise changes the winner (Papernot and others 2017, lemma 4)."""
+def log_laplace_doubt(counts: Array, gamma: float) -> Array:
+    """Per row, the logarithm of a bound on the probability that Laplace noise changes the winner.
+
+    Papernot and others 2017, lemma 4. In logarithms, for where voters agree the probability is far below what can be
+    told from 0 beside 1, and an answer that is priced as if nothing could change it is priced too low.
+    """
     gaps = _gaps(counts) * gamma
-    return np.asarray(((2 + gaps) / (4 * np.exp(gaps))).sum(axis=1) - 0.5)
+    return np.asarray(logsumexp(np.log(2 + gaps) - log(4) - gaps, axis=1))
 
 
-def gaussian_doubt(counts: Array, sigma: float) -> Array:
-    """Per row, a bound on the probability that Gaussian noise changes the winner (Papernot and others 2018)."""
-    bound = erfc(_gaps(counts) / (2 * sigma)).sum(axis=1) / 2 - 0.5
-    return np.asarray(np.minimum(bound, 1 - 1 / counts.shape[1]))
+def log_gaussian_doubt(counts: Array, sigma: float) -> Array:
+    """The same for Gaussian noise (Papernot and others 2018)."""
+    bound = logsumexp(log_ndtr(-_gaps(counts) / (sqrt(2) * sigma)), axis=1)
+    return np.asarray(np.minimum(bound, np.log1p(-1 / counts.shape[1])))
 
 
 def _gaps(counts: Array) -> Array:
-    """How far each class is behind the winner; 0 for the winner itself, whose term the callers subtract."""
-    return np.asarray(counts.max(axis=1, keepdims=True) - counts, dtype=np.float64)
+    """How far each class but the winner is behind it, shape (rows, classes - 1)."""
+    others = np.sort(np.asarray(counts, dtype=np.float64), axis=1)
+    return np.asarray(others[:, -1:] - others[:, :-1])
 
 
-def _laplace_moments(q: float, worst: float) -> Array:
+def _laplace_moments(log_q: float, worst: float) -> Array:
     """Theorems 2 and 3: moments of the loss of one answer that noise changes with probability q.
 
     Infinite where the theorems say nothing. `worst` is 2 s gamma in Theorem 2, 2 gamma in Theorem 3.
     """
-    if q <= 0:
-        return np.zeros(len(_MOMENTS))
+    q = np.exp(log_q)
     if q >= np.expm1(worst) / np.expm1(2 * worst):
         return np.full(len(_MOMENTS), inf)
     kept = np.log1p(-q) + _MOMENTS * (np.log1p(-q) - np.log1p(-np.exp(worst) * q))
-    return np.asarray(np.logaddexp(kept, log(q) + worst * _MOMENTS))
+    return np.asarray(np.logaddexp(kept, log_q + worst * _MOMENTS))
 
 
-def _gaussian_divergences(q: float, sigma: float) -> Array:
+def _gaussian_divergences(log_q: float, sigma: float) -> Array:
     """Renyi divergences of one answer (Papernot and others 2018, theorem 6), for one vote moved under noise sigma."""
     plain = _ORDERS / sigma**2
-    if q <= 0:
-        return np.zeros(len(_ORDERS))
-    second = sigma * sqrt(-log(q)) if q < 1 else 0.0
+    q = np.exp(log_q)
+    second = sigma * sqrt(max(-log_q, 0.0))
     first = second + 1
     if second <= 1:
         return np.asarray(plain)
     loss1, loss2 = first / sigma**2, second / sigma**2
     limit = (second - 1) * loss2 - second * log(first / (first - 1) * second / (second - 1))
-    shrunk = (log(q) + loss2) * (second - 1) / second
-    if log(q) > limit or shrunk >= 0:
+    shrunk = (log_q + loss2) * (second - 1) / second
+    if log_q > limit or shrunk >= 0:
         return np.asarray(plain)
     kept = np.log1p(-q) + (_ORDERS - 1) * (np.log1p(-q) - np.log1p(-np.exp(shrunk)))
-    changed = log(q) + (_ORDERS - 1) * (loss1 - log(q) / (first - 1))
+    changed = log_q + (_ORDERS - 1) * (loss1 - log_q / (first - 1))
     found = logsumexp([kept, changed], axis=0) / (_ORDERS - 1)
     return np.asarray(np.where(first >= _ORDERS, np.clip(np.minimum(found, plain), 0, None), plain))
 

@@ -9,8 +9,8 @@ from laconic.privacy.mechanisms.votes import (
     L1,
     GaussianVotes,
     LaplaceVotes,
-    gaussian_doubt,
-    laplace_doubt,
+    log_gaussian_doubt,
+    log_laplace_doubt,
     uniforms,
 )
 
@@ -50,6 +50,19 @@ def test_agreement_is_cheaper_and_never_dearer_than_the_independent_bound(noise)
     assert agreed.independent == split.independent
 
 
+@pytest.mark.parametrize(
+    ("noise", "votes", "answers", "least"),
+    [(LaplaceVotes(gamma=1.0), 40, 81, 1.47), (GaussianVotes(sigma=8.0), 100, 100, 0.76)],
+    ids=["laplace", "gaussian"],
+)
+def test_answers_that_noise_all_but_never_changes_are_not_free(noise, votes, answers, least):
+    # Two students each of 20 or 50 parties, unanimous: the chance of another winner is below what 1 can be told from.
+    agreed = np.tile([[votes, 0]], (answers, 1))
+    assert noise.price(agreed, 2, 1e-5).dependent == pytest.approx(least, abs=0.005)
+    further = np.tile([[1000 * votes, 0]], (answers, 1))
+    assert 0 < noise.price(further, 2, 1e-5).dependent < least
+
+
 def test_gaussian_noise_of_the_same_spread_costs_less():
     laplace = LaplaceVotes(gamma=0.04)
     gaussian = GaussianVotes(sigma=2**0.5 / 0.04)
@@ -65,7 +78,7 @@ def test_more_answers_cost_more():
 
 @pytest.mark.parametrize(
     ("doubt", "noise"),
-    [(laplace_doubt, LaplaceVotes(gamma=0.1)), (gaussian_doubt, GaussianVotes(sigma=10.0))],
+    [(log_laplace_doubt, LaplaceVotes(gamma=0.1)), (log_gaussian_doubt, GaussianVotes(sigma=10.0))],
     ids=["laplace", "gaussian"],
 )
 def test_the_doubt_bounds_how_often_noise_changes_the_winner(doubt, noise):
@@ -74,7 +87,7 @@ def test_the_doubt_bounds_how_often_noise_changes_the_winner(doubt, noise):
     rng = np.random.default_rng(0)
     changed = np.mean([L1(noise=noise).winners(counts, rng) != 0 for _ in range(4000)], axis=0)
     # Two standard errors of a share among 4,000 draws: 0.016.
-    assert (changed <= doubt(counts, scale) + 0.016).all()
+    assert (changed <= np.exp(doubt(counts, scale)) + 0.016).all()
 
 
 @pytest.mark.parametrize("secure", [False, True], ids=["seeded", "secure"])

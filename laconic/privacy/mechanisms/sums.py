@@ -1,0 +1,153 @@
+"""Noise on sums of products of rows: one release from which a linear model can be made, with an epsilon.
+
+The release is joint: the Gram matrix, the moments with the labels and, through the constant in every row, the count.
+"""
+
+from math import inf, sqrt
+
+import numpy as np
+from msgspec.structs import replace
+
+from laconic.core.ledger import Noise, Noised
+from laconic.core.party import Party
+from laconic.learn.models.least_squares import pack, width_of
+from laconic.privacy.budget import Demand
+from laconic.privacy.private_sgd import UNCOVERED, UNIT
+from laconic.privacy.randomness import randomness_from
+from laconic.values import Array, Settings
+
+_CONSTANT = 0.3
+"""The constant in each row of length 1: its square is the share of the length that is spent on the count."""
+
+
+class GaussianSums(Settings, frozen=True):
+    """Rows brought to length 1, their products summed, and Gaussian noise on the sums.
+
+    **Sensitivity.** A row enters as a vector `u` with `|u| <= 1`, of its features and a constant, and a target `t` with
+    `|t| <= 1`. Released is the sum over rows of
+
+        v(u, t) = (u_i^2 for each i;  root(2) u_i u_j for each i < j;  w u_i t_k for each i and k),
+
+    where `w` is `moments_weight`. Taking the row away moves the sum by exactly `v(u, t)`, and
+
+        |v|^2 = sum_i u_i^4 + 2 sum_(i<j) u_i^2 u_j^2 + w^2 sum_i u_i^2 sum_k t_k^2
+              = |u|^4 + w^2 |u|^2 |t|^2 <= 1 + w^2,
+
+    with equality for every row of full length: the L2 sensitivity of the joint release is exactly `root(1 + w^2)`, not
+    a bound. Only one half of the symmetric matrix is sent. The factor root(2) on what is beside the diagonal makes
+    that half as long as the whole matrix; without it, each such number would bear noise for two. Sent is the vector
+    divided by these factors, which changes nothing: so numbers beside the diagonal bear noise that is less by root(2).
+
+    Replacing the row by any other moves the sum by `|v(u, t) - v(u', t')| <= 2 root(1 + w^2)`.
+
+    Attributes:
+        sigma: standard deviation of the noise, in units of the sensitivity; None to have it worked out from a budget.
+        moments_weight: w above; greater spares the moments and puts more noise on the Gram matrix.
+        bounds: the least and greatest number that a label is taken to be, needed where numbers are predicted; they
+            must not be read off the rows.
+        seeded: take the noise from the run's seed, so that a study can be repeated; whoever knows the seed can then
+            take it off. Otherwise it comes from a secure generator.
+    """
+
+    sigma: float | None = None
+    moments_weight: float = 1.0
+    bounds: tuple[float, float] | None = None
+    seeded: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse what bounds nothing."""
+        if self.sigma is not None and not 0 < self.sigma < inf:
+            raise ValueError(f"sigma must be above 0, not {self.sigma}; leave it out to have a budget decide")
+        if not 0 < self.moments_weight < inf:
+            raise ValueError(f"moments_weight must be above 0, not {self.moments_weight}")
+        if self.bounds is not None and not self.bounds[0] < self.bounds[1]:
+            raise ValueError(f"bounds must rise, not {self.bounds}")
+
+    @property
+    def sensitivity(self) -> float:
+        """How far one row can move the release: see above."""
+        return sqrt(1 + self.moments_weight**2)
+
+    def rows(self, features: Array) -> Array:
+        """Features brought to a length that, with the constant beside them, is 1; a row of zeros stays short."""
+        values = np.asarray(features, dtype=np.float64)
+        lengths = np.linalg.norm(values, axis=1, keepdims=True)
+        values = values * (sqrt(1 - _CONSTANT**2) / np.maximum(lengths, 1e-12))
+        return np.concatenate([values, np.full((len(values), 1), _CONSTANT)], axis=1)
+
+    def numbers(self, y: Array) -> Array:
+        """Numbers to be predicted, brought to -1 to 1 by the bounds."""
+        low, high = self._needed_bounds()
+        return np.asarray((np.clip(y, low, high) - (low + high) / 2) / ((high - low) / 2))
+
+    def numbers_back(self, scaled: Array) -> Array:
+        """The inverse of `numbers`."""
+        low, high = self._needed_bounds()
+        return np.asarray(scaled * ((high - low) / 2) + (low + high) / 2)
+
+    def count(self, gram: Array) -> float:
+        """About how many rows a noisy Gram matrix, whole, is of: 1 at least."""
+        return max(float(gram[-1, -1]) / _CONSTANT**2, 1.0)
+
+    def with_ones(self, gram: Array, moments: Array) -> tuple[Array, Array]:
+        """Sums, whole, as if the constant had been 1."""
+        factors = np.ones(len(gram))
+        factors[-1] = 1 / _CONSTANT
+        return gram * np.outer(factors, factors), moments * factors[:, None]
+
+    def intercept(self, coefficients: Array) -> Array:
+        """What the constant adds to every score."""
+        return np.asarray(coefficients[-1] * _CONSTANT)
+
+    def release(self, rows: Array, targets: Array, party: Party) -> Noised[dict[str, Array]]:
+        """The noisy sums of rows of length up to 1, and of targets of length up to 1, ready to leave a party."""
+        gram, moments = pack(rows.T @ rows), rows.T @ targets
+        on_gram, on_moments = self.scales()
+        chance = randomness_from(party.rng, self.seeded, gram, moments)
+        drawn = chance.normal(gram.size + moments.size).numpy().astype(np.float64)
+        gram = gram + drawn[: gram.size] * (on_gram / np.where(_on_diagonal(gram.size), 1.0, sqrt(2)))
+        moments = moments + drawn[gram.size :].reshape(moments.shape) * on_moments
+        sent = {"gram": gram.astype(np.float32), "moments": moments.astype(np.float32)}
+        return Noised(sent, self.words())
+
+    def scales(self) -> tuple[float, float]:
+        """The noise on the diagonal of the Gram matrix (beside it, less by root 2), and on the moments."""
+        scale = self._needed_sigma() * self.sensitivity
+        return scale, scale / self.moments_weight
+
+    def words(self) -> Noise:
+        """The noise as ledgers write it down."""
+        return Noise(
+            mechanism="gaussian",
+            scale=self._needed_sigma() * self.sensitivity,
+            sensitivity=self.sensitivity,
+            unit=UNIT,
+            caveat=f"covers the sums sent, and the model made from them; {UNCOVERED}",
+            secure=not self.seeded,
+        )
+
+    def demand(self) -> Demand:
+        """One answer about all rows."""
+        return Demand(rate=1.0, answers=1)
+
+    def with_sigma(self, sigma: float) -> "GaussianSums":
+        """The same with this noise."""
+        return replace(self, sigma=sigma)
+
+    def _needed_sigma(self) -> float:
+        if self.sigma is None:
+            raise ValueError("GaussianSums has no sigma; give sigma=..., or a plan with budget.epsilon to work it out")
+        return self.sigma
+
+    def _needed_bounds(self) -> tuple[float, float]:
+        if self.bounds is None:
+            raise ValueError("private sums of numbers need privacy.bounds: the least and greatest that a label can be")
+        return self.bounds
+
+
+def _on_diagonal(half: int) -> Array:
+    """Which numbers of a packed half are on the diagonal."""
+    width = width_of(half)
+    found = np.zeros(half, dtype=bool)
+    found[np.cumsum([0, *range(width, 1, -1)])] = True
+    return found
