@@ -1,5 +1,6 @@
 # Where each public name is defined; it is imported when it is first used. Written by `make names`: do not edit.
 
+from .capabilities import Budgeted as Budgeted
 from .ledger import EVERY_ROW as EVERY_ROW
 from .ledger import Entry as Entry
 from .ledger import Ledger as Ledger

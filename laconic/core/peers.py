@@ -135,16 +135,18 @@ def read_answer(party: str, step: str, blob: Blob) -> Any:
         raise WireError(f"the answer of {party} to `{step}` cannot be read: {problem}; {_REMEDY}") from problem
 
 
-def refuse_nan(party: str, step: str, blob: Blob) -> None:
-    """Refuse an answer with numbers that are none; infinity may mean something, as in splits that cannot be made."""
-    if _has_nan(read_answer(party, step, blob)):
+def refuse_bad_numbers(party: str, step: str, blob: Blob) -> None:
+    """Refuse an answer with NaN or infinity; minus infinity may mean something, as for splits that cannot be made."""
+    if _has_bad_number(read_answer(party, step, blob)):
         raise StepError(
-            f"the answer of {party} to `{step}` holds numbers that are NaN; {_REMEDY}; if learning diverges, with a "
-            "smaller learning rate"
+            f"the answer of {party} to `{step}` holds numbers that are NaN or infinite; {_REMEDY}; if learning "
+            "diverges, with a smaller learning rate"
         )
 
 
-def _has_nan(value: Any) -> bool:
+def _has_bad_number(value: Any) -> bool:
     if isinstance(value, dict | list):
-        return any(map(_has_nan, value.values() if isinstance(value, dict) else value))
-    return isinstance(value, float | np.ndarray) and np.asarray(value).dtype.kind == "f" and bool(np.isnan(value).any())
+        return any(map(_has_bad_number, value.values() if isinstance(value, dict) else value))
+    if not isinstance(value, float | np.ndarray) or np.asarray(value).dtype.kind != "f":
+        return False
+    return bool((np.isnan(value) | np.isposinf(value)).any())

@@ -96,7 +96,7 @@ class Contribution(msgspec.Struct, frozen=True, kw_only=True):
         constant: how many of these are the same for all training rows.
         rank: how many of them are not a mixture of the others.
         scale: how large its numbers are, in units of the usual other party's; None if there is nothing to compare with.
-        chance: how likely the same numbers, in another order of rows, would agree as well with labels and with the
+        p_value: how likely the same numbers, in another order of rows, would agree as well with labels and with the
             others' numbers; None if there are too few rows to tell.
         worth: accuracy (R2 for numbers) on validation rows of a linear model of everybody's numbers, less that of one
             without this party's; None if there are too few rows to tell.
@@ -109,7 +109,7 @@ class Contribution(msgspec.Struct, frozen=True, kw_only=True):
     constant: int
     rank: int
     scale: float | None
-    chance: float | None
+    p_value: float | None
     worth: float | None
     problems: tuple[str, ...]
     left_out: bool

@@ -21,7 +21,7 @@ import msgspec
 from laconic.atomic_files import make_private_folder
 from laconic.core.ledger import Entry, Ledger
 from laconic.core.party import Party
-from laconic.core.peers import Carrier, refuse_nan
+from laconic.core.peers import Carrier, refuse_bad_numbers
 from laconic.core.step import Script, steps_of
 from laconic.core.wire import Blob, read_heading
 from laconic.deploy.store import Record, Store, read_records
@@ -113,7 +113,9 @@ class Journal:
             for name, reply in self._carrier.carry(script, dict(missing), deadline):
                 if name in missing:  # A second answer to the same question is nothing new.
                     del missing[name]
-                    refuse_nan(name, notes[name].step, reply)  # A bad one that is written would be bad for ever.
+                    refuse_bad_numbers(
+                        name, notes[name].step, reply
+                    )  # A bad one that is written would be bad for ever.
                     self._write(notes[name], reply)
                     yield name, reply
         self._without += [msgspec.structs.replace(notes[name], kind="absent") for name in missing]

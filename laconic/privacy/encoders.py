@@ -13,7 +13,7 @@ from laconic.learn.device import device_now
 from laconic.learn.encoders.encoder import Encoder, LinearEncoder, as_layer, flat
 from laconic.learn.encoders.learnt import AnyAssignment, Exact, sphere
 from laconic.learn.nets.layers import Shape
-from laconic.learn.nets.nets import Cnn, Mlp, Net, give_chance, initialise, make, to_array, to_tensor, weights_of
+from laconic.learn.nets.nets import Cnn, Mlp, Net, give_randomness, initialise, make, to_array, to_tensor, weights_of
 from laconic.privacy.budget import Demand
 from laconic.privacy.mechanisms.gaussian import clip_rows, gaussian_noise
 from laconic.privacy.private_sgd import UNCOVERED, UNIT, DpSgd, PrivateStep
@@ -167,7 +167,7 @@ class DpNat(_PrivateNet, frozen=True):
     def fit(self, x: Array, rng: Rng) -> Weights:
         """Learn to hit the rows' targets while the rows of a batch trade them."""
         shape, dim = x.shape[1:], self.dim_for(x.shape[1:])
-        module = give_chance(make(self.net(shape), shape, dim, rng), rng)
+        module = give_randomness(make(self.net(shape), shape, dim, rng), rng)
         targets = to_tensor(sphere(len(x), dim, rng))
         randomness, inputs = randomness_from(rng, self.trainer.seeded, x), to_tensor(x)
         step = PrivateStep(self.trainer, module, _distance, len(x), randomness)
@@ -210,7 +210,7 @@ class Codebook(_PrivateNet, frozen=True):
         """Learn to hit the nearest words while prices keep them evenly used."""
         words = to_tensor(sphere(self.words, self.dim_for(x.shape[1:]), rng))
         module = _Priced(initialise(self.build(x.shape[1:]), rng), self.words)
-        give_chance(module, rng)
+        give_randomness(module, rng)
         randomness, rows = randomness_from(rng, self.trainer.seeded, x), to_tensor(x)
         step = PrivateStep(self.trainer, module, self._loss, len(x), randomness)
         for _ in track(self.trainer.steps(len(x)), "codebook"):

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from laconic.core.ledger import Noise
 from laconic.learn.device import device_now
-from laconic.learn.nets.nets import AnyModule, give_chance, to_array
+from laconic.learn.nets.nets import AnyModule, give_randomness, to_array
 from laconic.learn.train.losses import Loss
 from laconic.learn.train.sgd import Optimiser, Sgd
 from laconic.privacy.budget import Demand
@@ -89,7 +89,7 @@ class DpSgd(Settings, frozen=True):
 
         `loss` must be a mean over rows, and no layer may let rows of a batch see each other. `valid` is not used.
         """
-        give_chance(module, rng)
+        give_randomness(module, rng)
         randomness = randomness_from(rng, self.seeded, *map(to_array, (*inputs, targets)))
         step = PrivateStep(self, module, loss, len(targets), randomness)
         count = self.steps(len(targets))

@@ -77,7 +77,7 @@ def _check_on(method: Method, federation: Federation, seed: int) -> Result:
     _check_opening(method, federation, recorder, look_every=None)
     _check_opening(method, federation, watched, look_every=1)
     _check_leaks(method, federation, recorder)
-    _check_chance(method, federation, together)
+    _check_beats_guessing(method, federation, together)
     _check_saved(method, kept[0])
     return together
 
@@ -177,7 +177,7 @@ def _check_saved(method: Method, trained: FittedRun) -> None:
         )
 
 
-def _check_chance(method: Method, federation: Federation, result: Result) -> None:
+def _check_beats_guessing(method: Method, federation: Federation, result: Result) -> None:
     y = federation.labels("test")
     if federation.task.kind == "regression":
         good, seen = result.metrics["r2"] > 0.05, f"R2 {result.metrics['r2']:.3f}"

@@ -127,7 +127,7 @@ def test_a_run_that_cannot_match_without_a_party_does_not_advise_the_method_it_r
 WRONG = {
     "infinite": lambda blob: encode({"train": np.array([[np.inf]])}),
     "half": lambda blob: encode({"train": np.full((4, 2), np.nan, np.float16)}),
-    "deep": lambda blob: encode({"train": [[1.0, {"inner": float("-inf")}]]}),
+    "deep": lambda blob: encode({"train": [[1.0, {"inner": float("inf")}]]}),
     "cut off": lambda blob: blob[:-3],
     "no blob": lambda blob: b"\xc1",
 }

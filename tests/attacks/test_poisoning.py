@@ -211,8 +211,8 @@ def test_a_server_without_labels_cannot_leave_anybody_out():
 def test_limits_that_nobody_could_pass_are_refused():
     with pytest.raises(ValueError, match="scale must be above 0"):
         Check(scale=0.0)
-    with pytest.raises(ValueError, match="chance must be above 0 and at most 1"):
-        Check(chance=2.0)
+    with pytest.raises(ValueError, match="significance must be above 0 and at most 1"):
+        Check(significance=2.0)
 
 
 def test_the_result_tells_and_keeps_what_was_found(federation, bad):

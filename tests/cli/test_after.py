@@ -67,7 +67,7 @@ def test_scores_go_to_a_file_or_to_standard_output(place, tmp_path):
         (("serve", "{}", "--tokens", "{tokens}", "--key", "{tokens}"), "a key its certificate"),
         (("serve", "{}", "--tokens", "{tokens}", "--ask", "shop=https://x"), "--ask needs --files"),
         (("serve", "{}", "--tokens", "{tokens}", "--files", "{bank}", "--ask", "shop"), "--ask needs PARTY=URL"),
-        (("serve", "{}/shop", "--tokens", "{tokens}"), "shop answers from its own rows"),
+        (("serve", "{}/shop", "--tokens", "{tokens}"), "served by shop's own rules: name its party file"),
     ],
 )
 def test_what_cannot_be_done_is_said_in_one_line(place, tmp_path, words, said):

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from laconic import Dirichlet, check_method, deal_rows, load, price, simulate, train
-from laconic.core import Party
-from laconic.core.capabilities import Budgeted
+from laconic.core import Budgeted, Party
 from laconic.data import Iid
 from laconic.errors import WireError
 from laconic.learn import Columns, RandomFourier, RandomRelu

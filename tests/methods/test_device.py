@@ -29,7 +29,7 @@ SETTINGS = {
     "Scaffold": 'method.trainer = {epochs = 2, lr = 0.05, optimizer = "sgd", weight_decay = 0.0}',
     "FedOnce": 'method.trainer = {type = "Sgd", epochs = 2}',
 }
-BY_NUMPY = ("Linear", "VerticalXgboost")
+BY_NUMPY = ("Analytic", "Linear", "VerticalXgboost")
 """Methods that learn without torch."""
 BATCHED = ("FedKt", "Pate", "Pfnm")
 """Methods whose nets numpy trains all at once on the processor, with other draws than torch elsewhere."""

@@ -14,7 +14,7 @@ from torch.nn import functional
 from laconic.learn.device import device_now, is_on_cpu
 from laconic.learn.encoders.encoder import Encoder, Pca, RandomProjection, WhitenedPca
 from laconic.learn.nets.layers import Shape
-from laconic.learn.nets.nets import Cnn, Mlp, Net, give_chance, initialise, make, to_array, to_tensor, weights_of
+from laconic.learn.nets.nets import Cnn, Mlp, Net, give_randomness, initialise, make, to_array, to_tensor, weights_of
 from laconic.learn.train.sgd import Optimiser, Sgd, send_back
 from laconic.values import Array, Rng, Settings, Weights, check_above_zero, check_least, track
 
@@ -202,7 +202,7 @@ class Nat(Encoder, frozen=True):
         module = make(self.net(shape), shape, dim, rng)
         if len(shape) == 1 and self.rows_net.final == "tanh" and not self.rows_net.dropout:
             return FlatMlp(x, weights_of(module), self.lr) if is_on_cpu() else _ModuleLearner(x, module, self.lr)
-        return _ModuleLearner(x, give_chance(module, rng), self.lr)
+        return _ModuleLearner(x, give_randomness(module, rng), self.lr)
 
 
 def sphere(rows: int, dim: int, rng: Rng) -> Array:

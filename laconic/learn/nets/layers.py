@@ -88,7 +88,7 @@ class Dropout(nn.Module):
     """Dropout whose masks come from a generator of its own, never from torch's global one.
 
     Attributes:
-        generator: where the masks come from; set it with `give_chance` before training.
+        generator: where the masks come from; set it with `give_randomness` before training.
     """
 
     def __init__(self, rate: float) -> None:
@@ -102,7 +102,7 @@ class Dropout(nn.Module):
             return x
         if self.generator is None:
             raise ValueError(
-                "dropout has no randomness to draw its masks from; call give_chance(module, rng) before training"
+                "dropout has no randomness to draw its masks from; call give_randomness(module, rng) before training"
             )
         return x * mask_like(x, self.keep, self.generator) / self.keep
 

@@ -175,7 +175,7 @@ def look_at(module: AnyModule, rows: Callable[[], Array], rng: Rng) -> AnyModule
     return module
 
 
-def give_chance(module: AnyModule, rng: Rng) -> AnyModule:
+def give_randomness(module: AnyModule, rng: Rng) -> AnyModule:
     """Let dropout draw its masks from `rng` from here on, and return the module."""
     generator = torch_generator(rng)
     for layer in module.modules():

@@ -26,7 +26,7 @@ from laconic.learn.kernels import (
     widened,
 )
 from laconic.learn.nets.layers import Final
-from laconic.learn.nets.nets import Mlp, Net, give_chance, load, to_array, to_tensor, weights_of
+from laconic.learn.nets.nets import Mlp, Net, give_randomness, load, to_array, to_tensor, weights_of
 from laconic.learn.train.sgd import evaluate, send_back
 from laconic.values import Array, Rng, Weights
 
@@ -135,7 +135,7 @@ def start_descent(net: Net, outputs: int, weights: Weights, velocity: Array, x: 
     library = compiled_products() if is_dense and is_on_cpu() and net.final != "tanh" and len(x) else None
     if library is not None:
         return CompiledDescent(library, net.final, weights, velocity, x)
-    module = give_chance(load(net.build(x.shape[1:], outputs), weights), rng)
+    module = give_randomness(load(net.build(x.shape[1:], outputs), weights), rng)
     return ModuleDescent(module, velocity, x, turned=is_dense)
 
 

@@ -18,7 +18,7 @@ from laconic.learn.device import device_now
 from laconic.learn.draws import permutation, torch_generator
 from laconic.learn.nets.ensembles import AnyExtractor, members_of
 from laconic.learn.nets.layers import Linear, Shape
-from laconic.learn.nets.nets import give_chance, initialise, load, to_tensor, weights_of
+from laconic.learn.nets.nets import give_randomness, initialise, load, to_tensor, weights_of
 from laconic.learn.train.sgd import Optimiser, Sgd
 from laconic.values import Array, Rng, Settings, Weights, check_above_zero, check_least, track
 
@@ -218,7 +218,7 @@ class _Run:
         self.settings, self.x, self.y, self.unlabelled = settings, x, y, unlabelled
         self.averaged = deepcopy(module).eval().requires_grad_(False)
         self.mean: list[Tensor] = list(self.averaged.parameters())
-        self.module = give_chance(module, rng).train()
+        self.module = give_randomness(module, rng).train()
         self.generator = torch_generator(rng)
         self.pace = Sgd(lr=settings.lr, decay="cosine", weight_decay=settings.weight_decay)
         self.optimiser = Optimiser(self.pace, module, self.pace.begin(module))

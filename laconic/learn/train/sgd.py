@@ -13,7 +13,7 @@ from torch.optim.sgd import sgd
 from laconic.core.ledger import Noise
 from laconic.learn.device import device_now
 from laconic.learn.draws import permutation, torch_generator
-from laconic.learn.nets.nets import AnyModule, give_chance, to_array
+from laconic.learn.nets.nets import AnyModule, give_randomness, to_array
 from laconic.learn.train.losses import Loss
 from laconic.values import Rng, Settings, Weights, check_least, track
 
@@ -95,7 +95,7 @@ class Sgd(Settings, frozen=True):
             valid: inputs and targets to stop early by; not looked at if `patience` is None.
             what: a name for the work, shown with its progress.
         """
-        give_chance(module, rng)
+        give_randomness(module, rng)
         order = torch_generator(rng)
         optimiser = Optimiser(self, module, self.begin(module))
         best = _Best(module, self.patience)

@@ -21,7 +21,7 @@ Cuts: TypeAlias = Mapping[str, Array]
 """Arrays by cut, a row for each person of the cut."""
 
 _FEWEST_ROWS = 200
-"""With fewer rows, agreement by chance cannot be told from agreement."""
+"""With fewer rows, agreement cannot be distinguished from a coincidence."""
 _MOST_ROWS, _MOST_COLUMNS = 10_000, 64
 """As many say enough; more would only take longer."""
 _CLEAR, _SHUFFLES = 1e-6, 499
@@ -40,18 +40,18 @@ class Check(Settings, frozen=True):
     Attributes:
         leave_out: learn without a party that has a problem. Otherwise it counts, and the result names it.
         scale: a problem if a party's numbers are so many times larger than the usual other party's.
-        chance: a problem if the same numbers, in another order of rows, would agree as well with labels and with the
-            others' numbers, with more than this probability.
+        significance: a problem if the same numbers, in another order of rows, would agree as well with labels and with
+            the others' numbers, with more than this probability.
     """
 
     leave_out: bool = False
     scale: float = 20.0
-    chance: float = 0.01
+    significance: float = 0.01
 
     def __post_init__(self) -> None:
         """Refuse limits that nobody or everybody would pass."""
         check_above_zero(scale=self.scale)
-        check_above_zero(1.0, chance=self.chance)
+        check_above_zero(1.0, significance=self.significance)
 
     def sift(
         self, hub: Party, received: Mapping[str, Any], own: Cuts, labels: Cuts, *, noised: bool = False
@@ -94,40 +94,40 @@ class Check(Settings, frozen=True):
         sizes = {name: _size(cuts["train"]) for name, cuts in sound.items()}
         hub_size = [_size(own["train"])] if own and own["train"].size else []
         probe = _Probe(sound, own, labels)
-        worths, chances = probe.worths(), self._chances(sound, own, labels)
+        worths, p_values = probe.worths(), self._p_values(sound, own, labels)
         found = {}
         for name, cuts in sound.items():
             others = sorted(size for other, size in (*sizes.items(), *(("", one) for one in hub_size)) if other != name)
             usual = others[(len(others) - 1) // 2] if others else 0.0
             scale = max(map(_size, cuts.values())) / usual if usual > 0 else None
-            facts = _Facts(cuts["train"], scale, chances[name], worths.get(name))
+            facts = _Facts(cuts["train"], scale, p_values[name], worths.get(name))
             found[name] = facts.judged(name, self, noised=noised)
         sane = [name for name, one in found.items() if not one.problems]
         for name in () if noised else probe.harmful(sane):
             found[name] = msgspec.structs.replace(found[name], problems=(_HARMS,))
         return found
 
-    def _chances(self, sound: Mapping[str, Cuts], own: Cuts, labels: Cuts) -> dict[str, float | None]:
-        """How likely each party's agreement is by chance: with what the hub has, then with whoever agrees with that.
+    def _p_values(self, sound: Mapping[str, Cuts], own: Cuts, labels: Cuts) -> dict[str, float | None]:
+        """How likely each party's agreement is a coincidence: with what the hub has, then with who agrees with that.
 
         Trust spreads from the hub, so that parties that agree with nobody but each other do not vouch for each other.
         """
         trusted = [_directions(_targets(np.concatenate(list(labels.values()))))]
         trusted += [_directions(_below(own))] if own else []
         waiting = {name: _directions(_below(cuts)) for name, cuts in sound.items()}
-        chances: dict[str, float | None] = {}
+        p_values: dict[str, float | None] = {}
         while waiting:
-            chances |= {name: _chance(block, trusted) for name, block in waiting.items()}
-            agreeing = [name for name in waiting if (one := chances[name]) is not None and one <= self.chance]
+            p_values |= {name: _p_value(block, trusted) for name, block in waiting.items()}
+            agreeing = [name for name in waiting if (one := p_values[name]) is not None and one <= self.significance]
             if not agreeing:
                 break
             trusted += [waiting.pop(name) for name in agreeing]
-        return chances
+        return p_values
 
 
 _UNREADABLE: dict[str, Any] = {
     **dict.fromkeys(("columns", "constant", "rank"), 0),
-    **dict.fromkeys(("scale", "chance", "worth")),
+    **dict.fromkeys(("scale", "p_value", "worth")),
     "left_out": False,
 }
 
@@ -135,11 +135,11 @@ _UNREADABLE: dict[str, Any] = {
 class _Facts:
     """What can be said of one contribution."""
 
-    def __init__(self, block: Array, scale: float | None, chance: float | None, worth: float | None) -> None:
+    def __init__(self, block: Array, scale: float | None, p_value: float | None, worth: float | None) -> None:
         self.columns = block.shape[1]
         self.constant = int((np.ptp(block, axis=0) == 0).sum()) if len(block) else 0
         self.rank = _rank(block)
-        self.scale, self.chance, self.worth = scale, chance, worth
+        self.scale, self.p_value, self.worth = scale, p_value, worth
 
     def judged(self, name: str, check: Check, *, noised: bool) -> Contribution:
         """The same with what is wrong about it, in words."""
@@ -148,7 +148,7 @@ class _Facts:
             problems.append("the same numbers for all rows")
         if self.scale is not None and self.scale > check.scale:
             problems.append(f"numbers {self.scale:,.0f} times as large as the usual other party's")
-        unrelated = self.chance is not None and self.chance > check.chance
+        unrelated = self.p_value is not None and self.p_value > check.significance
         if unrelated and not noised and self.constant < self.columns:
             problems.append(
                 "numbers that have nothing to do with these rows: no agreement with labels or with anybody's"
@@ -207,7 +207,7 @@ def _directions(block: Array) -> Array:
     return np.asarray(directions[:, lengths > 1e-3 * max(float(lengths[0]), 1e-9)])
 
 
-def _chance(mine: Array, known: list[Array]) -> float | None:
+def _p_value(mine: Array, known: list[Array]) -> float | None:
     """How likely the same numbers in any other order of rows would agree as well with what is known of the rows."""
     from scipy.stats import chi2
 
@@ -220,10 +220,10 @@ def _chance(mine: Array, known: list[Array]) -> float | None:
     sums = [(len(mine) - 1) * float(np.square(mine.T @ one).sum()) for one in known]
     sizes = [mine.shape[1] * one.shape[1] for one in known]
     clear = len(known) * min(float(chi2.sf(one, size)) for one, size in zip(sums, sizes, strict=True))
-    return clear if clear < _CLEAR else _chance_by_shuffling(mine, known)
+    return clear if clear < _CLEAR else _p_value_by_shuffling(mine, known)
 
 
-def _chance_by_shuffling(mine: Array, known: list[Array]) -> float:
+def _p_value_by_shuffling(mine: Array, known: list[Array]) -> float:
     """The same by trial, where rare categories or a weak relation make it doubtful."""
     rng, joined = np.random.default_rng(0), np.concatenate(known, axis=1)
     ends = np.cumsum([one.shape[1] for one in known])[:-1]

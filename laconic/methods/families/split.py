@@ -25,7 +25,7 @@ from laconic.learn.nets.nets import (
     Joint,
     Mlp,
     Net,
-    give_chance,
+    give_randomness,
     initialise,
     load,
     look_at,
@@ -222,7 +222,7 @@ def first_weights(module: nn.Module, party: Party) -> Weights:
 def _at_work(split: Split, party: Party) -> nn.Module:
     """A party's net in training; dropout masks a batch the same when it goes through and when its gradients come."""
     rng = np.random.default_rng([party.seed, *party.name.encode(), *party.memory["batch"]])
-    return give_chance(load(split.bottom(party), party.memory["net"]), rng).train()
+    return give_randomness(load(split.bottom(party), party.memory["net"]), rng).train()
 
 
 def _teach(method: Splits, peers: Peers, gradients: Mapping[str, Array | None]) -> None:
@@ -241,7 +241,7 @@ class _HeadTraining:
         split, hub = self.split, self.hub
         received = {name: to_tensor(values).requires_grad_() for name, values in outputs.items()}
         head = load(split.top(hub, sum(values.shape[1] for values in received.values())), hub.memory["model"])
-        give_chance(head, self.rng).train()
+        give_randomness(head, self.rng).train()
         self.state = self.state or split.trainer.begin(head)
         gradients: dict[str, Array | None] = {}
         for _ in range(split.repeats):

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from laconic.core.ledger import EVERY_ROW, Noise, Noised
 from laconic.core.party import Party
 from laconic.learn.device import device_now
-from laconic.learn.nets.nets import Net, give_chance, load, to_tensor
+from laconic.learn.nets.nets import Net, give_randomness, load, to_tensor
 from laconic.learn.train.descent import Descent, ModuleDescent, start_descent
 from laconic.privacy.encoders import PrivateEncoder
 from laconic.privacy.mechanisms.gaussian import add_noise, clip_rows, gaussian_noise
@@ -295,7 +295,7 @@ class PrivateSteps(Clipped, frozen=True, kw_only=True):
         noise = replace(noise, rate=self.rate, count=steps, once=True)
         form = f"{sum(values.size for values in party.memory['net'].values())} weights"
         write_noise(party, "exchange", "its net, as far as what it sends shows it", form, noise)
-        module = give_chance(load(net.build(x.shape[1:], outputs), party.memory["net"]), party.rng)
+        module = give_randomness(load(net.build(x.shape[1:], outputs), party.memory["net"]), party.rng)
         return ModuleDescent(module, party.memory["velocity"], x, gradients=self._gradients(module, x, party))
 
     def _gradients(self, module: nn.Module, x: Array, party: Party) -> Callable[[Tensor], list[Tensor]]:

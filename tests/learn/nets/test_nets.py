@@ -5,7 +5,18 @@ import numpy as np
 import pytest
 import torch
 
-from laconic.learn.nets.nets import Cnn, Joint, Mlp, Net, default_net, give_chance, initialise, load, make, weights_of
+from laconic.learn.nets.nets import (
+    Cnn,
+    Joint,
+    Mlp,
+    Net,
+    default_net,
+    give_randomness,
+    initialise,
+    load,
+    make,
+    weights_of,
+)
 from laconic.values import Rng
 
 
@@ -90,14 +101,16 @@ def test_load_names_a_missing_an_extra_and_a_misshapen_array() -> None:
 
 def test_dropout_draws_from_its_own_seed_and_leaves_the_global_one_alone() -> None:
     before = torch.get_rng_state()
-    first, again = (give_chance(make(Mlp(dropout=0.5), (3,), 2, rng()), rng(5)).train()(torch.ones(9, 3)) for _ in "12")
+    first, again = (
+        give_randomness(make(Mlp(dropout=0.5), (3,), 2, rng()), rng(5)).train()(torch.ones(9, 3)) for _ in "12"
+    )
     assert torch.equal(first, again)
     assert not torch.equal(first[0], first[1])
     assert torch.equal(before, torch.get_rng_state())
 
 
 def test_dropout_without_chance_of_its_own_is_refused() -> None:
-    with pytest.raises(ValueError, match="give_chance"):
+    with pytest.raises(ValueError, match="give_randomness"):
         make(Mlp(dropout=0.5), (3,), 2, rng()).train()(torch.ones(9, 3))
 
 
