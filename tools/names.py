@@ -37,9 +37,9 @@ PACKAGES = {
         "row_losses rows_game sgd_game share_recovered threshold_attack unmask_numeric_label unmask_single unmix"
     ),
     "core": (
-        "Absence Ask Blob Budgeted Carrier Contribution Crossing EVERY_ROW Entry Ledger Look Method Noise Noised Opening "
-        "Party PartyTraffic Peers Price Question Release Result Script Traffic WireLog answer decode decode_question encode "
-        "read_heading run step steps_of task_of unwrap"
+        "Absence Ask Blob Budgeted Carrier Contribution Crossing EVERY_ROW Entry Ledger Look Method Noise Noised "
+        "Opening Party PartyTraffic Peers Price Question Release Result Script Traffic WireLog answer decode "
+        "decode_question encode read_heading run step steps_of task_of unwrap"
     ),
     "data": (
         "Biased Dataset Dirichlet Equal Federation Groups HalfTest IdRules Iid LABEL_HOLDER OwnData Patches Quadrants "
