@@ -8,7 +8,6 @@ from itertools import combinations
 from warnings import catch_warnings, simplefilter
 
 import numpy as np
-from scipy.linalg import orthogonal_procrustes
 from scipy.stats import kurtosis, skew
 from sklearn.metrics import pairwise_distances_argmin_min
 from sklearn.metrics.pairwise import cosine_similarity
@@ -166,12 +165,18 @@ def match_by_leverage(sent: Array, known: Array, public: Array) -> tuple[Array, 
     there = whiten(sent)
     here = whiten(known, like=public)
     first = np.argsort(-_lengths(here))[: max(12, here.shape[1] + 2)]
-    mapping, _ = orthogonal_procrustes(here[first], there[_rows_with_these_angles(here[first], there)])
+    mapping = _rotation(here[first], there[_rows_with_these_angles(here[first], there)])
     for _ in range(15):
         nearest, distances = pairwise_distances_argmin_min(here @ mapping, there)
         best = np.argsort(distances / np.maximum(_lengths(here), 1e-9))[: max(len(here) // 2, 1)]
         mapping = np.linalg.lstsq(here[best], there[nearest[best]], rcond=None)[0]
     return best, nearest[best]
+
+
+def _rotation(here: Array, there: Array) -> Array:
+    """The rotation that brings rows here closest to rows there, which the library wants to be of the same width."""
+    left, _, right = np.linalg.svd(here.T @ there, full_matrices=False)
+    return np.asarray(left @ right)
 
 
 def _rows_with_these_angles(here: Array, there: Array) -> Array:
