@@ -473,9 +473,9 @@ def spent_by(folder: Path) -> float:
 def serve_part(folder: Path, *, allow: str = "", serve: str = "", with_party_file: bool = True) -> Served | None:
     """`laconic serve model/shop` as far as the server that it would start; None if it refuses to."""
     party = folder / "shop.toml"
-    party.write_text(
-        f'name = "shop"\n[data]\nsource = "shop.csv"\nkey = "customer"\n[allow]\n{ALLOW}{allow}[serve]\n{serve}'
-    )
+    text = f'name = "shop"\n[data]\nsource = "shop.csv"\nkey = "customer"\n[allow]\n{ALLOW}{allow}[serve]\n{serve}'
+    if not party.exists() or party.read_text() != text:  # Another process may be reading it.
+        party.write_text(text)
     started: list[Any] = []
     with pytest.MonkeyPatch.context() as patch:
         # A server in a process of its own may set up logging anew; here that would close what pytest writes to.
