@@ -57,7 +57,9 @@ def _total(rows: int, columns: int, epochs: int) -> None:
     x = rng.standard_normal((rows, columns)).astype(np.float32)
     y = (x @ rng.standard_normal(columns) + rng.standard_normal(rows) > 0).astype(np.int64)
     task = Task(kind="binary", classes=("no", "yes"))
-    federation = deal(Dataset(name="made up", raw=x, columns=_named(columns), y=y, task=task), Equal(parties=4), seed=0)
+    federation = deal(
+        Dataset(name="made up", raw=x, columns=_named(columns), y=y, task=task), Equal(parties=4), seed=0, test=0.1
+    )
     net, trainer = Mlp(hidden=(128,)), Sgd(epochs=epochs, batch=1024)
     methods: dict[str, Method] = {
         "Centralised": Centralised(net=net, trainer=trainer),

@@ -48,7 +48,7 @@ def main() -> None:
     )
     chosen = parser.parse_args()
     rows = min(54_000, chosen.rounds * METHOD.batch)
-    federation = deal(load("mnist"), Rows(parties=14), hub=None, overlap=rows)
+    federation = deal(load("mnist"), Rows(parties=14), hub=None, overlap=rows, test=0.1)
     ways: dict[str, Callable[[], Spent]] = {
         "ours, one worker": lambda: ours(federation, InProcess(workers=1)),
         "plain loop, one thread": lambda: plain_loop(federation, threads=1),

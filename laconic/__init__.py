@@ -11,6 +11,8 @@ import lazy_loader
 
 from laconic.moved import NEW_HOME, RENAMED
 
+__version__ = "0.1.0"
+
 _find, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 

@@ -9,6 +9,7 @@ from .data.partition.columns import deal as deal
 from .data.partition.columns import disturb as disturb
 from .data.partition.rows import Dirichlet as Dirichlet
 from .data.partition.rows import deal_rows as deal_rows
+from .data.readers.federate import federation as federation
 from .data.readers.files import from_files as from_files
 from .data.readers.files import rows_from_files as rows_from_files
 from .data.readers.frames import from_frames as from_frames
@@ -65,3 +66,5 @@ from .privacy.accounting import price as price
 from .report.disclosure import disclose as disclose
 from .report.page.view import render_page as render_page
 from .testing.check_method import check_method as check_method
+
+__version__: str

@@ -50,7 +50,7 @@ def _work(name: str, encoder: AnyEncoder, seed: int) -> Callable[[], Record]:
     def measure() -> Record:
         images = name in IMAGES
         dataset = _some_rows(load(name)) if images else load(name)
-        federation = deal(dataset, Quadrants() if images else Equal(parties=4), seed=seed)
+        federation = deal(dataset, Quadrants() if images else Equal(parties=4), seed=seed, test=0.1)
         method = FedOnce(encoder=encoder, trainer=Sgd(epochs=10 if images else 40, patience=5))
         result = simulate(method, federation, seed=seed, rows="valid")
         return {"value": result.metrics[METRIC.get(name, "accuracy")], "fit_seconds": result.fit.seconds}

@@ -122,7 +122,7 @@ def _sized(encoder: PrivateEncoder, name: str) -> PrivateEncoder:
 def federation_of(name: str, host: int, seed: int) -> Federation:
     """The data set dealt to four parties, of which `host` has the labels."""
     dataset = dataset_of(name)
-    return deal(dataset, usual_cut(dataset, PARTIES), hub=host, seed=seed)
+    return deal(dataset, usual_cut(dataset, PARTIES), hub=host, seed=seed, test=0.1)
 
 
 @lru_cache(maxsize=1)

@@ -9,13 +9,14 @@ from laconic import Equal, Federation, deal, disturb, load
 from laconic.data import Dataset, Groups, Patches, Rows
 from laconic.values import Array
 
+_TEST = 0.1
 _VALID = 0.1
 
 
 @lru_cache(maxsize=2)
 def bands(name: str, rows: int, seed: int) -> Federation:
     """A set of 28 x 28 images in 14 bands of two rows, labels at a hub without columns."""
-    return deal(_some(name, rows, 10_000), Rows(parties=14), hub=None, seed=seed, valid=_VALID)
+    return deal(_some(name, rows, 10_000), Rows(parties=14), hub=None, seed=seed, test=_TEST, valid=_VALID)
 
 
 def noisy_bands(name: str, rows: int, seed: int) -> Federation:
@@ -27,7 +28,7 @@ def noisy_bands(name: str, rows: int, seed: int) -> Federation:
 @lru_cache(maxsize=1)
 def patches(rows: int) -> Federation:
     """CIFAR-10 in nine patches, labels at a hub without columns, tested on 2,500 of its test images."""
-    return deal(_some("cifar10", rows, 2_500), Patches(), hub=None, valid=_VALID)
+    return deal(_some("cifar10", rows, 2_500), Patches(), hub=None, test=_TEST, valid=_VALID)
 
 
 @lru_cache(maxsize=4)
@@ -35,8 +36,8 @@ def tables(name: str, rows: int, seed: int = 0) -> Federation:
     """A table by its natural owners, the first of which holds the labels too; phishing is dealt to eight parties."""
     dataset = _some(name, rows, 10_000)
     if name == "phishing":  # Its four owners are too few to rank.
-        return deal(dataset, Equal(parties=8), hub=None, seed=seed, valid=_VALID)
-    return deal(dataset, Groups(), seed=seed, valid=_VALID)
+        return deal(dataset, Equal(parties=8), hub=None, seed=seed, test=_TEST, valid=_VALID)
+    return deal(dataset, Groups(), seed=seed, test=_TEST, valid=_VALID)
 
 
 def _some(name: str, train: int, test: int) -> Dataset:

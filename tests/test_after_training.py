@@ -18,10 +18,11 @@ TEXT = (Path(__file__).parent.parent / "docs" / "after_training.md").read_text()
 def test_the_walk_through_runs_as_written(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```(python|sh)\n(.*?)```", TEXT, re.DOTALL)
-    assert len(blocks) == 9
+    assert len(blocks) == 12
+    names = {}
     for kind, block in blocks:
         if kind == "python":
-            exec(block, {})  # noqa: S102 (our own document)
+            exec(block, names)  # noqa: S102 (our own document)
             continue
         for line in block.splitlines():
             words = shlex.split(line)

@@ -16,7 +16,8 @@ MOST_AT_TOP = 70
 TOP = {
     "core": "Method Result",
     "data": (
-        "Dirichlet Equal Federation deal deal_rows disturb from_files from_frames load rows_from_files rows_from_frames"
+        "Dirichlet Equal Federation deal deal_rows disturb federation from_files from_frames load rows_from_files "
+        "rows_from_frames"
     ),
     "deploy": "compare execute from_party_files importance read_results simulate train",
     "errors": "LaconicError",
@@ -131,7 +132,8 @@ def _defined(path: Path) -> set[str]:
 def _stub(package: str, homes: dict[str, str]) -> str:
     ordered = sorted(homes.items(), key=lambda home: (home[1], not home[0].isupper(), home[0]))
     lines = [f"from {module.removeprefix(package)} import {name} as {name}" for name, module in ordered]
-    return _HEAD + "\n".join(lines) + "\n"
+    version = "\n__version__: str\n" if package == "laconic" else ""
+    return _HEAD + "\n".join(lines) + "\n" + version
 
 
 def main() -> None:

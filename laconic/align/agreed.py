@@ -14,6 +14,7 @@ from laconic.core.align import Align
 from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.step import Ask, Opening, step
+from laconic.data.federation import HELD_OUT
 from laconic.errors import DataError
 from laconic.values import Rng
 
@@ -28,7 +29,7 @@ class AgreedIds(Align, frozen=True):
         valid: share of the rest that methods may use to stop early.
     """
 
-    test: float = 0.2
+    test: float = HELD_OUT
     valid: float = 0.1
 
     def match(self, hub: Party, peers: Peers, /) -> dict[str, Any]:

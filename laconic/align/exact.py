@@ -11,6 +11,7 @@ from laconic.core.align import Align, is_aligned, note_alignment
 from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.step import Ask, Opening, step
+from laconic.data.federation import HELD_OUT
 from laconic.data.partition.columns import seeds_to_try, sides_with_classes, split
 from laconic.errors import DataError, Refused
 from laconic.values import Array, Rng
@@ -90,7 +91,7 @@ class ExactMatch(Align, frozen=True):
         valid: share of the rest that methods may use to stop early.
     """
 
-    test: float = 0.2
+    test: float = HELD_OUT
     valid: float = 0.1
 
     def match(self, hub: Party, peers: Peers, /) -> dict[str, Any]:

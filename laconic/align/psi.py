@@ -26,6 +26,7 @@ from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.step import Ask, Opening, Step, step
 from laconic.core.wire import describe
+from laconic.data.federation import HELD_OUT
 from laconic.errors import DataError, MissingExtra, PlanError, Refused, WireError
 from laconic.values import Array, Rng, track
 
@@ -146,7 +147,7 @@ class PrivateMatch(Align, frozen=True):
         threads: how many processors a party multiplies on; 0 for all it has.
     """
 
-    test: float = 0.2
+    test: float = HELD_OUT
     valid: float = 0.1
     learns: Literal["all", "hub", "nobody"] = "all"
     chunk: int = 32_768

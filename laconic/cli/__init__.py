@@ -2,6 +2,7 @@
 
 import click
 
+from laconic import __version__
 from laconic.cli.compare import compare
 from laconic.cli.doctor import doctor
 from laconic.cli.envelopes import answer, keys, open_envelopes, seal, sign, verify
@@ -16,7 +17,7 @@ from laconic.cli.serve import serve
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="laconic")
+@click.version_option(__version__, prog_name="laconic")
 @debug_option
 def main() -> None:
     """Federated learning that speaks seldom: one exchange where others need thousands.

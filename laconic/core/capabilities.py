@@ -61,7 +61,15 @@ class Attributable(Protocol):
         """The length of each party's linear head, if there are any; parties that keep theirs are asked."""
 
 
-CAPABILITIES: tuple[type, ...] = (Budgeted, Cacheable, Growable, Attributable)
+@runtime_checkable
+class ManyModels(Protocol):
+    """Ends with a model for each party and none of all: each is scored on all rows, and the score is their mean."""
+
+    def predict_each(self, hub: Party, peers: Peers, rows: str, /) -> dict[str, Array]:
+        """What each party's model predicts for the rows of a cut, in the shape of `Task.shape`."""
+
+
+CAPABILITIES: tuple[type, ...] = (Budgeted, Cacheable, Growable, Attributable, ManyModels)
 
 
 def capabilities_of(method: Method | type[Method]) -> tuple[type, ...]:

@@ -6,6 +6,8 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from laconic.shown import counted, html_table, in_bytes
+
 T = TypeVar("T")
 
 EVERY_ROW = "every row"
@@ -98,6 +100,11 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     to: str | None = None
     digest: str = ""
 
+    @property
+    def label(self) -> str:
+        """What protects it, in a word: `open` for nothing, or `noised`."""
+        return "open" if self.noise is None else "noised"
+
 
 class Statement(msgspec.Struct, frozen=True, kw_only=True):
     """A party's signature, in hex, of its ledger in a plan's run, by the key with this fingerprint."""
@@ -113,6 +120,15 @@ class Ledger:
     def __init__(self, entries: tuple[Entry, ...] = (), statement: Statement | None = None) -> None:
         self._entries = {_key(entry): entry for entry in entries}
         self.statement = statement
+
+    def __repr__(self) -> str:
+        size = in_bytes(sum(one.bytes for one in self.entries))
+        return f"<Ledger: {counted(len(self._entries), 'kind')} of release, {size}>"
+
+    def _repr_html_(self) -> str:
+        lines = [(one.phase, one.step, one.words, one.label, one.times, in_bytes(one.bytes)) for one in self.entries]
+        headings = ("phase", "step", "what left, in the step's words", "protection", "times", "bytes")
+        return html_table("What one party gave away", headings, lines)
 
     @property
     def entries(self) -> tuple[Entry, ...]:

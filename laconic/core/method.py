@@ -31,6 +31,10 @@ class Method(Script, frozen=True):
     """The cuts it learns from. In a vertical federation `train` and `valid` are rows that all parties share, and `own`
     are a party's other rows, which are lost to a method that does not use them."""
 
+    predicts_from: ClassVar[tuple[str, ...]] = ("model",)
+    """Of a horizontal method, what of `hub.memory` it predicts from. Parties get this when the model comes home, and
+    nothing else of the hub's memory; empty if the hub has to ask parties to predict."""
+
     server: ClassVar[bool] = False
     """Whether the hub is a server that holds no rows, so that the label holder is one of its peers."""
 

@@ -8,6 +8,7 @@ import msgspec
 from laconic.atomic_files import write_whole
 from laconic.core.ledger import Entry, Statement
 from laconic.core.traffic import Traffic
+from laconic.shown import counted, figure, html_table, in_bytes, metric_name
 from laconic.tables.task import Score, Task
 
 
@@ -31,6 +32,9 @@ class Release(Entry, frozen=True, kw_only=True):
     party: str
     to: str
     covered: str
+
+    def __repr__(self) -> str:
+        return f"<{self.party} to {self.to}, {self.label}: {self.words}; {in_bytes(self.bytes)}>"
 
 
 class Price(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,6 +63,12 @@ class Price(msgspec.Struct, frozen=True, kw_only=True):
     unproven: tuple[str, ...]
     open: tuple[str, ...]
     secure: bool
+
+    def __repr__(self) -> str:
+        # What is not covered comes first: an epsilon alone would be read as a promise about everything.
+        left = f"{counted(len(self.open), 'open release')} not covered; " if self.open else ""
+        words = self.figure if self.epsilon is None else f"epsilon {self.figure} at delta {self.delta:g}"
+        return f"<Price: {left}{words}>"
 
     @property
     def figure(self) -> str:
@@ -146,8 +156,28 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     contributions: tuple[Contribution, ...] = ()
     """What was found in what parties sent, for methods that look at it."""
 
+    by_party: dict[str, dict[str, float]] = {}
+    """Where each party ends with a model of its own: every metric of each; `metrics` and `score` are their means."""
+
     statements: dict[str, Statement] = {}
     """What parties signed of their own ledgers, by party; see `laconic verify`."""
+
+    def __repr__(self) -> str:
+        fitting = f"{counted(self.fit.rounds, 'round')}, {in_bytes(self.fit.bytes)}"
+        return f"<Result of {self._title}; {fitting}; {counted(len(self.releases), 'release')}; seed {self.seed}>"
+
+    def _repr_html_(self) -> str:
+        lines = [(one.party, one.to, one.phase, one.words, one.label, in_bytes(one.bytes)) for one in self.releases]
+        fitting = f"fitting took {counted(self.fit.rounds, 'round')} and {in_bytes(self.fit.bytes)}"
+        headings = ("party", "to", "phase", "what left, in the step's words", "protection", "bytes")
+        return html_table(
+            f"{self._title}: {fitting}", headings, lines, "" if self.privacy is None else repr(self.privacy)
+        )
+
+    @property
+    def _title(self) -> str:
+        score = f"{metric_name(self.score.metric)} {figure(self.score.value)}"
+        return f"{self.method['type']} on {self.data.get('name', 'data')}, {score}"
 
     def to_json(self) -> bytes:
         """One JSON object."""

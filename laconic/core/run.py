@@ -9,7 +9,9 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from laconic import __version__
 from laconic.core.align import Align
+from laconic.core.capabilities import ManyModels
 from laconic.core.ledger import Ledger, Noise, digest_of
 from laconic.core.method import Method, task_of
 from laconic.core.party import Party
@@ -73,8 +75,20 @@ def run(
                 align.confirm(hub, peers.speaking(align))
         with log.during("final"):
             hub.turn("final", 0)
-            predictions = method.predict(hub, peers, rows)
+            predictions = predictions_of(method, hub, peers, rows)
         return _record(method, hub, peers, judge, rows, predictions, facts, tuple(curve), stopped)
+
+
+def predictions_of(method: Method, hub: Party, peers: Peers, rows: str) -> dict[str, Array]:
+    """The predictions to score: the method's, under an empty name, or those of each party's own model."""
+    if isinstance(method, ManyModels):
+        return method.predict_each(hub, peers, rows)
+    return {"": method.predict(hub, peers, rows)}
+
+
+def mean_metrics(each: Mapping[str, dict[str, float]]) -> dict[str, float]:
+    """The mean of every metric over models that were scored on the same rows."""
+    return {name: float(np.mean([one[name] for one in each.values()])) for name in next(iter(each.values()))}
 
 
 def cover_words(noise: Noise | None) -> str:
@@ -98,12 +112,13 @@ def _record(
     peers: Peers,
     judge: Party,
     rows: str,
-    predictions: Array,
+    predictions: Mapping[str, Array],
     facts: dict[str, Any],
     curve: tuple[Look, ...],
     stopped: str,
 ) -> Result:
-    values, log, ledgers = _score(judge, rows, predictions), peers.log, peers.ledgers()
+    each, log, ledgers = _score(judge, rows, predictions), peers.log, peers.ledgers()
+    values = mean_metrics(each)
     return Result(
         method=msgspec.to_builtins(method),
         data=facts,
@@ -122,9 +137,10 @@ def _record(
         statements={name: one.statement for name, one in ledgers.items() if one.statement is not None},
         wire=_by_party(log),
         absences=_absences(log),
-        predictions=digest_of(predictions.tobytes()),
+        predictions=digest_of(b"".join(one.tobytes() for one in predictions.values())),
         stopped=stopped,
         versions=_versions(),
+        by_party={} if "" in each else each,
         contributions=msgspec.convert(hub.memory.get("contributions", ()), tuple[Contribution, ...]),
     )
 
@@ -152,20 +168,20 @@ def _look(method: Method, hub: Party, peers: Peers, judge: Party, rows: str, num
     rng, phase = hub.rng, hub.phase
     with peers.log.during("look"):
         hub.turn("look", number)
-        values = _score(judge, rows, method.predict(hub, peers, rows))
+        values = mean_metrics(_score(judge, rows, predictions_of(method, hub, peers, rows)))
     hub.rng, hub.phase = rng, phase
     score, log = headline(task_of(judge), values), peers.log
     return Look(bytes=log.bytes["fit"], rounds=log.rounds["fit"], score=score, metrics=values)
 
 
-def _score(judge: Party, rows: str, predictions: Array) -> dict[str, float]:
+def _score(judge: Party, rows: str, predictions: Mapping[str, Array]) -> dict[str, dict[str, float]]:
     y = judge.data.part(rows)[1]
     if y is None:
         raise ValueError(f"{judge.name} has no labels for its rows {rows!r} to score with")
     known = judge.data.part("train")[1] if "train" in judge.data.cuts else None
     # Errors of numbers are scaled by the range of training labels; by 1 where that says nothing.
     spread = float(np.ptp(known)) or 1.0 if known is not None and known.dtype.kind == "f" else 1.0
-    return metrics(task_of(judge), y, predictions, spread)
+    return {name: metrics(task_of(judge), y, one, spread) for name, one in predictions.items()}
 
 
 def _refuse_no_rows(judge: Party, rows: str) -> None:
@@ -198,4 +214,5 @@ def _by_party(log: WireLog) -> tuple[PartyTraffic, ...]:
 
 
 def _versions() -> dict[str, str]:
-    return {"python": python_version()} | {name: version(name) for name in ("laconic", "numpy", "torch", "msgspec")}
+    ours = {"python": python_version(), "laconic": __version__}
+    return ours | {name: version(name) for name in ("numpy", "torch", "msgspec")}

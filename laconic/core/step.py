@@ -25,6 +25,11 @@ class Script(Settings, frozen=True):
     long_products: ClassVar[bool] = False
     """Whether steps spend their time in long matrix products, so that several parties are worth a core each."""
 
+    @property
+    def allowed_as(self) -> str:
+        """The name by which a party allows it, among the `methods` of its rules."""
+        return type(self).__name__
+
 
 class Declared(msgspec.Struct, frozen=True):
     """What a step says of itself, in words for a data owner; None means nothing made from rows crosses that way."""

@@ -5,12 +5,12 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from laconic import __version__
 from laconic.atomic_files import note_written, unbroken
 from laconic.core.method import Method
 from laconic.core.result import Result
@@ -227,7 +227,7 @@ def _digest_of_files(plan: Plan) -> str | None:
 
 def _job(plan: Plan, seed: int, rows: str | None, listener: Listener | None, *, weigh: bool) -> Job:
     plan = msgspec.structs.replace(plan, seed=seed)
-    key = {"plan": to_plain(plan), "laconic": version("laconic")} | ({} if rows is None else {"rows": rows})
+    key = {"plan": to_plain(plan), "laconic": __version__} | ({} if rows is None else {"rows": rows})
 
     def measure() -> Record:
         # Through its text, so that a run just made and one read back are the same.

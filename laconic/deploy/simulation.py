@@ -1,10 +1,10 @@
 """Run a method over a federation whose parties are all at hand: the way to try things out."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -15,7 +15,7 @@ from laconic.core.method import Method
 from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.result import Result
-from laconic.core.run import releases_of, run
+from laconic.core.run import mean_metrics, predictions_of, releases_of, run
 from laconic.core.step import Script, Step
 from laconic.core.traffic import WireLog
 from laconic.data.federation import Federation
@@ -30,6 +30,8 @@ from laconic.tables.table import Table
 from laconic.tables.task import headline, metrics
 from laconic.threads import limit_threads
 from laconic.values import Array, Listener
+
+T = TypeVar("T")
 
 
 def simulate(
@@ -88,7 +90,9 @@ def roles(method: Method, federation: Federation, seed: int) -> tuple[Party, Par
 
 def usual_align(federation: Federation) -> Align:
     """How parties come together if nothing else is said: by ids in the clear, or by columns where rows are apart."""
-    return ExactMatch() if federation.kind == "vertical" else SameColumns()
+    if federation.kind == "vertical":
+        return ExactMatch(test=federation.test, valid=federation.valid)
+    return SameColumns()
 
 
 def refuse_other_kind(method: Method, federation: Federation) -> None:
@@ -173,6 +177,10 @@ class FittedRun:
 
     def predict(self, rows: str = "test", federation: Federation | None = None) -> Array:
         """Predictions for the rows of a cut, of these parties or of the same parties with other cells."""
+        return self._ask(lambda hub, peers: self.method.predict(hub, peers, rows), federation)
+
+    def _ask(self, script: Callable[[Party, Peers], T], federation: Federation | None) -> T:
+        """What a script of the hub gives, in the final phase; what parties release on the way is theirs to keep."""
         tables = {self.hub.name: self.hub.data} | (federation or self.federation).tables
         hub, *others = (
             Party(party.name, tables[party.name], party.seed, dict(party.memory), party.ledger)
@@ -183,7 +191,7 @@ class FittedRun:
                 log = WireLog()
                 log.phase = "final"
                 hub.turn("final", 0)
-                return self.method.predict(hub, Peers(self.method, hub, carrier, log, carrier.names), rows)
+                return script(hub, Peers(self.method, hub, carrier, log, carrier.names))
         finally:
             for party, asked in zip(self.others, others, strict=True):
                 take_over(party, asked)
@@ -195,8 +203,10 @@ class FittedRun:
 
     @limit_threads()
     def score(self, rows: str = "test", federation: Federation | None = None) -> dict[str, float]:
-        """Every metric of those predictions."""
-        return metrics(self.federation.task, self.federation.labels(rows), self.predict(rows, federation))
+        """Every metric of those predictions; their mean where each party has a model of its own."""
+        task, y = self.federation.task, self.federation.labels(rows)
+        predicted = self._ask(lambda hub, peers: predictions_of(self.method, hub, peers, rows), federation)
+        return mean_metrics({name: metrics(task, y, one) for name, one in predicted.items()})
 
     def ask(self, question: Step) -> dict[str, Any]:
         """Ask every party but the hub a step that needs nothing."""

@@ -90,7 +90,8 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
     """What a part says of itself.
 
     Attributes:
-        party: whose part it is. hub: who predicts. peers: who is asked, in order.
+        party: whose part it is. hub: who predicts: the party itself, if the model came home to it. peers: who is asked,
+            in order.
         method: the settings that the model was trained with.
         seed: for the randomness of its answers, mixed with how often it was used.
         id: the column that says who a row is about; empty if there is none, and rows are counted from 1.
@@ -101,6 +102,7 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
         head: at the hub, what predicts instead of the method, after parties or rows came or went; None for the method.
         data: how the party's own file says that ids are written and files are read, without where its rows are; None if
             the model was trained on tables.
+        made_by: the server that made the model and sent it; empty for a part that is as its party made it.
     """
 
     party: str
@@ -115,6 +117,7 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
     steps: tuple[str, ...] | None = None
     head: AnyAbsent | None = None
     data: OwnData | None = None
+    made_by: str = ""
 
 
 @dataclass(frozen=True)
@@ -200,7 +203,7 @@ def save_part(folder: Path, part: Part, record: Callable[[dict[str, str]], dict[
         for name, answers in part.store.answers.items():
             kept = {"party": name, "ids": list(answers.ids), "steps": answers.steps}
             values[f"{_FROM}{folder_name(name)}"] = kept
-    if part.about.party == part.about.hub:
+    if part.about.party == part.about.hub and not part.about.made_by:
         values["heads"] = part.heads
         values["card"] = msgspec.to_builtins(part.card)
     path = part.path or folder / folder_name(part.about.party)

@@ -17,6 +17,7 @@ from urllib.parse import quote
 import msgspec
 import numpy as np
 
+from laconic import __version__
 from laconic.atomic_files import keep_from_others, make_private_folder
 from laconic.errors import DataError
 from laconic.inference.part_state import carried_over
@@ -120,7 +121,7 @@ def write_folder(
             (part / name).write_text(text, encoding="utf-8")
         for name, text in ({} if record is None else record(_digests(part))).items():
             (part / name).write_text(text, encoding="utf-8")
-        versions = {name: version(name) for name in ("laconic", "numpy", "torch", "safetensors")}
+        versions = {"laconic": __version__} | {name: version(name) for name in ("numpy", "torch", "safetensors")}
         head = {"kind": _KIND, "format": FORMAT, "versions": versions, "digests": _digests(part)}
         (part / HEAD).write_text(json.dumps(head, indent=2), encoding="utf-8")
         # After the digests: the state is not among them, as it changes with every use.

@@ -1,5 +1,6 @@
 """A trained model at its hub: predictions by id, from what is stored or by asking, with or without everyone."""
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -217,6 +218,32 @@ class Model:
                 "give the rows of all parties"
             )
         return self.part.store
+
+    @property
+    def asks_nobody(self) -> bool:
+        """Whether rows can be predicted here from their cells alone."""
+        return self.method.kind == "horizontal" and bool(self.method.predicts_from)
+
+    def predict(self, rows: "DataFrame", notes: list[str] | None = None) -> Scores:
+        """Predictions for rows of the columns that the model was trained on, by a model that has to ask nobody.
+
+        Every row gets one, named by its place, counted from 1; ids and labels among the columns are not looked at.
+        What was decided when reading, and should be looked at, is added to `notes`; it is logged if these are None.
+        """
+        if not self.asks_nobody:
+            raise DataError(
+                f"{type(self.method).__name__} predicts with other parties, by id; use predict_stored, ask, or "
+                "`laconic predict`"
+            )
+        from laconic.inference.local_transport import read_rows
+
+        found: list[str] = []
+        table = read_rows(msgspec.structs.replace(self.part.about, id=""), rows, found)
+        for note in found if notes is None else ():
+            logging.getLogger("laconic").warning("Read: %s", note)
+        if notes is not None:
+            notes.extend(found)
+        return self.ask(table, FromStore({}), table.keys.tolist())
 
     def predict_stored(self, ids: Sequence[str], *, absent: AnyAbsent = Abstain()) -> Scores:  # noqa: B008 (frozen)
         """Predictions from what the hub keeps; nobody is asked."""

@@ -19,6 +19,7 @@ from laconic.core.step import Declared, Script, steps_of
 from laconic.core.traffic import Crossing, WireLog
 from laconic.core.wire import Blob, Question, decode, decode_question, encode
 from laconic.data.schema import OwnData
+from laconic.deploy.homecoming import MODEL, Homecoming, final_model
 from laconic.deploy.simulation import FittedRun
 from laconic.deploy.transports.inprocess import open_calls
 from laconic.errors import PartyAbsent
@@ -153,8 +154,11 @@ def save_model(
     ways: Sequence[AnyAbsent] = WAYS,
     replace_old: bool = False,
     data: Mapping[str, OwnData] | None = None,
+    deliver: Sequence[str] | None = None,
 ) -> Card:
     """Write a folder per party, named after it, into `folder`; each may be moved to that party's own machine.
+
+    Where parties have other rows, the model comes home: each party's folder predicts by itself.
 
     Args:
         id: the column that says who a row is about, in later files; empty if there is none, for horizontal methods.
@@ -166,6 +170,7 @@ def save_model(
             its parts were used is kept, so that the same randomness is not drawn again.
         data: what party files say of each party's data, by which new rows are read; None for tables with the column
             `id`.
+        deliver: with other rows, the parties to which the model comes home; None for all.
     """
     folder = Path(folder)
     refuse_full(folder, replace_old=replace_old)
@@ -176,10 +181,8 @@ def save_model(
     said = {name: without_source(one) for name, one in (data or {}).items()}
     texts = {} if plan is None else {"plan.toml": plan}
     abouts = [_about(trained, party, asked, steps, id, said) for party in (trained.hub, *trained.others)]
-    parts = [
-        Part(about, party.memory, Ledger(party.ledger.entries), texts=texts)
-        for about, party in zip(abouts, (trained.hub, *trained.others), strict=True)
-    ]
+    _bring_home(trained, deliver, log)
+    parts = [_part(party, about, texts) for about, party in zip(abouts, (trained.hub, *trained.others), strict=True)]
     model = Model(replace(parts[0], store=store), trained.method)
     card = make_card(model, asked, ways, log.bytes["align"] + log.bytes["final"])
     hub = replace(model.part, heads=model.heads, card=card)
@@ -190,6 +193,32 @@ def save_model(
             save_part(folder, part)
         note_written(folder)
     return card
+
+
+def _bring_home(trained: FittedRun, deliver: Sequence[str] | None, log: WireLog) -> None:
+    """Send the final model to the parties that do not have it yet, where they can predict from it."""
+    model = final_model(trained.method, trained.hub)
+    wanted = [one for one in trained.others if deliver is None or one.name in deliver]
+    lacking = tuple(one for one in wanted if MODEL not in one.memory)
+    if model is None or not lacking:
+        return
+    with open_calls(lacking) as carrier, log.during("final"):
+        home = Homecoming.of(trained.method)
+        home.deliver(trained.hub, Peers(home, trained.hub, carrier, log, carrier.names), model)
+
+
+def _part(party: Party, about: About, texts: dict[str, str]) -> Part:
+    """A party's part: what it remembers, or the model that came home to it."""
+    ledger = Ledger(party.ledger.entries)
+    if MODEL not in party.memory:
+        return Part(about, party.memory, ledger, texts=texts)
+    return home_part(about, party.memory[MODEL], ledger, texts)
+
+
+def home_part(about: About, model: dict[str, Any], ledger: Ledger, texts: dict[str, str]) -> Part:
+    """The part of a party that has the whole model of its server, and predicts by itself."""
+    own = msgspec.structs.replace(about, hub=about.party, peers=(), steps=None, made_by=about.hub)
+    return Part(own, model, ledger, texts=texts)
 
 
 def make_card(model: Model, asked: Sequence[Asked], ways: Sequence[AnyAbsent], crossed: int = 0) -> Card:

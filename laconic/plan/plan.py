@@ -11,7 +11,7 @@ from laconic.align.psi import PrivateMatch
 from laconic.core.capabilities import Budgeted
 from laconic.core.method import Method
 from laconic.core.step import steps_of
-from laconic.data.federation import Federation
+from laconic.data.federation import HELD_OUT, Federation
 from laconic.data.partition.columns import Cut
 from laconic.data.partition.rows import RowCut
 from laconic.errors import PlanError
@@ -58,7 +58,7 @@ class DataPlan(Settings, frozen=True, tag=False):
     hub: int | str = 0
     overlap: int | float | None = None
     match: ExactMatch | PrivateMatch | AgreedIds = ExactMatch()
-    test: float = 0.2
+    test: float = HELD_OUT
     valid: float = 0.1
 
     def __post_init__(self) -> None:

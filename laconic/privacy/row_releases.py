@@ -6,15 +6,17 @@ each is charged the highest count on record.
 
 from collections.abc import Iterable
 from hashlib import blake2b
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 import numpy as np
 from msgspec.structs import replace
 
-from laconic.core.ledger import EVERY_ROW, Entry, Noise
+from laconic.core.ledger import EVERY_ROW, Entry, Noise, Noised
 from laconic.core.party import Party
 from laconic.tables.table import Table, comparable
 from laconic.values import Array, Weights
+
+T = TypeVar("T")
 
 RELEASES: Final = "told"
 """The key in a party's memory. Its value is plain arrays, which survive restarts and saved models; the word is part
@@ -125,3 +127,9 @@ def write_noise(party: Party, step: str, words: str, form: str, noise: Noise, to
     party.ledger.write(
         Entry(phase=party.phase, step=step, words=words, form=form, times=1, bytes=0, noise=noise, to=to)
     )
+
+
+def as_released(party: Party, step: str, model: T) -> T | Noised[T]:
+    """A model with the noise under which the party's ledger says that this step made it; as it is if there is none."""
+    noise = next((one.noise for one in party.ledger.entries if one.step == step and one.noise is not None), None)
+    return model if noise is None else Noised(model, noise)

@@ -60,7 +60,9 @@ def show_findings(findings: Sequence[Finding]) -> Table:
 
 def show_result(result: Result) -> RenderableType:
     """One run: what it scored, what it cost, what was given away, who was absent, which rows were used."""
-    parts: list[RenderableType] = [_headline(result), "", _scores(result), _costs(result), _releases(result)]
+    parts: list[RenderableType] = [_headline(result), "", _scores(result)]
+    parts += [_scores_by_party(result)] if result.by_party else []
+    parts += [_costs(result), _releases(result)]
     parts += [] if result.privacy is None else [show_price(result.privacy)]
     rows = show_rows(result)
     parts += [] if rows is None else [rows]
@@ -152,6 +154,15 @@ def _scores(result: Result) -> Table:
     table.add_row(
         *(Text(figure(result.metrics[name]), "bold" if name == result.score.metric else "") for name in names)
     )
+    return table
+
+
+def _scores_by_party(result: Result) -> Table:
+    names = [name for name in NAMES if name in result.metrics]
+    headings = [metric_name(name) for name in names]
+    table = make_table(("party", *headings), right=headings, title="Each party alone")
+    for party, values in result.by_party.items():
+        table.add_row(Text(party), *(figure(values[name]) for name in names))
     return table
 
 

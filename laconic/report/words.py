@@ -7,6 +7,10 @@ from rich import box
 from rich.table import Table
 
 from laconic.core.result import Release, Result
+from laconic.shown import NAMES as NAMES  # noqa: PLC0414 (for reports)
+from laconic.shown import figure as figure  # noqa: PLC0414 (for reports)
+from laconic.shown import in_bytes as in_bytes  # noqa: PLC0414 (for reports)
+from laconic.shown import metric_name as metric_name  # noqa: PLC0414 (for reports)
 
 
 def make_table(headings: Sequence[str], *, right: Sequence[str] = (), title: str | None = None) -> Table:
@@ -45,43 +49,9 @@ def rows_of(result: Result, party: str) -> tuple[int, int, int, dict[str, int]]:
     return matched + sum(left_out.values()), shared, used, lost
 
 
-NAMES = {
-    "accuracy": "accuracy",
-    "auc": "AUC",
-    "ks": "KS",
-    "log_loss": "log-loss",
-    "f1": "F1",
-    "rmse": "RMSE",
-    "mae": "MAE",
-    "r2": "R2",
-    "rmse_scaled": "RMSE / range",
-}
-"""How metrics are called in reports, in the order they are shown."""
-
-
-def in_bytes(count: int) -> str:
-    """A number of bytes in the largest unit that keeps three digits before the point at most."""
-    size = float(count)
-    for unit in ("B", "kB", "MB", "GB"):
-        if size < 1000:
-            return f"{count} B" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1000
-    return f"{size:.1f} TB"
-
-
 def in_seconds(seconds: float) -> str:
     """A duration with as many digits as anyone wants to read."""
     return f"{seconds:.2f} s" if seconds < 10 else f"{seconds:,.0f} s"
-
-
-def figure(value: float) -> str:
-    """A metric with four significant decimals, thousands apart."""
-    return f"{value:,.4f}" if abs(value) < 1000 else f"{value:,.1f}"
-
-
-def metric_name(name: str) -> str:
-    """How a metric is called in reports."""
-    return NAMES.get(name, name)
 
 
 def protection(release: Release) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from laconic.shown import counted
 from laconic.tables.checks import check_cuts, check_label_variety, check_raw, check_variety, clean_ids, clean_labels
 from laconic.tables.columns import Column, Recipe, apply_recipe, fit_recipe, refuse_infinity
 from laconic.tables.task import Task
@@ -75,6 +76,11 @@ class Table:
             check_variety(self.raw, self.columns, self._training_rows, party)
             if self.y is not None and task is not None:
                 check_label_variety(self.y, task, self._training_rows, party)
+
+    def __repr__(self) -> str:
+        cuts = ", ".join(f"{name} {len(rows):,}" for name, rows in self.cuts.items())
+        size = f"{counted(self.rows, 'row')}, {counted(len(self.columns), 'column')}"
+        return f"<Table of {self.party or 'a party'}: {size}{f'; {cuts}' if cuts else ''}>"
 
     @classmethod
     def without_rows(cls, party: str) -> "Table":

@@ -5,6 +5,7 @@ from typing import Literal
 import msgspec
 import numpy as np
 
+from laconic.shown import figure, metric_name
 from laconic.values import Array
 
 
@@ -45,6 +46,13 @@ class Score(msgspec.Struct, frozen=True):
 
     metric: str
     value: float
+
+    def __float__(self) -> float:
+        """The value alone, for arithmetic and for sorting."""
+        return self.value
+
+    def __repr__(self) -> str:
+        return f"<{metric_name(self.metric)} {figure(self.value)}>"
 
 
 def metrics(task: Task, y: Array, predictions: Array, train_range: float = 1.0) -> dict[str, float]:

@@ -18,12 +18,16 @@ from laconic.deploy.question_forecast import Due, QuestionForecast
 from laconic.deploy.simulation import FittedRun, simulate, train
 from laconic.deploy.transports.inprocess import Recorder
 from laconic.errors import ContractBroken, LaconicError
+from laconic.inference.absent import FromStore
+from laconic.inference.bundle import Part
 from laconic.inference.local_transport import parts_of, reach_parts
-from laconic.inference.predict import load_model
+from laconic.inference.predict import Model, load_model
 from laconic.inference.save import save_model
 from laconic.plan.runtime import Processes
+from laconic.tables.table import Table
 from laconic.testing.leak_check import find_leak
 from laconic.testing.small_federations import small_federation, small_horizontal
+from laconic.values import Array
 
 
 def check_method(method: Method, federation: Federation | None = None, *, seed: int = 7) -> Result:
@@ -33,7 +37,8 @@ def check_method(method: Method, federation: Federation | None = None, *, seed: 
     all in one process; the same seed gives the same run; looking does not change learning; promised rounds are kept;
     the questions that it declares are those it asks; settings stay as they were; a party remembers plain values only;
     raw columns and labels cross only in steps that say so; every row gets one prediction; saved, loaded and given the
-    rows anew it predicts the same to the bit; and it does better than guessing on each kind of task it names.
+    rows anew it predicts the same to the bit, of a horizontal method at every party; and it does better than guessing
+    on each kind of task it names.
 
     Args:
         federation: what to try it on; None tries small data sets that ship with scikit-learn, one for each kind
@@ -169,12 +174,24 @@ def _check_saved(method: Method, trained: FittedRun) -> None:
         try:
             with reach_parts(model.part, parts_of(Path(folder)), new) as carrier:
                 found = digest_of(model.ask(rows, carrier, ids, name="test").predictions.tobytes())
+            homes = [one for one in parts_of(Path(folder)).values() if one.about.made_by]
+            at_home = {digest_of(_at_home(one, method, rows, ids).tobytes()) for one in homes}
         except (LaconicError, ValueError, KeyError) as problem:
             raise ContractBroken(f"saved and loaded, it cannot predict rows that come later: {problem!r}") from problem
     if found != trained.result.predictions:
         raise ContractBroken(
             f"{type(method).__name__} predicts otherwise once saved and loaded; keep what predictions need in memory"
         )
+    if at_home - {found}:
+        raise ContractBroken(
+            f"{type(method).__name__} predicts otherwise at a party to which the model came home; name all of "
+            "hub.memory that predictions need in predicts_from"
+        )
+
+
+def _at_home(part: Part, method: Method, rows: Table, ids: list[str]) -> Array:
+    """What a party predicts by itself, for rows that would be its own."""
+    return Model(part, part.method(type(method))).ask(rows, FromStore({}), ids, name="test").predictions
 
 
 def _check_beats_guessing(method: Method, federation: Federation, result: Result) -> None:

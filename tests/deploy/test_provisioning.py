@@ -140,3 +140,23 @@ def test_an_envelope_of_a_key_that_was_taken_out_is_refused(world):
     revoke(world.home("bank") / "keys", "shop")
     with pytest.raises(UnknownKey):
         open_inbox(world.context("bank"), world.inbox).take_in()
+
+
+FILES = "files = {{ bank = 'bank.{end}', {other} = '{other}.{end}' }}"
+PUBLIC = "name = 'breast_cancer'"
+
+
+@pytest.mark.parametrize(
+    ("method", "data", "words"),
+    [
+        ("FedAvg", FILES.format(end="csv", other="shop") + "\nlabel = 'ill'", "runs on one machine so far"),
+        ("FedOnce", FILES.format(end="toml", other="lab"), "is for bank, lab, but"),
+        ("FedOnce", f"{PUBLIC}\nparties = 4", "among 3 parties beside the hub"),
+        ("SplitNN", f"{PUBLIC}\nparties = 2\n[budget]\nepsilon = 1", "cannot be promised"),
+    ],
+)
+def test_no_site_is_made_for_a_plan_that_cannot_be_hosted(tmp_path, method, data, words):
+    (tmp_path / "plan.toml").write_text(f"[method]\ntype = '{method}'\n[data]\n{data}\n")
+    with pytest.raises(PlanError, match=words):
+        provision(CIRCLE, tmp_path / "sites", tmp_path / "plan.toml")
+    assert not (tmp_path / "sites").exists()

@@ -63,7 +63,9 @@ def test_a_plan_of_then_gives_the_result_of_then(name, kept):
     if name != "oneshot":  # Its k-means is another one now, on a few dozen rows: docs/decisions/0028.
         assert now.score.value == pytest.approx(before.score.value, abs=1e-4)
     assert (now.align.bytes, now.fit.bytes, now.fit.rounds) == (before.align.bytes, before.fit.bytes, before.fit.rounds)
-    assert [one.step for one in now.releases] == [one.step for one in before.releases]
+    # Models of parties with other rows did not come home then.
+    steps = [one.step for one in now.releases if one.step != "take_model"]
+    assert steps == [one.step for one in before.releases]
 
 
 @pytest.mark.parametrize("name", [*PLANS, "journalled"])
@@ -77,7 +79,7 @@ def test_a_result_is_read_shown_and_priced(name, kept):
 
 def test_a_sealed_envelope_is_opened_and_its_answers_used(kept, monkeypatch):
     # Envelopes are for one version of the package on both sides; here it is their form that counts.
-    monkeypatch.setattr("laconic.deploy.transports.envelopes.opening.version", lambda _: "0.1.0")
+    monkeypatch.setattr("laconic.deploy.transports.envelopes.opening.__version__", "0.1.0")
     monkeypatch.chdir(kept / "envelope-bank")
     laconic("host", "plan.toml", "--envelopes", "inbox", "--party", "bank.toml", "--save", "result.json")
     (result,) = read_results(Path("result.json"))

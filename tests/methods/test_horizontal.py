@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
 
 from laconic import Dirichlet, check_method, deal_rows, load, simulate, train
-from laconic.data import Federation, Iid
-from laconic.learn import Boosted, Logistic, Mlp, Sgd
+from laconic.data import Federation
+from laconic.learn import Boosted, Logistic, Mlp, Sgd, fit_linear, predict_linear
 from laconic.methods.horizontal.fedavg import FedAvg
 from laconic.methods.horizontal.feddf import FedDf
 from laconic.methods.horizontal.fedprox import FedProx
@@ -101,18 +102,24 @@ def test_scaffold_refuses_steps_whose_length_says_nothing():
         Scaffold(trainer=Sgd())
 
 
-def test_solo_is_the_mean_over_parties():
-    federation = deal_rows(load("digits"), Iid(parties=2), seed=0)
-    result = simulate(SoloRows(model=Logistic()), federation)
-    from laconic.learn import fit_linear, predict_linear
-
+def test_solo_scores_each_party_s_model_on_all_rows_and_takes_the_mean():
+    federation = deal_rows(load("breast_cancer"), Dirichlet(parties=3, beta=0.5), seed=0)
+    fitted = train(SoloRows(model=Logistic()), federation)
+    result = fitted.result
     x, y = federation.tables["server"].part("test")
-    task, alone = federation.task, []
+    task, alone = federation.task, {}
     for name in federation.peers:
         model = fit_linear(task, *federation.tables[name].part("train"), 1.0)
-        alone.append((task.decide(predict_linear(task, model, x)) == y).mean())
-    # Each model is scored on half of 225 rows: its share differs from the whole by chance, about 0.02.
-    assert result.metrics["accuracy"] == pytest.approx(np.mean(alone), abs=0.04)
+        alone[name] = roc_auc_score(y, predict_linear(task, model, x))
+    assert {name: one["auc"] for name, one in result.by_party.items()} == pytest.approx(alone)
+    assert result.score.value == pytest.approx(np.mean(list(alone.values())))
+    assert fitted.score()["auc"] == result.score.value
+    # One ranking of rows by different models is another figure, and no party's.
+    assert roc_auc_score(y, fitted.predict()) != pytest.approx(result.score.value, abs=1e-4)
+
+
+def test_a_method_with_one_model_has_no_scores_by_party():
+    assert simulate(FedAvg(trainer=Sgd(epochs=1)), small_horizontal("binary")).by_party == {}
 
 
 @pytest.mark.parametrize(

@@ -137,3 +137,11 @@ def test_own_rows_of_a_label_holder_without_columns_are_lost():
     lost = {"not every party has, and bank has no columns of its own to learn from there": 2}
     assert rows_of(found, "bank") == (5, 3, 3, lost)
     assert rows_of(found, "shop") == (4, 3, 4, {})
+
+
+def test_parties_with_a_model_each_are_shown_one_by_one():
+    each = {"bank": {"auc": 0.71}, "shop": {"auc": 0.89}}
+    said = printed(show_result(result(by_party=each, metrics={"auc": 0.8}, score=Score("auc", 0.8))))
+    assert "Each party alone" in said
+    assert "0.7100" in said
+    assert "0.8900" in said

@@ -7,7 +7,7 @@ from typing import TypeAlias
 import numpy as np
 
 from laconic.data.datasets.dataset import Dataset
-from laconic.data.federation import Federation
+from laconic.data.federation import HELD_OUT, Federation
 from laconic.tables.columns import Column, apply_recipe, fit_recipe
 from laconic.tables.table import Table
 from laconic.values import Array, Rng, Settings, check_least
@@ -204,7 +204,7 @@ def _need_table(dataset: Dataset, cut: str) -> None:
 
 
 def split(
-    rows: int, rng: Rng, test: float = 0.1, valid: float = 0.1, fixed_test: Array | None = None
+    rows: int, rng: Rng, test: float = HELD_OUT, valid: float = 0.1, fixed_test: Array | None = None
 ) -> dict[str, Array]:
     """Part rows at random into "train", "valid" and "test", each in rising order.
 
@@ -254,7 +254,7 @@ def deal(
     hub: int | None = 0,
     overlap: float | None = None,
     seed: int = 0,
-    test: float = 0.1,
+    test: float = HELD_OUT,
     valid: float = 0.1,
 ) -> Federation:
     """Deal a data set among parties, with the labels at one of them.

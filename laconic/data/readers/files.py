@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from laconic.data.federation import Federation
+from laconic.data.federation import HELD_OUT, Federation
 from laconic.data.readers.frames import Kinds, from_frames
 from laconic.data.readers.horizontal_frames import PUBLIC, rows_from_frames
 from laconic.data.readers.source_table import own_frame
@@ -39,7 +39,7 @@ def from_files(
     """
     named = _by_party(paths)
     frames = {party: read_file(party, path, id, [label]) for party, path in named.items()}
-    with _naming(named):
+    with naming(named):
         federation = from_frames(frames, id=id, label=label, kinds=kinds, task=task, name=name)
     federation.facts["files"] = {party: path.name for party, path in named.items()}
     return federation
@@ -53,7 +53,7 @@ def rows_from_files(
     public: Path | str | None = None,
     kinds: Kinds | None = None,
     task: Task | None = None,
-    test: float = 0.2,
+    test: float = HELD_OUT,
     valid: float = 0.0,
     seed: int = 0,
     name: str = "files",
@@ -70,7 +70,7 @@ def rows_from_files(
     frames = {party: read_file(party, path, id, [label]) for party, path in named.items()}
     first = next(iter(frames.values()), None)
     shown = None if public is None else read_file(PUBLIC, Path(public), id, () if first is None else first.columns)
-    with _naming(named, "" if public is None else f", public rows are {public}"):
+    with naming(named, "" if public is None else f", public rows are {public}"):
         federation = rows_from_frames(
             frames,
             label=label,
@@ -102,7 +102,7 @@ def read_file(party: str, path: Path, id_name: str | None, expected: Iterable[st
 
 
 @contextmanager
-def _naming(paths: Mapping[str, Path], more: str = "") -> Iterator[None]:
+def naming(paths: Mapping[str, Path], more: str = "") -> Iterator[None]:
     """Add to an error which file each party's rows are from."""
     try:
         yield

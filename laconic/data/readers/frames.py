@@ -1,7 +1,7 @@
 """A federation from one DataFrame per party, joined by an id column; ids are matched later."""
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, get_args
 
 from laconic.data.federation import Federation
 from laconic.data.readers.cells import plain_name
@@ -17,8 +17,22 @@ Kinds: TypeAlias = Mapping[str, ColumnKind]
 """What a column is, where that should not be guessed."""
 
 
+_EXAMPLE = 'such as {"bank": bank, "shop": shop}'
+
+
+class ArrowTable(Protocol):
+    """A table of any library that hands its columns over as Arrow does: pyarrow, Polars, DuckDB and others."""
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """The table as a stream of Arrow's C interface."""
+
+
+AnyTable: TypeAlias = "DataFrame | ArrowTable"
+"""A party's table: a pandas DataFrame, or what pyarrow, Polars and others call a table or data frame."""
+
+
 def from_frames(
-    frames: Mapping[str, "DataFrame"],
+    frames: Mapping[str, AnyTable],
     *,
     id: str,  # noqa: A002 the word every reader of a table looks for
     label: str,
@@ -26,7 +40,7 @@ def from_frames(
     task: Task | None = None,
     name: str = "frames",
 ) -> Federation:
-    """Take each party's DataFrame as its table; the party with the label column is the hub.
+    """Take each party's DataFrame, or Arrow or Polars table, as its table; the party with the label is the hub.
 
     Text, true/false and category columns become categorical, numbers numeric and dates, also as text (2013-01-31),
     numbers of days, unless `kinds` says otherwise. Ids are compared as text, without white space around it. What was
@@ -65,20 +79,32 @@ def from_frames(
     return Federation(name=name, tables=tables, hub=hub, aligned=False, facts=facts)
 
 
-def named_frames(frames: Mapping[str, "DataFrame"]) -> dict[str, "DataFrame"]:
-    """The frames by party, with column names as plain text."""
+def named_frames(frames: Mapping[str, AnyTable]) -> dict[str, "DataFrame"]:
+    """The tables by party as DataFrames, with column names as plain text."""
+    if not isinstance(frames, Mapping):
+        raise TypeError(f"tables must be by party, {_EXAMPLE}, not a {type(frames).__name__}: nobody could be named")
+    for party in frames:
+        if not isinstance(party, str):
+            raise TypeError(f"tables must be by the party's name, {_EXAMPLE}; found {party!r} as a name")
+    return {party: with_text_names(as_frame(table, party)) for party, table in frames.items()}
+
+
+def as_frame(table: Any, party: str) -> "DataFrame":
+    """A table of any library as a DataFrame; the values are the same, and no library is imported for it but pyarrow."""
     from pandas import DataFrame
 
-    example = 'such as {"bank": bank, "shop": shop}'
-    if not isinstance(frames, Mapping):
-        raise TypeError(f"frames must be by party, {example}, not a {type(frames).__name__}: nobody could be named")
-    for party, frame in frames.items():
-        if not isinstance(party, str) or not isinstance(frame, DataFrame):
-            raise TypeError(
-                f"frames must be a DataFrame for each party's name, {example}; "
-                f"found a {type(frame).__name__} for {party!r}"
-            )
-    return {party: with_text_names(frame) for party, frame in frames.items()}
+    if isinstance(table, DataFrame):
+        return table
+    if not hasattr(table, "__arrow_c_stream__"):
+        hint = "; call .collect() on it first" if type(table).__name__ == "LazyFrame" else ""
+        raise TypeError(
+            f"party {party!r}: a table must be a pandas, Polars or Arrow one, {_EXAMPLE}, not a "
+            f"{type(table).__name__}{hint}"
+        )
+    import pyarrow
+
+    frame: DataFrame = pyarrow.table(table).to_pandas(date_as_object=False)
+    return frame
 
 
 def with_text_names(frame: "DataFrame") -> "DataFrame":

@@ -8,12 +8,20 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 import numpy as np
 
-from laconic.data.federation import Federation
+from laconic.data.federation import HELD_OUT, Federation
 from laconic.data.labels import read_labels, refuse_unique
 from laconic.data.partition.columns import seeds_to_try, sides_with_classes
 from laconic.data.readers.cells import plain_name
 from laconic.data.readers.columns import delimiter_of, look_at, read_columns
-from laconic.data.readers.frames import Kinds, check_kinds, named_frames, refuse_same, with_text_names
+from laconic.data.readers.frames import (
+    AnyTable,
+    Kinds,
+    as_frame,
+    check_kinds,
+    named_frames,
+    refuse_same,
+    with_text_names,
+)
 from laconic.data.readers.ids import plain_text
 from laconic.data.readers.source_table import check_frame
 from laconic.data.schema import ColumnKind
@@ -43,14 +51,14 @@ SERVER = "server"
 
 
 def rows_from_frames(
-    frames: Mapping[str, "DataFrame"],
+    frames: Mapping[str, AnyTable],
     *,
     label: str,
     id: str | None = None,  # noqa: A002 the word every reader of a table looks for
-    public: "DataFrame | None" = None,
+    public: "AnyTable | None" = None,
     kinds: Kinds | None = None,
     task: Task | None = None,
-    test: float = 0.2,
+    test: float = HELD_OUT,
     valid: float = 0.0,
     seed: int = 0,
     name: str = "frames",
@@ -84,7 +92,7 @@ def rows_from_frames(
     )
     check_kinds(kinds or {}, names)
     notes: list[str] = []
-    shown = {} if public is None else {PUBLIC: _check_public(with_text_names(public), names)}
+    shown = {} if public is None else {PUBLIC: _check_public(with_text_names(as_frame(public, PUBLIC)), names)}
     agreed, read = _read_together(frames | shown, names, kinds or {}, notes)
     opened = _read_public(read.pop(PUBLIC)) if shown else None
     labels = {

@@ -12,13 +12,13 @@ import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
-from importlib.metadata import version
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
+from laconic import __version__
 from laconic.core.wire import Limits, decode, encode
 from laconic.deploy.transports.envelopes.keys import KeyRing, PublicKey, open_ring
 from laconic.deploy.transports.rpc_client import Line
@@ -28,7 +28,7 @@ from laconic.errors import LaconicError, MissingExtra, Refused, WireError
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-VERSION = version("laconic")
+VERSION = __version__
 WORDS = "only the hub of this consortium is answered, over a channel that it opened with its own key"
 """All that anybody else hears."""
 

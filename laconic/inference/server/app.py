@@ -1,7 +1,8 @@
 """The hub's server as an ASGI application: it predicts from what is stored, or asks the parties."""
 
-from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from threading import Lock
 from time import perf_counter
 from typing import Annotated, Any, Literal
@@ -21,6 +22,7 @@ from laconic.errors import DataError, LaconicError
 from laconic.inference.absent import WAYS, AnyAbsent, Store
 from laconic.inference.predict import Model, Scores
 from laconic.inference.server.guard import LET_IN, Access, Guard, Limits
+from laconic.tables.columns import Column
 from laconic.tables.table import Table
 
 _EDGES = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
@@ -75,6 +77,25 @@ class Answering:
     lock: Lock = field(default_factory=Lock)
     known: dict[str, Scores] = field(default_factory=dict)
 
+    def answer(self, wanted: "Request", absent: AnyAbsent) -> Scores:
+        """Scores for whomever a request names."""
+        return self.predict(wanted.ids or [], absent) if wanted.rows is None else self.predict_rows(wanted.rows)
+
+    def predict_rows(self, rows: "Sequence[Mapping[str, Cell]]") -> Scores:
+        """Scores for rows that the request brings."""
+        from pandas import DataFrame
+
+        columns = self.model.part.about.columns
+        for place, row in enumerate(rows):
+            _check_cells(place + 1, row, columns)
+        notes: list[str] = []
+        wanted = {column.name: [row[column.name] for row in rows] for column in columns}
+        scores = self.model.predict(DataFrame(wanted, dtype=object), notes)
+        if notes:
+            raise DataError(f"{notes[0]}; nothing was predicted: correct the cell, or give null if it is not known")
+        self.counts.people.labels("all").inc(len(rows))
+        return scores
+
     def predict(self, ids: Sequence[str], absent: AnyAbsent) -> Scores:
         """Scores for these people, in this order: from what is stored if everybody's answers are, else by asking."""
         scores = self._stored(ids, absent)
@@ -128,6 +149,16 @@ class Answering:
                 live.log.crossings.clear()
 
 
+def _check_cells(place: int, row: "Mapping[str, Cell]", columns: Sequence[Column]) -> None:
+    """Refuse a row without one of these cells, or with anything but a number among numbers."""
+    for column in columns:
+        if column.name not in row:
+            raise DataError(f"row {place} has no cell {column.name!r}; give null if it is not known")
+        cell = row[column.name]
+        if column.kind == "numeric" and isinstance(cell, str | bool):
+            raise DataError(f"row {place}, {column.name!r}: {cell!r} is no number; give null if it is not known")
+
+
 def _heard_of(store: Store) -> set[str]:
     """People whom parties have answered about, if the hub can predict them without columns of its own."""
     return set() if store.own.columns else {one for answers in store.answers.values() for one in answers.ids}
@@ -137,16 +168,31 @@ Way = Literal["zeros", "refit", "solo", "abstain"]
 Id = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
 
 
+Cell = str | bool | int | float | None
+
+
 class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Whom to predict.
+    """Whom to predict: people by their ids, or rows by their cells, one of the two.
 
     Attributes:
         ids: the people, in the order in which answers come.
         absent: what to do about parties that are not there; as the server was started if left out.
+        rows: cells by column, for a model that has to ask nobody; answers are named by place, from 1.
     """
 
-    ids: Annotated[list[Id], msgspec.Meta(min_length=1)]
+    ids: Annotated[list[Id], msgspec.Meta(min_length=1)] | None = None
     absent: Way | None = None
+    rows: Annotated[list[dict[str, Cell]], msgspec.Meta(min_length=1)] | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a request that names nobody, and one that names some in both ways."""
+        if (self.ids is None) == (self.rows is None):
+            raise ValueError("give ids, or rows, one of the two")
+
+    @property
+    def count(self) -> int:
+        """How many predictions are asked for."""
+        return len(self.ids or self.rows or ())
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -201,14 +247,14 @@ _ANYWHERE = ("401", "429", "503")
 _TEXT = {"text/plain": {"schema": {"type": "string"}}}
 
 
-def describe(limits: Limits, *, tokens: bool) -> dict[str, Any]:
-    """The OpenAPI description of the hub's server."""
+def describe(limits: Limits, *, tokens: bool, columns: Sequence[Column] = ()) -> dict[str, Any]:
+    """The OpenAPI description of the hub's server; it takes rows of these columns, if the model has to ask nobody."""
     kinds = (Request, Answers, Health, Problem)
     refs, parts = msgspec.json.schema_components(kinds, ref_template="#/components/schemas/{name}")
     request, answers, health, problem = refs
-    parts["Request"]["properties"]["ids"]["maxItems"] = limits.ids
+    _describe_request(parts["Request"], limits.ids, columns)
     body = {"required": True, "content": {"application/json": {"schema": request}}}
-    predict = _operation("predict", "Predict people by their ids.", _json(answers), problem)
+    predict = _operation("predict", "Predict people by their ids, or rows by their cells.", _json(answers), problem)
     paths = {
         "/predict": {"post": predict | {"requestBody": body}},
         "/health": {"get": _operation("health", "Whether the server can answer.", _json(health), problem, _ANYWHERE)},
@@ -221,6 +267,20 @@ def describe(limits: Limits, *, tokens: bool) -> dict[str, Any]:
         found["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
         found["security"] = [{"token": []}]
     return found
+
+
+def _describe_request(request: dict[str, Any], most: int, columns: Sequence[Column]) -> None:
+    """Say that a request has ids or rows, how many, and which cells a row has."""
+    cell = {"type": ["string", "number", "boolean", "null"]}
+    cells = {one.name: {"type": ["number", "null"]} if one.kind == "numeric" else cell for one in columns}
+    row = {"type": "object", "properties": cells, "required": list(cells), "additionalProperties": cell}
+    ids = next(one for one in request["properties"]["ids"]["anyOf"] if one.get("type") == "array")
+    request["properties"]["ids"] = ids | {"maxItems": most}
+    request["properties"]["rows"] = {"type": "array", "items": row, "minItems": 1, "maxItems": most}
+    request["oneOf"] = [{"required": ["ids"]}, {"required": ["rows"]}]
+    if not columns:
+        del request["properties"]["rows"], request["oneOf"]
+        request["required"] = ["ids"]
 
 
 def _operation(
@@ -249,7 +309,9 @@ def make_app(answering: Answering, *, absent: AnyAbsent, access: Access, limits:
     """The application: predictions, health, metrics and its own description, none of them without authorisation."""
     answering.get_ready(absent)
     service = _Service(answering, absent, Guard(access, limits), limits)
-    described = _json_of(describe(limits, tokens=bool(access.tokens)))
+    model = answering.model
+    columns = model.part.about.columns if model.asks_nobody else ()
+    described = _json_of(describe(limits, tokens=bool(access.tokens), columns=columns))
 
     async def describe_it(_: HttpRequest) -> Response:
         return described
@@ -303,14 +365,16 @@ class _Service:
             wanted = msgspec.json.decode(body, type=Request)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as problem:
             return refuse(400, f"the body is not as described in /openapi.json: {problem}")
-        if len(wanted.ids) > self.limits.ids:
-            return refuse(400, f"{len(wanted.ids):,} ids at once are over the limit of {self.limits.ids:,}")
-        refusal = _too_often(self.guard.ids.spend(request.scope[CLIENT], len(wanted.ids)))
+        if wanted.count > self.limits.ids:
+            what = "ids" if wanted.rows is None else "rows"
+            return refuse(400, f"{wanted.count:,} {what} at once are over the limit of {self.limits.ids:,}")
+        refusal = _too_often(self.guard.ids.spend(request.scope[CLIENT], wanted.count))
         if refusal is not None:
             return refusal
         way = self.absent if wanted.absent is None else next(one for one in WAYS if one.word == wanted.absent)
         try:
-            scores = await to_thread.run_sync(self.answering.predict, wanted.ids, way, limiter=self._threads)
+            answer = partial(self.answering.answer, wanted, way)
+            scores = await to_thread.run_sync(answer, limiter=self._threads)
         except DataError as problem:
             return refuse(400, str(problem))
         except LaconicError as problem:

@@ -58,6 +58,7 @@ class Analytic(Method, frozen=True):
 
     kind: ClassVar[Literal["vertical", "horizontal"]] = "horizontal"
     uses: ClassVar[tuple[str, ...]] = ("train",)
+    predicts_from: ClassVar[tuple[str, ...]] = ("map", "model")
 
     features: AnyFeatureMap | None = None
     most_bytes: int = 600_000

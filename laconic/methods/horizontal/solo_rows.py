@@ -18,9 +18,9 @@ from laconic.values import Array, Weights
 class SoloRows(Method, frozen=True):
     """Each party alone, scored as the mean over parties.
 
-    Every row to be predicted is given to one party's model, in turn, so that accuracy and other means over rows are
-    means over parties. Figures that compare rows with each other, such as AUC, mix the models and mean little. Models
-    reach the server to be scored, and for nothing else. Parties without rows are left out.
+    Every party's model is scored on all held-out rows; the score is their mean, and the result has each. Models reach
+    the server to be scored, and for nothing else. Parties without rows are left out. Kept as a model, each row is
+    predicted by one party's model, in turn.
 
     Attributes:
         model: what each party learns.
@@ -28,6 +28,7 @@ class SoloRows(Method, frozen=True):
 
     kind: ClassVar[Literal["vertical", "horizontal"]] = "horizontal"
     tasks: ClassVar[tuple[str, ...]] = ("binary", "multiclass")
+    predicts_from: ClassVar[tuple[str, ...]] = ()
 
     model: AnyClassifier = Network()
 
@@ -39,20 +40,26 @@ class SoloRows(Method, frozen=True):
         yield
 
     def predict(self, hub: Party, peers: Peers, rows: str, /) -> Array:
-        """Collect the models, and let each predict its share of the rows."""
+        """Each row as one party's model predicts it, in turn."""
+        each = list(self.predict_each(hub, peers, rows).values())
+        predictions = np.zeros_like(each[0])
+        # Shuffled the same for every look: rows may be sorted, and then a party would get rows of one kind.
+        order = np.random.default_rng(0).permutation(len(predictions))
+        for own, some in zip(each, np.array_split(order, len(each)), strict=True):
+            predictions[some] = own[some]
+        return predictions
+
+    def predict_each(self, hub: Party, peers: Peers, rows: str, /) -> dict[str, Array]:
+        """Collect the models, and let each predict all rows."""
         task, x = task_of(hub), hub.data.part(rows)[0]
-        answers = peers.ask(self.give_model)
-        models = [
-            check_model(self.model, task, answer, hub.data.shape, name) for name, answer in answers.items() if answer
-        ]
+        models = {
+            name: check_model(self.model, task, answer, hub.data.shape, name)
+            for name, answer in peers.ask(self.give_model).items()
+            if answer
+        }
         if not models:
             raise ValueError("no party has any rows to learn from; deal the rows anew")
-        predictions = np.zeros(task.shape(len(x)))
-        # Shuffled the same for every look: rows may be sorted, and then a party would get rows of one kind.
-        order = np.random.default_rng(0).permutation(len(x))
-        for model, some in zip(models, np.array_split(order, len(models)), strict=True):
-            predictions[some] = predict_model(self.model, task, model, x[some])
-        return predictions
+        return {name: np.asarray(predict_model(self.model, task, model, x)) for name, model in models.items()}
 
     @step(takes=None, gives=None)
     def learn(self, party: Party) -> None:

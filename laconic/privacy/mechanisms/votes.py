@@ -124,7 +124,8 @@ def under_noise(models: list[Weights], words: Noise) -> "Noised[dict[str, list[W
 def note_model(party: Party, words: Noise, rows: int) -> None:
     """Write in the ledger that a model learnt from the noisy winners of so many rows may be given to anyone."""
     what = "the final model, learnt from public rows labelled by noisy votes of all parties' models"
-    write_noise(party, "final model", what, f"{rows} labels", words)
+    # Drawn once: whoever gets the model gets the same noise.
+    write_noise(party, "final model", what, f"{rows} labels", msgspec.structs.replace(words, once=True))
 
 
 def uniforms(counts: Array, rng: Rng, *, secure: bool) -> Array:

@@ -7,7 +7,13 @@ import schemathesis
 from hypothesis import HealthCheck, given, settings
 from starlette.testclient import TestClient
 
-from tests.inference.server.conftest import HEADERS
+from laconic import Analytic, load_model, train
+from laconic.inference.absent import Refit
+from laconic.inference.save import save_model
+from laconic.inference.server.app import Answering, make_app
+from laconic.inference.server.guard import Access, Limits, read_tokens
+from laconic.testing import small_horizontal
+from tests.inference.server.conftest import HEADERS, TOKEN
 
 OPERATIONS = ("POST /predict", "GET /health", "GET /metrics", "GET /openapi.json")
 MANY = int(os.environ.get("LACONIC_EXAMPLES", "60"))
@@ -16,6 +22,10 @@ MANY = int(os.environ.get("LACONIC_EXAMPLES", "60"))
 
 @pytest.fixture
 def operations(app):
+    return described_by(app)
+
+
+def described_by(app):
     described = schemathesis.openapi.from_dict(TestClient(app, headers=HEADERS).get("/openapi.json").json())
     described.app = app
     found = [one.ok() for one in described.get_all_operations()]
@@ -29,10 +39,27 @@ def test_the_description_names_every_operation(operations):
 @pytest.mark.parametrize("name", OPERATIONS)
 @pytest.mark.parametrize("mode", list(schemathesis.GenerationMode))
 def test_no_request_breaks_the_server_or_gets_in_without_a_token(operations, name, mode):
+    attack_with(operations[name], mode)
+
+
+@pytest.mark.parametrize("mode", list(schemathesis.GenerationMode))
+def test_no_row_breaks_a_server_that_predicts_rows(mode, tmp_path):
+    save_model(train(Analytic(least_rows=1), small_horizontal("binary")), tmp_path)
+    limits = Limits(requests=1e6, ids_a_second=1e9)
+    answering, access = Answering(load_model(tmp_path)), Access(tokens=read_tokens(TOKEN))
+    served = make_app(answering, absent=Refit(), access=access, limits=limits)
+    attack_with(described_by(served)["POST /predict"], mode)
+
+
+def attack_with(operation, mode):
     statuses = set()
 
-    @settings(max_examples=MANY if name == "POST /predict" else 10, deadline=None, suppress_health_check=[*HealthCheck])
-    @given(case=operations[name].as_strategy(generation_mode=mode))
+    @settings(
+        max_examples=MANY if operation.label == "POST /predict" else 10,
+        deadline=None,
+        suppress_health_check=[*HealthCheck],
+    )
+    @given(case=operation.as_strategy(generation_mode=mode))
     def attack(case):
         # All of schemathesis's checks: no 500, answers as described, and none without the token.
         statuses.add(case.call_and_validate(headers=HEADERS).status_code)

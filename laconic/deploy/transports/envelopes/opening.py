@@ -5,10 +5,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import blake2b
-from importlib.metadata import version
 from pathlib import Path
 from typing import IO
 
+from laconic import __version__
 from laconic.deploy.transports.envelopes import keys
 from laconic.deploy.transports.envelopes.cover import (
     MOST_CONTENT,
@@ -165,7 +165,7 @@ def _check_address(cover: Cover, ring: KeyRing, where: str) -> None:
 
 
 def _check_claims(cover: Cover, expected: Expected, where: str, now: datetime) -> None:
-    here = version("laconic")
+    here = __version__
     if cover.laconic != here:
         raise keys.OtherVersion(
             f"{where} was written by Laconic {cover.laconic}, but here is {here}; install the same version on both "

@@ -7,10 +7,10 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
-from importlib.metadata import version
 from pathlib import Path
 from typing import IO
 
+from laconic import __version__
 from laconic.atomic_files import note_written, unbroken
 from laconic.deploy.transports.envelopes.cover import Content, Cover, Kind, write_content, write_cover
 from laconic.deploy.transports.envelopes.keys import PublicKey, SecretKey, Tampered, Truncated
@@ -150,7 +150,7 @@ def cover_of(
         kind=kind,
         plan=plan,
         alignment=alignment,
-        laconic=version("laconic"),
+        laconic=__version__,
         written=now,
         expires=now + timedelta(days=days),
         number=secrets.token_hex(16),

@@ -15,6 +15,7 @@ import msgspec
 
 from laconic.atomic_files import keep_from_others, make_private_folder
 from laconic.deploy.consortium import Consortium, read_consortium, write_consortium
+from laconic.deploy.session import online_session
 from laconic.deploy.transports.envelopes.keys import (
     PUBLIC,
     SECRET,
@@ -125,6 +126,9 @@ def provision(
     """
     hub, *others = names = (consortium.hub.name, *consortium.parties)
     text = None if plan is None else plan.read_text(encoding="utf-8")
+    if text is not None:
+        # Refuses what could not be hosted before anybody gets a file: sites with it would wait for nothing.
+        online_session(read_plan(text), consortium)
     ending = "" if requests is None else REPLY
     places = {name: folder / (name if name == hub else f"{name}{ending}") for name in names}
     there = [place for place in places.values() if place.exists()]

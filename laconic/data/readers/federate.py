@@ -1,0 +1,131 @@
+"""One way in for everybody's tables: a federation, vertical or horizontal as the tables themselves say."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from laconic.data.federation import HELD_OUT, Federation
+from laconic.data.readers.cells import plain_name
+from laconic.data.readers.files import naming, read_file
+from laconic.data.readers.frames import AnyTable, Kinds, as_frame, from_frames
+from laconic.data.readers.horizontal_frames import PUBLIC, rows_from_frames
+from laconic.errors import DataError
+from laconic.tables.task import Task
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+Kind: TypeAlias = Literal["vertical", "horizontal"]
+Source: TypeAlias = "AnyTable | Path | str"
+"""A table, or the path of a CSV or Parquet file."""
+
+
+def federation(
+    tables: Mapping[str, Source],
+    *,
+    label: str,
+    id: str | None = None,  # noqa: A002 the word every reader of a table looks for
+    kind: Kind | None = None,
+    public: "Source | None" = None,
+    kinds: Kinds | None = None,
+    task: Task | None = None,
+    test: float = HELD_OUT,
+    valid: float | None = None,
+    seed: int = 0,
+    name: str | None = None,
+) -> Federation:
+    """The parties of a federation, each with its own table.
+
+    If one party has the label, parties hold other columns of the same people, matched by `id`: a vertical federation,
+    whose hub is that party. If all have the same columns and the label, they hold other people: a horizontal one.
+
+    Args:
+        tables: by party, in the order parties will be named: pandas, Polars or Arrow tables, or paths of CSV or Parquet
+            files.
+        label: the column to predict.
+        id: the column that says who a row is about. A vertical federation needs it.
+        kind: None to tell it from the tables.
+        public: horizontal: rows of the same columns that everybody may see.
+        kinds: what a column is (`numeric`, `categorical`, `date`), by its name, where that should not be inferred.
+        task: what the label is; None to infer it.
+        test: share of the rows kept for the final score.
+        valid: share of the others to stop early by, and to choose settings by; None for 0.1, horizontal 0.
+        seed: horizontal: which rows are held out depends on it. In a vertical federation that depends on the seed of
+            `fit`.
+        name: of the data, for reports; None for the names of the files, or `tables`.
+
+    Example:
+        >>> from pandas import DataFrame
+        >>> bank = DataFrame({"customer": range(40), "income": range(40), "churned": [0, 1] * 20})
+        >>> shop = DataFrame({"customer": range(40), "visits": [3, 5, 4, 8] * 10})
+        >>> federation({"bank": bank, "shop": shop}, id="customer", label="churned")
+        <Federation tables, vertical: bank 40 rows, shop 40 rows; bank predicts churned>
+    """
+    paths = {party: Path(one) for party, one in _items(tables) if isinstance(one, str | Path)}
+    frames = {party: _frame(party, one, id, label) for party, one in _items(tables)}
+    name = name or ", ".join(path.name for path in paths.values()) or "tables"
+    with naming(paths, "" if public is None or not paths else f", public rows are {public}"):
+        if (kind or kind_of(frames, plain_name(label), id)) == "vertical":
+            made = _vertical(frames, label, id, kinds, task, name)
+            made = replace(made, test=test, valid=0.1 if valid is None else valid)
+        else:
+            shown = None if public is None else _frame(PUBLIC, public, id, label)
+            shares = {"test": test, "valid": valid or 0.0}
+            made = rows_from_frames(
+                frames, label=label, id=id, public=shown, kinds=kinds, task=task, seed=seed, name=name, **shares
+            )
+    if paths:
+        made.facts["files"] = {party: path.name for party, path in paths.items()}
+    return made
+
+
+def kind_of(frames: Mapping[str, "DataFrame"], label: str, id_name: str | None) -> Kind:
+    """Whether parties hold other columns of the same people, or other people with the same columns."""
+    columns = {party: {plain_name(name) for name in frame.columns} for party, frame in frames.items()}
+    holders = [party for party, names in columns.items() if label in names]
+    if len(holders) < len(frames) or not frames:
+        return "vertical"
+    first, *others = columns
+    if not others:
+        return "horizontal" if id_name is None else "vertical"
+    different = next((party for party in others if columns[party] != columns[first]), None)
+    if different is not None:
+        odd = sorted(columns[first] ^ columns[different])
+        raise DataError(
+            f"all parties have the label {label!r}, as with other people, but not the same columns: {first} and "
+            f"{different} differ in {', '.join(odd[:5])}; give all the same columns, or, if they hold other columns of "
+            "the same people, drop the label at all but one party"
+        )
+    return "horizontal"
+
+
+def _items(tables: Mapping[str, Source]) -> list[tuple[str, Source]]:
+    if not isinstance(tables, Mapping):
+        raise TypeError(
+            f'tables must be by party, such as {{"bank": bank, "shop": shop}}, not a {type(tables).__name__}: nobody '
+            "could be named"
+        )
+    return list(tables.items())
+
+
+def _frame(party: str, table: Source, id_name: str | None, label: str) -> "DataFrame":
+    if isinstance(table, str | Path):
+        return read_file(party, Path(table), id_name, [label])
+    return as_frame(table, party)
+
+
+def _vertical(
+    frames: Mapping[str, "DataFrame"],
+    label: str,
+    id_name: str | None,
+    kinds: Kinds | None,
+    task: Task | None,
+    name: str,
+) -> Federation:
+    if id_name is None:
+        raise DataError(
+            f"which rows are about the same people? Not all parties have the label {label!r}, so they hold other "
+            'columns of the same people: give id="the column that says who a row is about"'
+        )
+    return from_frames(frames, id=id_name, label=label, kinds=kinds, task=task, name=name)

@@ -1,0 +1,106 @@
+"""The model comes home: parties with other rows get the final model from the server, and predict by themselves."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from laconic.core.method import Method, task_of
+from laconic.core.party import Party
+from laconic.core.peers import Peers
+from laconic.core.step import Script, step
+from laconic.core.traffic import WireLog
+from laconic.deploy.transports.rpc_messages import find_script, name_script
+from laconic.errors import WireError
+from laconic.privacy.row_releases import as_released
+from laconic.tables.table import Table
+from laconic.tables.task import metrics
+from laconic.values import Array
+
+MODEL = "final model"
+"""Where a party remembers the model that came home; the hub's ledger calls a model under noise so, too."""
+
+HELD_OUT = "test"
+"""The cut that a party scores the model on."""
+
+
+class HomeScore(msgspec.Struct, frozen=True):
+    """How good the model is on the rows that one party held out; no metrics if it held out none."""
+
+    rows: int
+    metrics: dict[str, float]
+
+
+class Homecoming(Script, frozen=True):
+    """Gives parties the final model of a method, so that each can predict its own rows.
+
+    Attributes:
+        method: where the method's class is, and its settings.
+    """
+
+    method: dict[str, str]
+
+    @classmethod
+    def of(cls, method: Method) -> "Homecoming":
+        """How the model of a method comes home."""
+        return cls(name_script(method))
+
+    @property
+    def allowed_as(self) -> str:
+        """Whoever takes part in a method may have its model."""
+        return self.method["class"]
+
+    def deliver(self, hub: Party, peers: Peers, model: dict[str, Any]) -> dict[str, HomeScore]:
+        """Send the model to all peers that are there; returns how good each finds it on rows that it held out."""
+        answers = peers.speaking(self).tolerant.ask(self.take_model, model=as_released(hub, MODEL, model))
+        return {name: _read(name, answer) for name, answer in answers.items()}
+
+    @step(
+        takes="the final model, made from what all parties sent, from which rows may be guessed at",
+        gives="how good the model is on the rows that it held out for this, and how many these are",
+    )
+    def take_model(self, party: Party, model: dict[str, Any]) -> Any:
+        """Keep the model, and score it on this party's own rows."""
+        party.memory[MODEL] = model
+        if not len(party.data.cuts.get(HELD_OUT, ())):
+            return msgspec.to_builtins(HomeScore(0, {}))
+        method = find_script(self.method)
+        if not isinstance(method, Method):
+            raise TypeError(f"{self.method['class']} is no method")
+        y = party.data.part(HELD_OUT)[1]
+        found = predict_at_home(method, party.name, party.data, model, HELD_OUT)
+        return msgspec.to_builtins(HomeScore(len(found), metrics(task_of(party), np.asarray(y), found)))
+
+
+def final_model(method: Method, hub: Party) -> dict[str, Any] | None:
+    """What the hub predicts from, which parties can predict from as well; None if it has to ask them."""
+    keys = method.predicts_from if method.kind == "horizontal" else ()
+    there = {key: hub.memory[key] for key in keys if key in hub.memory}
+    return there if there and len(there) == len(keys) else None
+
+
+def predict_at_home(method: Method, name: str, rows: Table, model: Mapping[str, Any], cut: str) -> Array:
+    """Predictions for a party's own rows, by a model that came home; nobody is asked."""
+    party = Party(name, rows, 0, dict(model))
+    party.turn("final", 0)
+    return np.asarray(method.predict(party, Peers(method, party, _Nobody(), WireLog(), ()), cut))
+
+
+class _Nobody:
+    """A carrier that reaches nobody."""
+
+    names: tuple[str, ...] = ()
+
+    def carry(self, script: Script, blobs: Mapping[str, bytes], deadline: float | None) -> Any:
+        return iter(())
+
+    def ledgers(self) -> dict[str, Any]:
+        return {}
+
+
+def _read(name: str, answer: Any) -> HomeScore:
+    try:
+        return msgspec.convert(answer, HomeScore)
+    except msgspec.ValidationError as problem:
+        raise WireError(f"{name} did not say how good the model is: {problem}") from problem
