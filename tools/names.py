@@ -54,7 +54,7 @@ PACKAGES = {
     ),
     "inference": (
         "Abstain About Access AnyAbsent Limits Model Refit Scores SoloModel Store Zeros make_app parts_of "
-        "reach_parts read_new read_new_labels read_tokens"
+        "reach_parts read_new read_new_labels read_tokens read_labelled"
     ),
     "learn": (
         "Adaptive AnyAssignment AnyClassifier AnyEncoder AnyExtractor AnyLocal Attention Autoencoder BestEncoder "
@@ -63,7 +63,7 @@ PACKAGES = {
         "Sgd Shard Soft SummedHeads Swaps TreeModel TrimmedMean WhitenedPca check_model classes_of evaluate fit_linear "
         "fit_models fit_supervised initialise make predict_linear predict_model predict_supervised purity "
         "torch_generator weights_of device_asked on_device Learner Columns Convolutions Drawn FrozenEncoder "
-        "Photographs PublicRows RandomFourier RandomRelu Whitened"
+        "Photographs PublicRows RandomFourier RandomRelu Whitened Adam TakeAverage Yogi"
     ),
     "methods": "Admm Check Gradients MixedRows Prox SendLabels Socket batch_rows labelled methods",
     "plan": (
