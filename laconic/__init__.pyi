@@ -40,6 +40,7 @@ from .methods.horizontal.fedavg import FedAvg as FedAvg
 from .methods.horizontal.fedavg import FedYogi as FedYogi
 from .methods.horizontal.feddf import FedDf as FedDf
 from .methods.horizontal.fedkt import FedKt as FedKt
+from .methods.horizontal.fedpft import FedPft as FedPft
 from .methods.horizontal.fedprox import FedProx as FedProx
 from .methods.horizontal.pate import Pate as Pate
 from .methods.horizontal.pfnm import Pfnm as Pfnm

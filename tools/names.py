@@ -38,9 +38,9 @@ PACKAGES = {
         "row_losses rows_game sgd_game share_recovered threshold_attack unmask_numeric_label unmask_single unmix"
     ),
     "core": (
-        "Absence Ask Blob Budgeted Carrier Contribution Crossing EVERY_ROW Entry Ledger Look Method Noise Noised "
-        "Opening Party PartyTraffic Peers Price Question Release Result Script Traffic WireLog answer decode "
-        "decode_question encode read_heading run step steps_of task_of unwrap"
+        "Absence Ask Blob Budgeted Carrier Contribution Crossing EVERY_ROW Entry Erasable Ledger Look Mergeable Method "
+        "Noise Noised Opening Party PartyTraffic Peers Price Question Release Result Script Traffic WireLog answer "
+        "decode decode_question encode read_heading run step steps_of task_of unwrap"
     ),
     "data": (
         "Biased Dataset Dirichlet Equal Federation Groups HalfTest IdRules Iid LABEL_HOLDER OwnData Patches Quadrants "
@@ -72,8 +72,8 @@ PACKAGES = {
     ),
     "privacy": (
         "AnyAccountant AsPublished BatchClip Budget ClippedGaussian Codebook Demand DpNat DpPca DpSgd Encrypted Event "
-        "Events GaussianSums GaussianVotes L0 L1 L2 LaplaceVotes Level LocalGaussian Moments Perturb Pld "
-        "PrivateEncoder PrivateSteps PublicProjection PureNoise RandomisedResponse Randomness Rdp RowsOnce "
+        "Events GaussianMoments GaussianSums GaussianVotes L0 L1 L2 LaplaceVotes Level LocalGaussian Moments Perturb "
+        "Pld PrivateEncoder PrivateSteps PublicProjection PureNoise RandomisedResponse Randomness Rdp RowsOnce "
         "SecureRandomness SeededRandomness SimpleDivision compose epsilon_of ledgers_of mu_of poisson_sample"
     ),
     "report": "commands_for plot_bytes plot_importance plot_rounds plot_wire rows_of show_card show_price track",

@@ -19,7 +19,7 @@ from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.step import Ask, Opening, step
 from laconic.errors import PlanError, WireError
-from laconic.learn.features import AnyFeatureMap, Columns, FeatureMap, Whitened, default_map, draw_once
+from laconic.learn.features import AnyFeatureMap, Columns, FeatureMap, Whitened, default_map
 from laconic.learn.models.least_squares import (
     Sums,
     add_sums,
@@ -32,7 +32,7 @@ from laconic.learn.models.least_squares import (
     to_predictions,
     unpack,
 )
-from laconic.methods.families.rows import labelled
+from laconic.methods.families.rows import labelled, map_weights
 from laconic.privacy.budget import Budget
 from laconic.privacy.mechanisms.sums import GaussianSums
 from laconic.tables.task import Task
@@ -98,7 +98,7 @@ class Analytic(Method, frozen=True):
         """Take the sums, add them up and solve; absent parties, and those with few rows, are not in the model."""
         answers = peers.tolerant.ask(self.give_sums)
         chosen = self.map_for(hub)
-        hub.memory["map"] = draw_once(chosen, hub.data.shape, lambda: _public(hub))
+        hub.memory["map"] = map_weights(chosen, hub)
         width = chosen.apply(hub.memory["map"], np.zeros((1, *hub.data.shape), np.float32)).shape[1]
         read = {name: self._read(name, answer, width, task_of(hub)) for name, answer in answers.items()}
         hub.memory["sums"] = {name: one for name, one in read.items() if one is not None}
@@ -217,9 +217,7 @@ class Analytic(Method, frozen=True):
         """The sums over this party's training rows, ready to leave."""
         x, y = labelled(party, "train")
         chosen = self.map_for(party)
-        # A party to which the model came home has the map, and may lack the public rows that it was made from.
-        weights = party.memory.get("map") or draw_once(chosen, party.data.shape, lambda: _public(party))
-        features = chosen.apply(weights, x)
+        features = chosen.apply(map_weights(chosen, party), x)
         if self.privacy is not None:
             return self._noisy_sums(self.privacy, party, features, y)
         sums = sum_up(
@@ -312,9 +310,3 @@ def _most_features(most_bytes: int, outputs: int, size: int) -> int:
 
 def _private_map(shape: tuple[int, ...]) -> AnyFeatureMap:
     return Whitened() if len(shape) == 3 else Columns()
-
-
-def _public(party: Party) -> Array:
-    if "public" not in party.data.cuts:
-        raise ValueError(f"{party.name} lacks the public rows from which the feature map is made; give it these rows")
-    return party.data.part("public")[0]
