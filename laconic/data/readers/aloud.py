@@ -69,7 +69,8 @@ class FileReading(msgspec.Struct, frozen=True, kw_only=True):
         yield from (f"  {one.line}" for one in self.columns if every or one.odd)
         if plain:
             names = ", ".join(plain) if len(plain) <= _FEW_COLUMNS else f"{', '.join(plain[:_FEW_COLUMNS])} ..."
-            yield f"  nothing odd in {counted(len(plain), 'other column' if len(plain) < len(self.columns) else 'column')}: {names} (--columns shows each)"
+            noun = "other column" if len(plain) < len(self.columns) else "column"
+            yield f"  nothing odd in {counted(len(plain), noun)}: {names} (--columns shows each)"
 
 
 def reading_of(
