@@ -5,16 +5,24 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from laconic import Dirichlet, FedPft, check_method, deal_rows, load, load_model, price, simulate, train
+from laconic import (
+    Dirichlet,
+    FedPft,
+    check_method,
+    deal_rows,
+    forget,
+    load,
+    load_model,
+    price,
+    save_model,
+    simulate,
+    train,
+)
 from laconic.core import Mergeable, Party
 from laconic.data import Iid
 from laconic.errors import WireError
-from laconic.inference.forget import forget
-from laconic.inference.save import save_model
 from laconic.learn import Columns, Logistic
-from laconic.learn.models.mixtures import draw_rows, fit_mixture, nearest_covariance, one_gaussian
 from laconic.privacy import Budget, GaussianMoments, ledgers_of
-from laconic.privacy.mechanisms.sums import moments_from, unit_rows
 from laconic.testing import small_horizontal
 
 QUICK = FedPft(features=Columns(), head=Logistic())
@@ -32,24 +40,6 @@ QUICK = FedPft(features=Columns(), head=Logistic())
 )
 def test_keeps_the_contract(method):
     check_method(method)
-
-
-@pytest.mark.parametrize(("covariance", "close"), [("full", 0.15), ("diagonal", 0.15), ("spherical", 0.6)])
-def test_rows_drawn_from_a_mixture_are_like_those_it_was_fitted_to(covariance, close):
-    rng = np.random.default_rng(0)
-    truth = rng.multivariate_normal([3.0, -1.0], [[2.0, 0.0], [0.0, 1.0]], size=4000)
-    drawn = draw_rows(fit_mixture(truth, 2, covariance, rng), covariance, 4000, rng)
-    assert drawn.mean(axis=0) == pytest.approx([3.0, -1.0], abs=0.1)
-    # Round Gaussians share one variance between both columns.
-    assert drawn.var(axis=0) == pytest.approx([2.0, 1.0], abs=close)
-
-
-def test_one_gaussian_keeps_how_columns_vary_together():
-    rng = np.random.default_rng(0)
-    wanted = np.array([[1.0, 0.8], [0.8, 1.0]])
-    drawn = draw_rows(one_gaussian(np.zeros(2), wanted), "full", 20_000, rng)
-    assert np.cov(drawn.T) == pytest.approx(wanted, abs=0.05)
-    assert np.linalg.eigvalsh(nearest_covariance(np.diag([1.0, -3.0]), 0.1)) == pytest.approx([0.1, 1.0])
 
 
 def test_takes_one_exchange_and_comes_near_a_model_of_all_rows():
@@ -99,27 +89,6 @@ def test_noise_keeps_the_budget_and_covers_all_that_is_sent():
     assert {one.noise for one in result.releases if one.party == "party1"} == set(
         method.expected_noise(100, "server", federation.peers)["party1"]
     )
-
-
-def test_one_row_moves_the_noisy_release_by_one_at_most():
-    rng = np.random.default_rng(0)
-    rows = [unit_rows(rng.standard_normal((20, 5)) * 100) for _ in range(3)]
-    still = GaussianMoments(sigma=1e-12, seeded=True)
-
-    def released(groups):
-        sent = still.release(groups, Party("a", small_horizontal("binary").tables["party1"], seed=0)).value
-        weights = np.full(sent.shape[1], np.sqrt(2))
-        weights[np.cumsum([0, *range(6, 1, -1)])] = 1.0
-        return sent.astype(np.float64) * weights
-
-    moved = np.linalg.norm(released(rows) - released([rows[0][1:], *rows[1:]]))
-    assert moved == pytest.approx(1.0, abs=1e-3)
-    count, mean, second = moments_from(
-        released(rows)[0] / np.where(np.isin(np.arange(21), np.cumsum([0, 6, 5, 4, 3, 2])), 1, np.sqrt(2))
-    )
-    assert count == pytest.approx(20, abs=1e-3)
-    assert mean == pytest.approx(rows[0][:, :-1].mean(axis=0), abs=1e-5)
-    assert second == pytest.approx(rows[0][:, :-1].T @ rows[0][:, :-1] / 20, abs=1e-5)
 
 
 def test_a_forgotten_party_leaves_a_head_that_never_saw_its_mixtures(tmp_path):

@@ -18,8 +18,11 @@ from laconic.values import Array
 
 _BLOCK = 4096
 _PENALTIES = 10.0 ** np.arange(-6.0, 1.01, 0.25)
-_FREE = 0.9
-"""The most degrees of freedom that a fit may use, as a share of the rows: beyond it cross-validation says nothing."""
+_FREE = 0.5
+"""The most degrees of freedom that a fit may use, as a share of the rows: beyond it cross-validation says nothing.
+
+At 0.9, as many features as rows could be fitted so that nothing was left of the residuals, and all other rows missed.
+"""
 
 
 _DRAWS = 1000

@@ -12,6 +12,9 @@ from laconic.core.step import Ask, Opening, step
 from laconic.learn.features import FeatureMap, draw_once
 from laconic.values import Array, Weights, flat
 
+ROWS_IN_ALL = "rows in all"
+"""Where parties that agreed on columns by their sums remember about how many training rows all have together."""
+
 
 def labelled(party: Party, rows: str) -> tuple[Array, Array]:
     """The prepared rows of a cut and their labels; a party without labels is an error."""

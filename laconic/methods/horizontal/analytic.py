@@ -32,7 +32,7 @@ from laconic.learn.models.least_squares import (
     to_predictions,
     unpack,
 )
-from laconic.methods.families.rows import labelled, map_weights
+from laconic.methods.families.rows import ROWS_IN_ALL, labelled, map_weights
 from laconic.privacy.budget import Budget
 from laconic.privacy.mechanisms.sums import GaussianSums
 from laconic.tables.task import Task
@@ -48,7 +48,7 @@ class Analytic(Method, frozen=True):
             them for columns, and with `privacy` few whitened features, or the columns as they are.
         most_bytes: how many bytes a party may send: decides how many features there are if `features` leaves it open.
         expected_rows: about how many rows all parties have together; features are then at most a quarter of that. None
-            if it is not known.
+            for what parties learnt when they agreed on columns; where they did not, bytes alone decide.
         class_weights: how much a row of a class counts, by the class's name; 1 for a class not named.
         penalty: weight of the squared coefficients of standardised features, for one row; None to choose it by
             generalised cross-validation on the sums.
@@ -194,7 +194,8 @@ class Analytic(Method, frozen=True):
         shape, task = party.data.shape, task_of(party)
         chosen: FeatureMap = self.features or (default_map(shape) if self.privacy is None else _private_map(shape))
         most = _most_features(self.most_bytes, task.outputs, 4 if self.precision == "float32" else 8)
-        return chosen.sized(most if self.expected_rows is None else min(most, self.expected_rows // 4), shape)
+        rows = self.expected_rows or party.memory.get(ROWS_IN_ALL)
+        return chosen.sized(most if not rows else min(most, max(rows // 4, 1)), shape)
 
     def _weights(self, party: Party, y: Array) -> Array | None:
         """How much each row counts, by its class; None if all count alike."""
