@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from laconic.learn.device import device_now
-from laconic.learn.draws import torch_generator
+from laconic.learn.draws import permutation, torch_generator
 from laconic.learn.models.learner import Shard
 from laconic.learn.models.supervised import fit_linear, predict_linear, predict_supervised
 from laconic.learn.nets.nets import Mlp, make, to_tensor, weights_of
@@ -282,12 +282,12 @@ class _Nets:
 
     def learn(self, epoch: int) -> None:
         """One epoch."""
-        orders = [torch.randperm(len(y), generator=draw) for y, draw in zip(self.targets, self.draws, strict=True)]
+        orders = [permutation(len(y), draw) for y, draw in zip(self.targets, self.draws, strict=True)]
         longest, size, slope = max(map(len, orders)), self.trainer.batch, heads.slope_of(self.task)
         everyone = range(len(orders))
         for at in range(0, longest, size):
             # Folds differ by a row or so: one that is short takes rows from the start of its order again.
-            places = torch.arange(at, min(at + size, longest))
+            places = torch.arange(at, min(at + size, longest), device="cpu")
             rows = [order[places % len(order)].to(device_now()) for order in orders]
             x = torch.stack([self._some_hidden(one, self.rows[one][rows[one]]) for one in everyone])
             targets = torch.cat([self.targets[one][rows[one]] for one in everyone])
@@ -304,9 +304,12 @@ class _Nets:
         """Rows of a batch, some of them without a block that is missing elsewhere."""
         columns = len(self.blocks)
         for number in range(int(self.blocks.max(initial=-1)) + 1):
-            hidden = torch.rand(len(x), generator=self.draws[place]) < self.net.hide
-            x[:, :columns][np.ix_(hidden.numpy(), self.blocks == number)] = 0.0
-            x[hidden, columns + number] = 1.0
+            drawn = torch.rand(len(x), generator=self.draws[place], device="cpu") < self.net.hide
+            hidden = drawn.to(device_now())[:, None]
+            within = np.append(self.blocks == number, np.zeros(x.shape[1] - columns, bool))
+            mark = np.arange(x.shape[1]) == columns + number
+            x = torch.where(hidden & torch.tensor(within, device=device_now()), 0.0, x)
+            x = torch.where(hidden & torch.tensor(mark, device=device_now()), 1.0, x)
         return x
 
 

@@ -45,9 +45,9 @@ def all_labelled(party: Party) -> tuple[Array, Array]:
     x, y = labelled(party, "train")
     if "own" not in party.data.cuts:
         return x, y
-    own, own_y = labelled(party, "own")
+    places, own_y = party.data.cut("own"), labels_of(party, "own")
     known = np.isfinite(own_y) if own_y.dtype.kind == "f" else own_y >= 0
-    return np.concatenate([x, own[known]]), np.concatenate([y, own_y[known]])
+    return np.concatenate([x, party.data.x[places[known]]]), np.concatenate([y, own_y[known]])
 
 
 def some_rows(party: Party, places: Array) -> tuple[Array, Array]:

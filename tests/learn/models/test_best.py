@@ -9,6 +9,7 @@ from laconic.tables import Task
 from laconic.tables.task import metrics
 from laconic.threads import limit_threads
 from laconic.values import listening
+from tests.far_device import far_device
 
 BINARY = Task(kind="binary", classes=("no", "yes"))
 NUMBER = Task(kind="regression")
@@ -143,6 +144,17 @@ def test_progress_names_what_is_going_on():
         fitted(Best(kinds=("linear",)), BINARY, x, y)
     assert ("choosing a model", 2, 2) in heard
     assert heard[-1][0] == "fitting what was chosen"
+
+
+def test_a_net_learns_on_another_device_what_it_learns_here():
+    x, y = table(80, BINARY)
+    x[::2, 3:5] = np.nan
+    net = NetCandidate(hidden=(4,), epochs=2, planned=2)
+    here = net.predict(BINARY, net.fit(BINARY, x, y, np.random.default_rng(0)), x)
+    with far_device() as far:
+        there = net.predict(BINARY, net.fit(BINARY, x, y, np.random.default_rng(0)), x)
+    assert far.count > 0
+    assert there == pytest.approx(here, abs=1e-4)
 
 
 def test_nothing_to_try_is_refused():
