@@ -5,8 +5,7 @@ from laconic.errors import PlanError
 from laconic.learn import Best
 from laconic.learn.models.best import tried_of
 from laconic.learn.models.candidates import Folds, LinearCandidate, NetCandidate, blocks_of, filled, learn_fill
-from laconic.tables import Task
-from laconic.tables.task import metrics
+from laconic.tables import Task, metrics
 from laconic.threads import limit_threads
 from laconic.values import listening
 from tests.far_device import far_device
