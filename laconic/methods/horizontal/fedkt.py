@@ -109,7 +109,7 @@ class FedKt(Method, frozen=True):
             partition's. Each answer costs privacy; without noise all rows may be asked for.
         labels: the most public rows whose labels are asked for, in rows; None for no limit but `queries`.
         level: who is trusted, and so where noise is put.
-        count: how votes decide; None for `PooledShares`, or under Laplace noise at `L1` for `Majority`.
+        count: how votes decide; None for `Majority`, or `PooledShares` where counts of classes bear Gaussian noise.
         more: go on from the final model with FedProx; None stops after the one exchange.
     """
 
@@ -269,7 +269,7 @@ class FedKt(Method, frozen=True):
         """Whether votes are cut at the classes' shares."""
         if self.count is not None:
             return isinstance(self.count, PooledShares)
-        return not (isinstance(self.level, L1) and not isinstance(self.level.noise, GaussianVotes))
+        return isinstance(self.level, NoisyVotes) and isinstance(self.level.noise, GaussianVotes)
 
     def _elect(self, hub: Party, groups: list[Array], counts: Array, asked: Array) -> tuple[Array, Array]:
         """The public rows that get a label, and the class of each, under noise where the level wants it.
