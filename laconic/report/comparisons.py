@@ -10,8 +10,7 @@ from typing import Any
 from laconic.core.result import Release, Result
 from laconic.core.traffic import Traffic
 from laconic.report.words import in_bytes, in_rounds, mean_spread, scored
-
-_LOWER_IS_BETTER = {"rmse", "mae", "log_loss", "rmse_scaled"}
+from laconic.tables.task import LOWER_IS_BETTER
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,7 @@ class MethodRuns:
     @property
     def sign(self) -> int:
         """1 if more is better, -1 if less is."""
-        return -1 if self.metric in _LOWER_IS_BETTER else 1
+        return -1 if self.metric in LOWER_IS_BETTER else 1
 
     @property
     def score(self) -> float:
