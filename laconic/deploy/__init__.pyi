@@ -33,3 +33,4 @@ from .transports.envelopes.keys import trust as trust
 from .transports.flare.provisioning import provision as provision
 from .transports.inprocess import Recorder as Recorder
 from .transports.inprocess import open_calls as open_calls
+from .tuning import Allowance as Allowance

@@ -84,8 +84,9 @@ def _file(name: str) -> Path | None:
     if loaded is not None:
         file = getattr(loaded, "__file__", None)
     else:
+        above = name.rpartition(".")[0]
         try:
-            spec = find_spec(name) if _is_package(name.rpartition(".")[0]) else None
+            spec = find_spec(name) if not above or _is_package(above) else None
         except (ImportError, ValueError):
             spec = None
         file = None if spec is None else spec.origin
@@ -93,5 +94,5 @@ def _file(name: str) -> Path | None:
 
 
 def _is_package(name: str) -> bool:
-    file = _file(name) if name else None
+    file = _file(name)
     return file is not None and file.name == "__init__.py"

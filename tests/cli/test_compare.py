@@ -3,12 +3,16 @@ import signal
 import subprocess
 import sys
 import time
+from io import StringIO
 
+import msgspec
 import pytest
 from click.testing import CliRunner
+from rich.console import Console
 
 from laconic import read_results
 from laconic.cli import main
+from laconic.report.tables import show_arms
 
 QUICK = ("--set", "FedOnce.trainer.epochs=2", "--set", "Solo.trainer.epochs=2", "--set", "Centralised.trainer.epochs=2")
 
@@ -65,6 +69,39 @@ def test_disclose_prints_json_or_writes_what_the_names_say(kept, tmp_path):
     assert json.loads(files[1].read_text()) == printed
 
 
+def test_tuned_arms_print_one_allowance_and_what_each_chose(tmp_path):
+    words = ("compare", "Solo", "FedOnce", "--no-yardsticks", "--data", "breast_cancer", "--seeds", "1", "--tune")
+    save = ("--trials", "2", "--seconds", "30", "--save", str(tmp_path / "runs.jsonl"))
+    outcome = call(*words, *save)
+    assert outcome.exit_code == 0, outcome.output
+    printed = " ".join(outcome.stdout.split())
+    assert "Allowed to each arm with each seed: 2 trials and 30 processor seconds." in printed
+    assert "Solo, seed 0" in printed
+    assert "2 of 12 settings" in printed
+    assert "UNEQUAL" not in printed
+    again = call(*words, *save)
+    assert "2 of 2 runs are in" in again.stderr
+
+
+def test_arms_with_different_allowances_are_not_shown_as_equals(tmp_path):
+    path = tmp_path / "runs.jsonl"
+    words = ("compare", "Solo", "--no-yardsticks", "--data", "breast_cancer", "--seeds", "1", "--tune")
+    for trials in ("1", "2"):
+        assert call(*words, "--trials", trials, "--save", str(path)).exit_code == 0
+    console = Console(width=200, record=True, file=StringIO())
+    console.print(show_arms(read_results(path)))
+    assert "UNEQUAL: the arms were not allowed the same tuning" in console.export_text()
+
+
+def test_a_run_by_older_code_is_marked(kept):
+    results = read_results(kept[1])
+    older = [msgspec.structs.replace(one, versions=one.versions | {"code": "0" * 16}) for one in results]
+    for some, stars in ((results, False), (older, True)):
+        console = Console(width=200, record=True, file=StringIO())
+        console.print(show_arms(some))
+        assert ("* by older code" in console.export_text()) is stars
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -75,6 +112,8 @@ def test_disclose_prints_json_or_writes_what_the_names_say(kept, tmp_path):
         (("compare", "FedOnc", "--data", "digits"), "did you mean FedOnce"),
         (("compare", "FedOnce", "FedKt", "--data", "digits"), "cannot share a split"),
         (("compare", "FedOnce", "--data", "digits", "--set", "Rap.precision=float16"), "is not compared"),
+        (("compare", "FedOnce", "--data", "digits", "--trials", "3"), "--trials is for --tune"),
+        (("compare", "FedOnce", "--data", "digits", "--tune", "--seconds", "0"), "seconds must be above 0"),
         (("compare", "FedOnce", "--data", "digits", "--save", "gone/runs.jsonl"), "there is no folder gone"),
     ],
 )
