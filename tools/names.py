@@ -48,7 +48,7 @@ PACKAGES = {
     ),
     "deploy": (
         "Consortium EpsilonAccount Faults FittedRun Forked HubAddress Importance InProcess Journal KeyRing "
-        "Allowance PartyFile PartyFolder PartySite Policy Processes Recorder Runtime SecretKey denoise "
+        "Allowance PartyFile PartyFolder PartySite Policy Processes Recorder Runtime SecretKey code_digest denoise "
         "make_key open_calls open_runtime open_site provision reach read_party read_public save_key roles "
         "seal_plan summarise trust write_consortium"
     ),

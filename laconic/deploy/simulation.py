@@ -103,7 +103,7 @@ def matched(method: Method, federation: Federation, *, seed: int = 0, align: Ali
     hub, judge, others = roles(method, federation, seed)
     chosen = align or usual_align(federation)
     with open_calls(others) as carrier:
-        hub.turn("align", 0)
+        hub.turn("align", 0, judge.name)
         chosen.match(hub, Peers(method, hub, carrier, WireLog(), carrier.names).speaking(chosen))
     found = {party.name: party.data for party in (judge, *others)}
     return replace(federation, tables={name: found[name] for name in federation.tables}, aligned=True)

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from laconic.audit.attacks import Finding
 from laconic.core.result import Price, Result, Tuning
-from laconic.deploy.code_digest import code_digest
+from laconic.deploy.method_code import code_digest
 from laconic.inference.bundle import Card
 from laconic.methods.registry import methods
 from laconic.plan.text import value_text

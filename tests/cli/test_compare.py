@@ -3,16 +3,12 @@ import signal
 import subprocess
 import sys
 import time
-from io import StringIO
 
-import msgspec
 import pytest
 from click.testing import CliRunner
-from rich.console import Console
 
 from laconic import read_results
 from laconic.cli import main
-from laconic.report.tables import show_arms
 
 QUICK = ("--set", "FedOnce.trainer.epochs=2", "--set", "Solo.trainer.epochs=2", "--set", "Centralised.trainer.epochs=2")
 
@@ -81,25 +77,6 @@ def test_tuned_arms_print_one_allowance_and_what_each_chose(tmp_path):
     assert "UNEQUAL" not in printed
     again = call(*words, *save)
     assert "2 of 2 runs are in" in again.stderr
-
-
-def test_arms_with_different_allowances_are_not_shown_as_equals(tmp_path):
-    path = tmp_path / "runs.jsonl"
-    words = ("compare", "Solo", "--no-yardsticks", "--data", "breast_cancer", "--seeds", "1", "--tune")
-    for trials in ("1", "2"):
-        assert call(*words, "--trials", trials, "--save", str(path)).exit_code == 0
-    console = Console(width=200, record=True, file=StringIO())
-    console.print(show_arms(read_results(path)))
-    assert "UNEQUAL: the arms were not allowed the same tuning" in console.export_text()
-
-
-def test_a_run_by_older_code_is_marked(kept):
-    results = read_results(kept[1])
-    older = [msgspec.structs.replace(one, versions=one.versions | {"code": "0" * 16}) for one in results]
-    for some, stars in ((results, False), (older, True)):
-        console = Console(width=200, record=True, file=StringIO())
-        console.print(show_arms(some))
-        assert ("* by older code" in console.export_text()) is stars
 
 
 @pytest.mark.parametrize(
