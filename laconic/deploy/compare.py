@@ -10,7 +10,7 @@ import msgspec
 from laconic import __version__
 from laconic.core.method import Method
 from laconic.core.result import Result, Tuning
-from laconic.deploy.execute import execute, parties_of
+from laconic.deploy.execute import OnRead, execute, parties_of
 from laconic.deploy.jobs import Job, Record, name_of, read_records, run_jobs
 from laconic.deploy.method_code import code_digest
 from laconic.deploy.tuning import Allowance, refuse_priced
@@ -85,6 +85,7 @@ def compare(
     tune: Allowance | None = None,
     listener: Listener | None = None,
     on_result: OnResult = lambda *_: None,
+    on_read: OnRead = lambda _: None,
 ) -> list[Result]:
     """Run every plan with every seed, on the same rows for the same seed, and keep each result as it comes.
 
@@ -98,6 +99,7 @@ def compare(
             as they are given. Trials are kept in the file as well.
         listener: hears of progress within a run.
         on_result: called with each result, how many are there now, and of how many; at first with None for the result.
+        on_read: called once with the parties of own files, before anything is learnt.
 
     Returns:
         All results, those of the first seed first.
@@ -106,7 +108,7 @@ def compare(
     if tune is not None:
         for plan in plans:
             refuse_priced(plan)
-    rows = _digest_of_files(plans[0])
+    rows = _digest_of_files(plans[0], on_read)
     found_how = _AsGiven() if tune is None else _Tuned(tune, path)
     every = [_job(plan, seed, rows, listener, found_how, weigh=seed == seeds[0]) for seed in seeds for plan in plans]
     jobs = list({name_of(job.key): job for job in every}.values())
@@ -159,12 +161,14 @@ def _refuse_changed(wanted: Record, keys: Sequence[Record], path: Path) -> None:
         )
 
 
-def _digest_of_files(plan: Plan) -> str | None:
+def _digest_of_files(plan: Plan, on_read: OnRead) -> str | None:
     """A digest of all that the parties' own files hold, as read; None for a public data set, which stays as it is."""
     if plan.data.name is not None:
         return None
     whole = blake2b(digest_size=16, person=b"laconic files")
-    for name, table in parties_of(plan).tables.items():
+    federation = parties_of(plan)
+    on_read(federation)
+    for name, table in federation.tables.items():
         whole.update(msgspec.json.encode([name, digest(table), table.keys.tolist(), table.task]))
     return whole.hexdigest()
 
