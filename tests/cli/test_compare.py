@@ -67,13 +67,13 @@ def test_disclose_prints_json_or_writes_what_the_names_say(kept, tmp_path):
 
 def test_tuned_arms_print_one_allowance_and_what_each_chose(tmp_path):
     words = ("compare", "Solo", "FedOnce", "--no-yardsticks", "--data", "breast_cancer", "--seeds", "1", "--tune")
-    save = ("--trials", "2", "--seconds", "30", "--save", str(tmp_path / "runs.jsonl"))
+    save = (*QUICK[:4], "--trials", "2", "--seconds", "30", "--save", str(tmp_path / "runs.jsonl"))
     outcome = call(*words, *save)
     assert outcome.exit_code == 0, outcome.output
     printed = " ".join(outcome.stdout.split())
     assert "Allowed to each arm with each seed: 2 trials and 30 processor seconds." in printed
     assert "Solo, seed 0" in printed
-    assert "2 of 12 settings" in printed
+    assert "2 of 24 settings" in printed
     assert "UNEQUAL" not in printed
     again = call(*words, *save)
     assert "2 of 2 runs are in" in again.stderr

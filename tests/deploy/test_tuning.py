@@ -19,7 +19,7 @@ from laconic.deploy.tuning import (
     with_stopping_rule,
 )
 from laconic.errors import PlanError
-from laconic.learn import Sgd
+from laconic.learn import NetModel, Sgd
 from laconic.plan import Budget
 from laconic.privacy import DpSgd
 
@@ -85,7 +85,8 @@ def test_a_server_as_hub_scores_on_the_same_rows_as_a_label_holder(files):
 
 
 def test_every_net_that_looks_at_validation_rows_stops_by_the_same_rule():
-    for method in (Solo(), SplitNN(), FedOnce(), Rap()):
+    patient = Sgd(epochs=100, patience=5)
+    for method in (Solo(trainer=patient), SplitNN(), FedOnce(trainer=patient), Rap(learner=NetModel())):
         settings = msgspec.json.encode(with_stopping_rule(Plan(method=method, data=DATA)).method)
         assert f'"epochs":{MOST_EPOCHS}'.encode() in settings
         assert f'"patience":{PATIENCE}'.encode() in settings
