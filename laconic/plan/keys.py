@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from copy import deepcopy
+from functools import cache
 from itertools import pairwise
 from typing import Any, TypeAlias, TypeVar
 
@@ -24,7 +25,7 @@ _WHERE = re.compile(r"(?s)(.*?)(?: - at `\$\.?(.*)`)?$")
 
 def to_settings(plain: Plain, kind: type[T]) -> T:
     """Build settings from plain values; a PlanError names the key in full, what was found and what is allowed."""
-    tidy = _tidy(plain, kinds.type_info(kind), "")
+    tidy = _tidy(plain, _info(kind), "")
     try:
         return msgspec.convert(tidy, kind)
     except msgspec.ValidationError as problem:
@@ -39,7 +40,7 @@ def set_key(plain: Plain, key: str, value: object, kind: type) -> Plain:
     """
     changed = deepcopy(plain)
     *path, last = key.split(".")
-    table, info = changed, kinds.type_info(kind)
+    table, info = changed, _info(kind)
     for depth, (part, after) in enumerate(pairwise([*path, last])):
         info = _field_kinds(_struct(info, table)).get(part, kinds.AnyType())
         if table.get(part) in (None, NONE, (), []):
@@ -52,6 +53,12 @@ def set_key(plain: Plain, key: str, value: object, kind: type) -> Plain:
     if last == "type":
         _drop_strangers(table, info, key)
     return changed
+
+
+@cache
+def _info(kind: Any) -> kinds.Type:
+    """What a kind of settings may hold; of all methods together, to find that out takes longer than to read a plan."""
+    return kinds.type_info(kind)
 
 
 def _tidy(value: Any, info: kinds.Type, path: str) -> Any:
@@ -120,7 +127,7 @@ def _drop_strangers(table: Plain, info: kinds.Type, key: str) -> None:
 
 def _fits(value: object, kind: Any) -> bool:
     try:
-        msgspec.convert(_tidy(value, kinds.type_info(kind), ""), kind)
+        msgspec.convert(_tidy(value, _info(kind), ""), kind)
     except (PlanError, msgspec.ValidationError):
         return False
     return True
