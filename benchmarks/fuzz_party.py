@@ -198,7 +198,7 @@ def _true_frame(rng: np.random.Generator) -> bytes:
     if frame < 25:
         return frames.write(frames.More(run, name, at))
     if frame < 29:
-        return frames.write(frames.ShowLedger(run))
+        return frames.write(frames.EndRun(run.replace("run", "other", 1)))  # After its own, nothing more is answered.
     return frames.write(msgspec.structs.replace(greeting(run), plan=str(rng.choice(["0" * 32, _FINGERPRINT]))))
 
 

@@ -5,7 +5,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from laconic.cli.options import FILE, Change, ManyFiles, changes_of, plan_options, plan_with, show, showing_progress
+from laconic.cli.options import (
+    FILE,
+    Change,
+    ManyFiles,
+    changes_of,
+    columns_option,
+    plan_options,
+    plan_with,
+    read_aloud,
+    show,
+    showing_progress,
+)
 from laconic.errors import PlanError
 
 if TYPE_CHECKING:
@@ -22,6 +33,7 @@ if TYPE_CHECKING:
 @click.option("--save", type=FILE, metavar="FILE", help="Save each result as a JSON line. [compare-DATA.jsonl]")
 @click.option("--report", type=FILE, metavar="FILE", help="Write an HTML page too.")
 @click.option("--yardsticks/--no-yardsticks", default=True, help="Add the label holder alone, and all pooled. [added]")
+@columns_option
 @click.pass_context
 def compare(
     context: click.Context,
@@ -30,6 +42,7 @@ def compare(
     save: Path | None,
     report: Path | None,
     yardsticks: bool,
+    every_column: bool,
 ) -> None:
     """Run several methods on the same splits and show one table: score, bytes, rounds, privacy, what was released.
 
@@ -54,7 +67,12 @@ def compare(
     first = plans[0].seed
     with showing_progress() as listener:
         results = run_all(
-            plans, range(first, first + seeds), path, listener=listener, on_result=_teller(listener, path)
+            plans,
+            range(first, first + seeds),
+            path,
+            listener=listener,
+            on_result=_teller(listener, path),
+            on_read=read_aloud(every_column),
         )
     show(show_arms(results))
     if report is not None:

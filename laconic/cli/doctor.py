@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from laconic.cli.options import show
+from laconic.cli.options import ManyFiles, columns_option, show
+from laconic.errors import PlanError
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -16,14 +17,28 @@ if TYPE_CHECKING:
 _STYLES = {"fine": "green", "note": "yellow", "wrong": "bold red"}
 
 
-@click.command(short_help="Check party files and their data before anything is sent.")
-@click.argument("files", metavar="PARTY.toml...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.command(cls=ManyFiles, short_help="Check party files, or plain files, before anything is sent.")
+@click.argument("files", metavar="[PARTY.toml...]", nargs=-1, type=click.Path(path_type=Path))
+@click.option("--files", "tables", metavar="FILE...", multiple=True, help="Plain CSV or Parquet files to look at.")
+@click.option("--id", "id_name", metavar="COLUMN", help="With --files: who a row is about. Rows are then matched.")
+@click.option("--label", metavar="COLUMN", help="With --files: the column to predict.")
+@columns_option
 @click.option("--write", is_flag=True, help="Add the guessed kinds of columns to the party file, for you to check.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was found as one JSON object.")
 @click.pass_context
-def doctor(context: click.Context, files: tuple[Path, ...], write: bool, as_json: bool) -> None:
+def doctor(
+    context: click.Context,
+    files: tuple[Path, ...],
+    tables: tuple[str, ...],
+    id_name: str | None,
+    label: str | None,
+    every_column: bool,
+    write: bool,
+    as_json: bool,
+) -> None:
     """Check a party's ids and columns, alone and without sending anything; with several files, match their rows too.
 
+    With --files, plain files are read as `laconic run` reads them: what each column is, and what looks odd.
     For a site's folder, versions, certificates, ports and the clock are checked too.
     Ends with exit code 1 if anything is wrong.
 
@@ -33,7 +48,17 @@ def doctor(context: click.Context, files: tuple[Path, ...], write: bool, as_json
       laconic doctor bank.toml --write
       laconic doctor sites/bank
       laconic doctor bank.toml shop.toml insurer.toml
+      laconic doctor --files bank.csv shop.csv
+      laconic doctor --files bank.csv shop.csv --id customer --label churned --columns
     """
+    if bool(files) == bool(tables):
+        raise PlanError("name party files (laconic doctor bank.toml), or plain files after --files; one of the two")
+    if tables:
+        if write:
+            raise PlanError(
+                "--write adds kinds to a party file; plain files have none: use --set data.kinds.COLUMN=..."
+            )
+        context.exit(_look_at_tables(tables, id_name, label, every=every_column, as_json=as_json))
     import msgspec
 
     from laconic.deploy.party_config import read_party
@@ -57,6 +82,30 @@ def doctor(context: click.Context, files: tuple[Path, ...], write: bool, as_json
             kinds = write_columns(party)
             click.echo(f"Wrote {len(kinds)} columns to {party.path}; read them, and correct what is wrong.", err=True)
     context.exit(1 if wrong else 0)
+
+
+def _look_at_tables(
+    paths: tuple[str, ...], id_name: str | None, label: str | None, *, every: bool, as_json: bool
+) -> int:
+    """Show what plain files hold and, if id and label are named, whether they fit together; the exit code."""
+    import msgspec
+
+    from laconic.doctor.checks import look_at_files
+
+    found = look_at_files(paths, id_name, label)
+    if as_json:
+        click.echo(msgspec.json.encode(found))
+        return 1 if found.wrong else 0
+    for party, reading in found.readings.items():
+        for line in reading.lines(party, every=every):
+            click.echo(line)
+    for note in found.notes:
+        click.echo(f"Read: {note}")
+    for problem in found.wrong:
+        click.echo(f"Wrong: {problem}")
+    if found.together is not None:
+        show(_shown_together(found.together))
+    return 1 if found.wrong else 0
 
 
 def _shown(name: str, found: "list[Diagnosis]") -> "Table":

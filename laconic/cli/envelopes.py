@@ -255,8 +255,10 @@ def sign(path: Path, keys: Path) -> None:
 @click.command(short_help="Check signatures, and what a hub reports against what parties signed.")
 @_RECORD
 @_KEYS
+@click.option("--party", "parties", multiple=True, metavar="NAME", help="Look at this party only. [all who were asked]")
+@click.option("--plan", type=FILE, metavar="PLAN.toml", help="The plan that they must have signed for. [any]")
 @click.pass_context
-def verify(context: click.Context, path: Path, keys: Path) -> None:
+def verify(context: click.Context, path: Path, keys: Path, parties: tuple[str, ...], plan: Path | None) -> None:
     """Check a file's signature, and, for a result, that what it says of each party is what that party signed.
 
     Ends with code 0 only if all that was checked is confirmed by a key in your key ring.
@@ -264,22 +266,25 @@ def verify(context: click.Context, path: Path, keys: Path) -> None:
     \b
     Examples:
       laconic verify result.json --keys keys
+      laconic verify result.json --party shop --plan plan.toml --keys shop/keys
       laconic verify shop.json --keys keys
     """
     from laconic.deploy.compare import read_results
-    from laconic.deploy.statements import ENDING, check_file, check_result
+    from laconic.deploy.statements import check_file, check_result
     from laconic.deploy.transports.envelopes.keys import open_ring
     from laconic.errors import LaconicError
+    from laconic.plan.text import plan_fingerprint, read_plan_file
 
     ring = open_ring(keys)
-    found = [check_file(path, ring)] if path.with_name(path.name + ENDING).exists() else []
+    found = [check_file(path, ring)]
+    agreed = None if plan is None else plan_fingerprint(read_plan_file(plan))
     try:
         results = read_results(path)
     except LaconicError:
         results = []  # Another record, such as a disclosure, stands by its own signature.
     for result in results:
-        found += check_result(result, ring)
-    for one in found or [check_file(path, ring)]:
+        found += check_result(result, ring, plan=agreed, parties=parties)
+    for one in found:
         click.echo(f"{one.whose}: {one.state}: {one.words}")
-    if not found or any(one.state != "confirmed" for one in found):
+    if any(one.state != "confirmed" for one in found):
         context.exit(_UNCONFIRMED)

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from laconic.data.schema import OwnData
     from laconic.inference.absent import AnyAbsent
     from laconic.inference.bundle import About, Part
+    from laconic.inference.merge import Difference
     from laconic.inference.predict import Model, Scores
-    from laconic.inference.update import Difference
     from laconic.tables.table import Table
 
 
@@ -177,6 +177,9 @@ def add(folder: Path, files: tuple[str, ...], party: str | None) -> None:
     Examples:
       laconic add churn --files bank-may.csv shop-may.csv
       laconic add churn --party insurer=insurer.csv
+    A model of Analytic takes labelled rows of any party, and parties with rows of their own: only they are asked.
+      laconic add wards --files north-may.csv
+      laconic add wards --party west=west.csv
     """
     from laconic.inference.predict import load_model
     from laconic.inference.update import save_grown
@@ -195,17 +198,40 @@ def add(folder: Path, files: tuple[str, ...], party: str | None) -> None:
         whole = sent.whole[name]
         click.echo(f"{name} sent answers about {count:,} people: {sent.bytes.get(name, 0):,} bytes crossed; "
                    f"all that is kept of it is {whole:,}.")  # fmt: skip
+        _show_price(folder, name)
     show(show_card(card))
 
 
+def _show_price(folder: Path, name: str) -> None:
+    """What a party's noisy releases for this model cost by now; nothing where it released some without noise."""
+    from laconic.inference.local_transport import parts_of
+    from laconic.privacy.accounting import price
+
+    part = parts_of(folder).get(name) if folder.is_dir() else None
+    noisy = (
+        [] if part is None else [one for one in part.ledger.entries if one.noise is not None and one.phase != "align"]
+    )
+    if part is None or not noisy:
+        return
+    paid, times = price({name: part.ledger}, _DELTA, "disjoint"), sum(one.times for one in noisy)
+    click.echo(f"{name} has made {times:,} noisy releases for this model: a row that was in all of them costs epsilon "
+               f"{paid.epsilon:.2f}, delta {_DELTA:g}.")  # fmt: skip
+
+
+_DELTA = 1e-5
+
+
 def _add_rows(model: "Model", folder: Path, files: tuple[str, ...]) -> "tuple[Model, Difference]":
+    from laconic.core.capabilities import Mergeable
     from laconic.inference.forget import forgotten, refuse_forgotten
     from laconic.inference.local_transport import parts_of, reach_parts, read_new_labels
-    from laconic.inference.update import add_rows, kept_answers
+    from laconic.inference.update import add_more, add_rows, kept_answers
 
     parts = parts_of(folder)
     named = files_by_party(files, list(dict.fromkeys([*parts, *forgotten(model.part)])))
     refuse_forgotten(model.part, named)
+    if isinstance(model.method, Mergeable):
+        return add_more(model, {name: _labelled(parts[name].about, path) for name, path in named.items()})
     about = model.part.about
     kept_answers(model)
     if about.party not in named:
@@ -217,13 +243,38 @@ def _add_rows(model: "Model", folder: Path, files: tuple[str, ...]) -> "tuple[Mo
 
 
 def _add_party(model: "Model", spelt: str) -> "tuple[Model, Difference, Part]":
+    from laconic.core.capabilities import Mergeable
     from laconic.inference.update import add_party
 
     name, equals, path = spelt.partition("=")
     if not name or not equals or not path:
         raise PlanError(f"--party needs NAME=FILE, such as insurer=insurer.csv, not {spelt!r}")
+    if isinstance(model.method, Mergeable):
+        about = _about_new(model.part.about, name, Path(path))
+        rows = _labelled(about, Path(path if about.data is None else about.data.source or path))
+        return add_party(model, name, rows, data=about.data)
     table, data = _table(model.part.about, name, Path(path))
     return add_party(model, name, table, data=data)
+
+
+def _labelled(about: "About", path: Path) -> "Table":
+    """A party's rows with labels, as the model reads them; says what was decided when reading."""
+    from laconic.inference.merge import read_labelled
+
+    notes: list[str] = []
+    table = read_labelled(about, path, notes)
+    show_notes(notes)
+    return table
+
+
+def _about_new(about: "About", party: str, path: Path) -> "About":
+    """What a new party with rows of its own has to know to read its file: as the server, or as its party file says."""
+    import msgspec
+
+    from laconic.deploy.party_config import read_party
+
+    data = read_party(path).own_data if path.suffix == ".toml" else about.data
+    return msgspec.structs.replace(about, party=party, data=data)
 
 
 def _table(about: "About", party: str, path: Path) -> "tuple[Table, OwnData | None]":
@@ -248,23 +299,38 @@ def _table(about: "About", party: str, path: Path) -> "tuple[Table, OwnData | No
 @click.command(short_help="Delete what a saved model keeps of a party.")
 @click.argument("party")
 @model_argument
-def forget(party: str, folder: Path) -> None:
+@click.option("--rows", "erased", type=FILE, metavar="FILE", help="Forget only these rows of the party, with labels.")
+def forget(party: str, folder: Path, erased: Path | None) -> None:
     """Delete a party's stored answers and all that the hub learnt from them, and refit without it; nobody is contacted.
 
     What was deleted is written to forgotten.jsonl in the hub's folder, with the digests of all files before and after.
 
+    With --rows only these rows go, where the method can take them out exactly (Analytic). Their party sends what they
+    had added, which shows them to the server: of one row, its features and its label as they are.
+
     \b
     Examples:
       laconic forget shop churn
+      laconic forget north wards --rows north-erased.csv
     """
-    from laconic.inference.forget import RECORD
+    from laconic.inference.forget import RECORD, erase
     from laconic.inference.forget import forget as leave
+    from laconic.inference.local_transport import parts_of
     from laconic.inference.predict import hub_folder
     from laconic.report.tables import show_card
 
-    record, card = leave(folder, party)
+    if erased is None:
+        record, card = leave(folder, party)
+    else:
+        parts = parts_of(folder)
+        _refuse_strangers((party,), list(parts))
+        record, card = erase(folder, party, _labelled(parts[party].about, erased))
     gone = [name for name in record.before if name not in record.after]
-    click.echo(f"{party} is forgotten: its answers about {record.people:,} people are deleted ({', '.join(gone)}).")
+    files = f" ({', '.join(gone)})" if gone else ""
+    if record.erased:
+        click.echo(f"{record.people:,} rows of {party} are taken out; the server has seen them, summed, for this.")
+    else:
+        click.echo(f"{party} is forgotten: what is kept about its {record.people:,} people is deleted{files}.")
     click.echo(f"What may stay: {record.stays}.")
     click.echo(f"The record is in {hub_folder(folder) / RECORD}.")
     show(show_card(card))

@@ -11,7 +11,8 @@ from laconic.errors import PlanError
 
 if TYPE_CHECKING:
     from laconic.core.result import Result
-    from laconic.deploy.transports.envelopes.keys import PublicKey
+    from laconic.deploy.party_context import PartyContext
+    from laconic.deploy.transports.envelopes.keys import KeyRing, PublicKey
     from laconic.errors import Waiting
 
 
@@ -207,6 +208,9 @@ def host(
     some are missing, questions are written to the folder `questions` within the folder of envelopes, and the command
     ends with code 3. Take them to the parties, put their answers into the folder, and give the same command again.
 
+    A result that is saved is signed with the hub's key, in a file beside it. It holds what each party signed of its own
+    ledger; `laconic verify` compares.
+
     \b
     Examples:
       laconic host plan.toml --site sites/bank
@@ -225,26 +229,38 @@ def host(
         from laconic.deploy.consortium import open_site
         from laconic.deploy.transports.flare.operating import host as host_run
 
-        result = host_run(open_site(site), plan, tell, wait=wait, deadline=deadline, afresh=afresh)
+        opened = open_site(site)
+        result = host_run(opened, plan, tell, wait=wait, deadline=deadline, afresh=afresh)
         hand_over(result, as_json, save)
+        _sign(save, opened.ring)
         return
+    own = mail.context(plan, party or Path())
     try:
-        found = _host_by_mail(plan, party or Path(), mail, envelopes or Path(), without, output)
+        found = _host_by_mail(own, mail, envelopes or Path(), without, output)
     except Waiting as waiting:
         _say_waiting(waiting, envelopes or Path())
         context.exit(_WAITING)
     if found is not None:
         hand_over(found, as_json, save)
+        _sign(save, own.ring)
+
+
+def _sign(save: Path | None, ring: "KeyRing") -> None:
+    """Sign a result that was saved, as the hub's."""
+    from laconic.deploy.statements import sign_file
+
+    if save is not None:
+        sign_file(save, ring.own)
 
 
 def _host_by_mail(
-    plan: Path, party: Path, mail: Mail, envelopes: Path, without: tuple[str, ...], output: Path | None
+    own: "PartyContext", mail: Mail, envelopes: Path, without: tuple[str, ...], output: Path | None
 ) -> "Result | None":
     """Train from envelopes; or predict from them, which gives a file and no result."""
     from laconic.deploy.coordinator import host as train
     from laconic.deploy.coordinator import predict as score
 
-    own, ids = mail.context(plan, party), mail.new_ids()
+    ids = mail.new_ids()
     if ids is None:
         with showing_progress() as listener:
             return train(own, envelopes, without=without, days=mail.days, listener=listener)

@@ -15,6 +15,8 @@ from laconic.moved import RenamedWarning
 
 if TYPE_CHECKING:
     from laconic.core.result import Result
+    from laconic.data.federation import Federation
+    from laconic.deploy.execute import OnRead
     from laconic.plan.plan import Plan
     from laconic.values import Listener
 
@@ -294,6 +296,22 @@ def show_notes(notes: list[str]) -> None:
     """Say what was decided when reading files, beside what a command prints."""
     for note in notes:
         click.echo(f"Read: {note}", err=True)
+
+
+columns_option = click.option(
+    "--columns", "every_column", is_flag=True, help="Show a line for every column of your files, odd or not."
+)
+
+
+def read_aloud(every: bool) -> "OnRead":
+    """Shows what own files hold as soon as they are read: what each column is, and what looks odd."""
+
+    def show_files(federation: "Federation") -> None:
+        for party, reading in federation.readings.items():
+            for line in reading.lines(party, every=every):
+                click.echo(line, err=True)
+
+    return show_files
 
 
 def hand_over(result: "Result", as_json: bool, save: Path | None) -> None:

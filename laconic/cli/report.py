@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from laconic.cli.options import FILE
+from laconic.cli.options import FILE, FOLDER
 from laconic.errors import PlanError
 
 if TYPE_CHECKING:
     from laconic.core.result import Result
+    from laconic.deploy.transports.envelopes.keys import KeyRing
 
 
 @click.command(short_help="Make one HTML page of saved results.")
@@ -64,19 +65,24 @@ def write_page(text: str, out: Path) -> None:
 @click.option("--party", required=True, metavar="NAME", help="Whose record.")
 @click.option("-o", "--out", "outs", multiple=True, type=FILE, metavar="FILE",
               help="Where to write it: a page (.html) or JSON (.json); may be repeated. [JSON, printed]")  # fmt: skip
-def disclose(result: Path, party: str, outs: tuple[Path, ...]) -> None:
+@click.option("--keys", type=FOLDER, help="Your key ring: sign what is written, if RESULT says what you signed.")
+def disclose(result: Path, party: str, outs: tuple[Path, ...], keys: Path | None) -> None:
     """List everything that left one party: in which step, what it is, shape, type, bytes, epsilon, and a digest.
+
+    With --keys, the party signs its record, if what the hub reports of it is what the party signed in the run.
 
     \b
     Examples:
       laconic run FedOnce --data breast_cancer --save run.json
       laconic disclose run.json --party shop
       laconic disclose run.json --party shop -o shop.html -o shop.json
+      laconic disclose result.json --party shop -o shop.json --keys shop/keys
     """
     import msgspec
 
     from laconic.atomic_files import refuse_unwritable
     from laconic.deploy.compare import read_results
+    from laconic.deploy.statements import sign_file
     from laconic.report.disclosure import disclose as record_of
     from laconic.report.disclosure import render_disclosure
 
@@ -84,9 +90,24 @@ def disclose(result: Path, party: str, outs: tuple[Path, ...]) -> None:
     if odd:
         raise PlanError(f"cannot tell what to write to {odd[0]}; call it .html for a page or .json")
     refuse_unwritable(*outs)
-    records = [record_of(one, party) for one in read_results(result)]
+    read = read_results(result)
+    records = [record_of(one, party) for one in read]
+    ring = None if keys is None else _own_ring(keys, read, party)
     plain = msgspec.json.format(msgspec.json.encode(records[0] if len(records) == 1 else records), indent=2).decode()
     for out in outs:
         write_page(render_disclosure(records) if out.suffix == ".html" else plain + "\n", out)
+        if ring is not None:
+            click.echo(f"{sign_file(out, ring.own)} holds your signature; give it away with {out}.")
     if not outs:
         click.echo(plain)
+
+
+def _own_ring(keys: Path, results: "Sequence[Result]", party: str) -> "KeyRing":
+    """A party's key ring, once the results say of it what it signed."""
+    from laconic.deploy.statements import refuse_other_record
+    from laconic.deploy.transports.envelopes.keys import open_ring
+
+    ring = open_ring(keys)
+    for one in results:
+        refuse_other_record(one, party, ring)
+    return ring

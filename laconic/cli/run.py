@@ -8,9 +8,11 @@ import click
 from laconic.cli.options import (
     FOLDER,
     ManyFiles,
+    columns_option,
     hand_over,
     plan_from,
     plan_options,
+    read_aloud,
     result_options,
     show,
     showing_progress,
@@ -33,9 +35,16 @@ if TYPE_CHECKING:
     help="Save the trained model, a folder per party; see `laconic predict`.",
 )
 @click.option("--replace", is_flag=True, help="Replace a model that is already in that folder.")
+@columns_option
 @click.pass_context
 def run(
-    context: click.Context, source: str, as_json: bool, save: Path | None, model: Path | None, replace: bool
+    context: click.Context,
+    source: str,
+    as_json: bool,
+    save: Path | None,
+    model: Path | None,
+    replace: bool,
+    every_column: bool,
 ) -> None:
     """Run a method, or a plan from a file, and show what it scored, what crossed and what was given away.
 
@@ -44,7 +53,7 @@ def run(
       laconic run FedOnce --data breast_cancer --parties 3
       laconic run FedOnce --data breast_cancer --set method.encoder.dim=8 --set 'method.precision="float16"'
       laconic run SplitNN --data digits --parties 4 --json --save splitnn.json
-      laconic run FedOnce --files bank.csv shop.csv --id customer --label churned
+      laconic run FedOnce --files bank.csv shop.csv --id customer --label churned --columns
       laconic run FedOnce --files bank.csv shop.csv --id customer --label churned --model churn
       laconic run FedAvg --files north.csv south.csv west.csv --label diagnosis
       laconic run FedKt --files north.csv south.csv west.csv --label diagnosis --public open.csv
@@ -65,13 +74,13 @@ def run(
     card = None
     with showing_progress() as listener:
         if model is None:
-            result = execute(plan, listener=listener)
+            result = execute(plan, listener=listener, on_read=read_aloud(every_column))
         else:
             from laconic.deploy.execute import priced
             from laconic.inference.save import save_model
             from laconic.plan.text import write_plan
 
-            trained = execute_and_keep(plan, listener=listener)
+            trained = execute_and_keep(plan, listener=listener, on_read=read_aloud(every_column))
             text, data = write_plan(plan), _data_of(plan)
             card = save_model(trained, model, id=_id_of(plan), plan=text, replace_old=replace, data=data)
             result = priced(trained.to_date(), plan)

@@ -48,6 +48,28 @@ class Growable(Protocol):
 
 
 @runtime_checkable
+class Mergeable(Protocol):
+    """Keeps apart what each party added to the model: parties join, add rows and leave, and no other party is asked."""
+
+    def members(self, hub: Party) -> dict[str, int]:
+        """Who is in the model, and with how many rows; 0 where noise hides that."""
+
+    def merge_in(self, hub: Party, peers: Peers) -> None:
+        """Ask parties what their training rows add, put it to what they added before, and fit anew."""
+
+    def take_out(self, hub: Party, name: str) -> None:
+        """Drop what a party added, and fit anew: the model is then as if the party had never taken part."""
+
+
+@runtime_checkable
+class Erasable(Protocol):
+    """Takes single rows out of a fitted model, exactly, if their party has them still."""
+
+    def erase(self, hub: Party, peers: Peers) -> None:
+        """Ask a party what its training rows, which are those to be erased, had added; take it off, and fit anew."""
+
+
+@runtime_checkable
 class Attributable(Protocol):
     """Keeps each party's part for the training rows, so that its share of the result can be worked out."""
 
@@ -69,7 +91,7 @@ class ManyModels(Protocol):
         """What each party's model predicts for the rows of a cut, in the shape of `Task.shape`."""
 
 
-CAPABILITIES: tuple[type, ...] = (Budgeted, Cacheable, Growable, Attributable, ManyModels)
+CAPABILITIES: tuple[type, ...] = (Budgeted, Cacheable, Growable, Mergeable, Erasable, Attributable, ManyModels)
 
 
 def capabilities_of(method: Method | type[Method]) -> tuple[type, ...]:

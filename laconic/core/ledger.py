@@ -107,11 +107,20 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Statement(msgspec.Struct, frozen=True, kw_only=True):
-    """A party's signature, in hex, of its ledger in a plan's run, by the key with this fingerprint."""
+    """A party's signature, in hex, of its ledger in a plan's run, by the key with this fingerprint.
+
+    Attributes:
+        run: the name of an online run; empty by envelope.
+        signer: whose key it is; in a run on a public set, parties have made-up names.
+        final: whether the party answers nothing more in this run: then there is no later ledger that says more.
+    """
 
     plan: str
     key: str
     signature: str
+    run: str = ""
+    signer: str = ""
+    final: bool = False
 
 
 class Ledger:

@@ -159,6 +159,10 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     by_party: dict[str, dict[str, float]] = {}
     """Where each party ends with a model of its own: every metric of each; `metrics` and `score` are their means."""
 
+    resampled: tuple[float, ...] = ()
+    """The headline figure on resamples of the rows scored on, in the order of a draw that follows from their labels:
+    runs on the same rows can be compared one by one. Empty where too few rows were scored."""
+
     statements: dict[str, Statement] = {}
     """What parties signed of their own ledgers, by party; see `laconic verify`."""
 

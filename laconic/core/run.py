@@ -19,7 +19,7 @@ from laconic.core.peers import Peers
 from laconic.core.result import Absence, Contribution, Look, PartyTraffic, Release, Result
 from laconic.core.traffic import WireLog
 from laconic.errors import BudgetSpent, DataError
-from laconic.tables.task import headline, metrics
+from laconic.tables.task import headline, metrics, resample
 from laconic.threads import limit_threads
 from laconic.values import Array, Listener
 
@@ -141,6 +141,7 @@ def _record(
         stopped=stopped,
         versions=_versions(),
         by_party={} if "" in each else each,
+        resampled=_resampled(judge, rows, predictions),
         contributions=msgspec.convert(hub.memory.get("contributions", ()), tuple[Contribution, ...]),
     )
 
@@ -182,6 +183,16 @@ def _score(judge: Party, rows: str, predictions: Mapping[str, Array]) -> dict[st
     # Errors of numbers are scaled by the range of training labels; by 1 where that says nothing.
     spread = float(np.ptp(known)) or 1.0 if known is not None and known.dtype.kind == "f" else 1.0
     return {name: metrics(task_of(judge), y, one, spread) for name, one in predictions.items()}
+
+
+def _resampled(judge: Party, rows: str, predictions: Mapping[str, Array]) -> tuple[float, ...]:
+    """The headline figure on resamples of the rows scored on: of the mean over models, where there are several."""
+    y = judge.data.part(rows)[1]
+    if y is None:
+        return ()
+    each = [resample(task_of(judge), y, one) for one in predictions.values()]
+    # Seven digits are more than the spread needs, and keep the record short.
+    return tuple(float(f"{value:.7g}") for value in np.mean(each, axis=0).tolist())
 
 
 def _refuse_no_rows(judge: Party, rows: str) -> None:

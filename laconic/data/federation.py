@@ -1,13 +1,17 @@
 """Several parties' tables, which of them asks the questions, and whether their rows already correspond."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from laconic.errors import DataError
 from laconic.shown import counted, html_table
 from laconic.tables.table import TOGETHER, Table
 from laconic.tables.task import Task
 from laconic.values import Array
+
+if TYPE_CHECKING:
+    from laconic.data.readers.aloud import FileReading
 
 HELD_OUT = 0.2
 """Share of the rows kept for the final score where nothing else is said, on the command line and in Python alike.
@@ -30,6 +34,7 @@ class Federation:
         facts: how the federation was made, as plain values for reports.
         test: share of the shared rows kept for the final score, where rows are still to be matched.
         valid: share of the others that methods may use to stop early, where rows are still to be matched.
+        readings: of own files, what each column is and what looks odd, by party; in no result, as it quotes cells.
     """
 
     name: str
@@ -40,6 +45,7 @@ class Federation:
     facts: dict[str, object] = field(default_factory=dict)
     test: float = HELD_OUT
     valid: float = 0.1
+    readings: "Mapping[str, FileReading]" = field(default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.hub not in self.tables:

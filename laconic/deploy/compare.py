@@ -14,7 +14,7 @@ from laconic import __version__
 from laconic.atomic_files import note_written, unbroken
 from laconic.core.method import Method
 from laconic.core.result import Result
-from laconic.deploy.execute import execute, parties_of
+from laconic.deploy.execute import OnRead, execute, parties_of
 from laconic.errors import DataError, PlanError
 from laconic.methods.baselines.centralised import Centralised
 from laconic.methods.baselines.solo import Solo
@@ -148,6 +148,7 @@ def compare(
     *,
     listener: Listener | None = None,
     on_result: OnResult = lambda *_: None,
+    on_read: OnRead = lambda _: None,
 ) -> list[Result]:
     """Run every plan with every seed, on the same rows for the same seed, and keep each result as it comes.
 
@@ -158,12 +159,13 @@ def compare(
             that have changed since: then it is refused.
         listener: hears of progress within a run.
         on_result: called with each result, how many are there now, and of how many; at first with None for the result.
+        on_read: called once with the parties of own files, before anything is learnt.
 
     Returns:
         All results, those of the first seed first.
     """
     refuse_unlike(plans)
-    rows = _digest_of_files(plans[0])
+    rows = _digest_of_files(plans[0], on_read)
     every = [_job(plan, seed, rows, listener, weigh=seed == seeds[0]) for seed in seeds for plan in plans]
     jobs = list({name_of(job.key): job for job in every}.values())
     done = _there_already(jobs, path)
@@ -215,12 +217,14 @@ def _refuse_changed(wanted: Record, keys: Sequence[Record], path: Path) -> None:
         )
 
 
-def _digest_of_files(plan: Plan) -> str | None:
+def _digest_of_files(plan: Plan, on_read: OnRead) -> str | None:
     """A digest of all that the parties' own files hold, as read; None for a public data set, which stays as it is."""
     if plan.data.name is not None:
         return None
     whole = blake2b(digest_size=16, person=b"laconic files")
-    for name, table in parties_of(plan).tables.items():
+    federation = parties_of(plan)
+    on_read(federation)
+    for name, table in federation.tables.items():
         whole.update(msgspec.json.encode([name, digest(table), table.keys.tolist(), table.task]))
     return whole.hexdigest()
 

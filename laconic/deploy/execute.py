@@ -1,7 +1,9 @@
 """Run a plan: get its rows, keep its limits, and hand back the result."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeAlias
 
 import msgspec
 import numpy as np
@@ -32,18 +34,25 @@ _MOST_WEIGHED = 8
 """Parties whose importance is worked out beside a run: Shapley values take twice as long with each."""
 
 
-def execute(plan: Plan, *, listener: Listener | None = None, weigh: bool = False) -> Result:
+OnRead: TypeAlias = Callable[[Federation], object]
+"""Called with the parties as soon as their rows are read, before anything is learnt."""
+
+
+def execute(
+    plan: Plan, *, listener: Listener | None = None, weigh: bool = False, on_read: OnRead = lambda _: None
+) -> Result:
     """Run a plan; the same plan gives the same numbers.
 
     Args:
         weigh: find out as well how much each party matters, where the method keeps what that takes. What parties give
             away for that is not in the record, as it is no part of the run.
+        on_read: called with the parties before anything is learnt.
 
     Raises:
         PlanError: the plan promises what its method cannot keep, or names what is not there.
         DataError: the rows cannot be used.
     """
-    fitted = _execute(plan, listener)
+    fitted = _execute(plan, listener, on_read)
     if not weigh or not _can_weigh(plan, fitted):
         return fitted.result
     # The record is of the run, as it would be with any other seed; what weighing gave away is not part of it.
@@ -52,19 +61,20 @@ def execute(plan: Plan, *, listener: Listener | None = None, weigh: bool = False
     return msgspec.structs.replace(fitted.result, importance=found)
 
 
-def execute_and_keep(plan: Plan, *, listener: Listener | None = None) -> FittedRun:
+def execute_and_keep(plan: Plan, *, listener: Listener | None = None, on_read: OnRead = lambda _: None) -> FittedRun:
     """As `execute`, but keep what the parties learnt, which needs all of them in this process."""
     if not isinstance(plan.runtime, InProcess):
         raise PlanError(
             f"a model is saved from parties in this process, but runtime.type = {type(plan.runtime).__name__!r}; "
             "leave the runtime out: the numbers are the same"
         )
-    return _execute(plan, listener)
+    return _execute(plan, listener, on_read)
 
 
-def _execute(plan: Plan, listener: Listener | None) -> FittedRun:
+def _execute(plan: Plan, listener: Listener | None, on_read: OnRead) -> FittedRun:
     refuse_unkept(plan)
     federation = parties_of(plan)
+    on_read(federation)
     with limit_threads(1):
         fitted = train(
             keep_budget(plan, federation),

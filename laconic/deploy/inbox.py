@@ -81,7 +81,7 @@ class Inbox:
         self._run = run_id(context.folder / "hub")
         self._found: dict[tuple[str, str], tuple[Envelope, int]] = {}
         self._numbers: dict[str, Path] = {}
-        self._ledgers: dict[str, tuple[int, Ledger]] = {}
+        self._ledgers: dict[str, Ledger] = {}
 
     def take_in(self) -> None:
         """Accept everything in the inbox; the first envelope that cannot be is an error."""
@@ -142,10 +142,8 @@ class Inbox:
         for number, blob in enumerate(opened.content.blobs):
             self._found[name, blob.question] = envelope, number
         ledger = Ledger(opened.content.ledger, opened.content.statement)
-        given = sum(entry.times for entry in ledger.entries)
         # A later envelope's ledger holds all that an earlier one's does.
-        if given >= self._ledgers.get(name, (0, ledger))[0]:
-            self._ledgers[name] = given, ledger
+        self._ledgers[name] = max(self._ledgers.get(name, ledger), ledger, key=_completeness)
 
     def find(self, name: str, question: str) -> tuple[Envelope, int] | None:
         """The envelope with a party's answer to a question, and which of its blobs that is; None if it has not come."""
@@ -153,7 +151,7 @@ class Inbox:
 
     def ledgers(self) -> dict[str, Ledger]:
         """What each sender says that it gave away."""
-        return {name: ledger for name, (_, ledger) in self._ledgers.items()}
+        return dict(self._ledgers)
 
     def read(self, envelope: Envelope, number: int) -> Blob:
         """A blob of an envelope, whose form is what the cover says."""
@@ -164,6 +162,11 @@ class Inbox:
                 for _ in pieces:
                     pass
         raise IndexError(f"{envelope.path} has no blob {number}")
+
+
+def _completeness(ledger: Ledger) -> tuple[int, bool]:
+    """Greater for a later ledger of the same party."""
+    return sum(entry.times for entry in ledger.entries), ledger.statement is not None and ledger.statement.final
 
 
 def _joined(pieces: Iterable[bytes], size: int) -> memoryview:

@@ -124,7 +124,8 @@ def from_party_files(paths: Sequence[Path | str], *, name: str = "parties") -> F
     read = {party.name: read_own(party.name, party.own_data) for party in parties if party.data is not None}
     hub = next(party.name for party in parties if party.data is not None and party.data.label is not None)
     tables = {party: own.table for party, own in read.items()}
-    return Federation(name=name, tables=tables, hub=hub, aligned=False, facts=_facts(name, read))
+    readings = {party: own.reading for party, own in read.items() if own.reading is not None}
+    return Federation(name=name, tables=tables, hub=hub, aligned=False, facts=_facts(name, read), readings=readings)
 
 
 def check_together(parties: Sequence[PartyFile]) -> None:

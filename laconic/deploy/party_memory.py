@@ -17,7 +17,7 @@ from laconic.core.step import Script, answer
 from laconic.core.wire import Heading, decode, encode, read_heading
 from laconic.deploy.store import OWN, Record, Store, read_slots, slots_of
 from laconic.deploy.transports.rpc_messages import question_id
-from laconic.errors import JournalError, StepError, TornFile, WireError
+from laconic.errors import JournalError, Refused, StepError, TornFile, WireError
 from laconic.tables.table import Table
 
 _PATIENCE = 86400.0
@@ -60,6 +60,7 @@ class _State(msgspec.Struct, kw_only=True):
         table: how often its rows have changed.
         run: what the party calls this run in its account, drawn by itself; empty in folders of earlier versions.
         answered: the last round answered, by phase.
+        ended: whether nothing new is answered any more.
     """
 
     name: str
@@ -69,6 +70,7 @@ class _State(msgspec.Struct, kw_only=True):
     table: int = 0
     run: str = ""
     answered: dict[str, int] = {}
+    ended: bool = False
 
 
 class PartyFolder:
@@ -144,6 +146,20 @@ class PartyFolder:
         """
         return self._answer(script, blob, rules, expected)[0]
 
+    @property
+    def ended(self) -> bool:
+        """Whether nothing new is answered any more."""
+        return self._load()[0].ended
+
+    def end(self) -> Party:
+        """Answer nothing new from now on; returns the party as it stays."""
+        with self._store.writing():
+            state, party = self._load()
+            if not state.ended:
+                state.ended = True
+                self._save(state, party)
+            return party
+
     def adopt_answers(self, folder: Path) -> None:
         """Take over answers that an earlier version kept as files in a folder of their own."""
         files = sorted(folder.glob("*"))
@@ -185,6 +201,11 @@ class PartyFolder:
         return question, reply
 
     def _refuse_old(self, state: _State, heading: Heading) -> None:
+        if state.ended:
+            raise Refused(
+                f"{state.name} has signed all that it gave away in this run, and answers nothing new in it; begin "
+                "another run"
+            )
         last = state.answered.get(heading.phase, 0)
         if self._durable and heading.round <= last:
             raise StepError(

@@ -6,14 +6,14 @@ given before, and costs nothing again.
 
 import re
 import secrets
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotYet
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from time import time
-
-import msgspec
 
 from laconic.atomic_files import append_private, make_private_folder, write_whole
 from laconic.core.party import Party
@@ -24,6 +24,7 @@ from laconic.deploy.party_account import open_account, run_before
 from laconic.deploy.party_memory import PartyFolder
 from laconic.deploy.policy import Gatekeeper
 from laconic.deploy.session import Session, online_session, read_rows
+from laconic.deploy.statements import sign_ledger
 from laconic.deploy.transports import rpc_messages as frames
 from laconic.deploy.transports.secure_channel import ChannelAcceptor
 from laconic.errors import DataError, Refused, WireError
@@ -34,6 +35,8 @@ _WAIT = 15.0
 """Seconds to work on a question before saying that it takes longer."""
 _DAY = 86_400.0
 _QUESTION = re.compile(r"[0-9a-f]{32}")
+_ENDING = "end"
+"""What the work is called that ends a run, among those that questions are."""
 _LONGEST = 2**31
 """The most bytes of a question: what one blob may have."""
 
@@ -136,8 +139,7 @@ class OnlineResponder:
             if frame.at < 0:
                 raise WireError(f"there is no byte {frame.at} of an answer")
             return frames.BytesReceived(frame.at, run.kept.part(_checked(frame.question), frame.at, frames.PART))
-        given = run.kept.load().ledger.entries if run.kept.begun else ()
-        return frames.Entries(list(msgspec.to_builtins(given)))
+        return self._end(run)
 
     def _greet(self, greeting: frames.Greet) -> frames.Said:
         plans, name = self.site.plans(), self.site.name
@@ -203,29 +205,55 @@ class OnlineResponder:
 
     def _ask(self, run: Responder, ask: frames.Ask) -> frames.Said:
         question = _checked(ask.question)
-        with self._lock:
-            work = run.waiting.get(question)
-            if work is None:
-                run.waiting = {old: one for old, one in run.waiting.items() if not one.done()}
-                work = run.waiting[question] = self._worker.submit(self._work, run, ask)
-        try:
-            work.result(self._wait)
-        except NotYet:
+        if not self._is_done(run, question, partial(self._work, run, ask)):
             return frames.Working()
-        except BaseException:
-            run.waiting.pop(question, None)  # Asked again, it is tried again.
-            raise
         return frames.Answer(*run.kept.measure(question), run.kept.part(question, 0, frames.PART))
+
+    def _end(self, run: Responder) -> frames.Said:
+        """Answer nothing new in a run, and sign all that was given away in it."""
+        if not self._is_done(run, _ENDING, partial(self._work_end, run)):
+            return frames.Working()
+        party, own = run.kept.load(), self.site.ring.own
+        entries = party.ledger.entries
+        plan = run.session.fingerprint
+        return frames.Entries(
+            entries, sign_ledger(own, party.name, plan, entries, run=run.folder.name, final=run.kept.ended)
+        )
+
+    def _work_end(self, run: Responder) -> str:
+        self._open(run)
+        run.kept.end()
+        return _ENDING
+
+    def _is_done(self, run: Responder, what: str, work: Callable[[], str]) -> bool:
+        """Have the one worker do something once; False if it takes longer than a call may."""
+        with self._lock:
+            doing = run.waiting.get(what)
+            if doing is None:
+                run.waiting = {old: one for old, one in run.waiting.items() if not one.done()}
+                doing = run.waiting[what] = self._worker.submit(work)
+        try:
+            doing.result(self._wait)
+        except NotYet:
+            return False
+        except BaseException:
+            run.waiting.pop(what, None)  # Asked again, it is tried again.
+            raise
+        return True
+
+    def _open(self, run: Responder) -> None:
+        """Have the party in its folder, where what it does is kept."""
+        self._make_folder(run)
+        if not run.kept.begun:
+            run.kept.begin(self._party(run), run.called)
+            self._greeted = None
 
     def _work(self, run: Responder, ask: frames.Ask) -> str:
         path = run.folder / f"asked.{ask.question}"
         if ask.blob is None and not path.exists():
             raise WireError(f"the parts of the question {ask.question} have not come; send them first")
         blob = path.read_bytes() if ask.blob is None else ask.blob
-        self._make_folder(run)
-        if not run.kept.begun:
-            run.kept.begin(self._party(run), run.called)
-            self._greeted = None
+        self._open(run)
         session = run.session
         if ask.script == "method":
             session = session.settle_matched(ask.shared, run.kept.load().data)

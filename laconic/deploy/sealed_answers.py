@@ -18,7 +18,7 @@ from laconic.deploy.party_context import (
     rows_of,
     run_id,
 )
-from laconic.deploy.policy import ANSWER, NEW
+from laconic.deploy.policy import ANSWER, NEW, SCORED
 from laconic.deploy.question_forecast import PredictedQuestion
 from laconic.deploy.responder import Responder, note_rows, open_kept
 from laconic.deploy.statements import sign_ledger
@@ -134,10 +134,12 @@ def _answer_and_seal(
     session, own, to = context.session, context.ring.own, context.ring.named(context.session.holder)
     with _responder(context, out) as responder:
         blobs = [_answer(responder, one) for one in asked]
+        if blobs and _is_last(context, blobs[-1]):
+            responder.kept.end()
         party = responder.kept.load()
         entries = party.ledger.entries
         words = epsilon_words(party.name, entries, session.plan)
-        signed = sign_ledger(own, session.fingerprint, entries)
+        signed = sign_ledger(own, party.name, session.fingerprint, entries, final=responder.kept.ended)
         content = Content(rows=rows_of(party), epsilon=words, ledger=entries, blobs=tuple(blobs), statement=signed)
         about = {"plan": session.fingerprint, "alignment": alignment_of(party)}
         cover = cover_of(content, own, to, kind="answer", days=days, **about)
@@ -147,6 +149,12 @@ def _answer_and_seal(
             seal(out, cover, content, ((responder.kept.reply(blob.question),) for blob in blobs), own, to)
     finished = bool(blobs) and blobs[-1].phase not in ("align", "fit", "look")
     return Sealed(cover, content, finished)
+
+
+def _is_last(context: PartyContext, blob: Blob) -> bool:
+    """Whether nothing more will be asked in the run, as the method declares."""
+    asked = context.session.method.predict_opening(SCORED)
+    return blob.phase == "final" and asked.then == "ends" and blob.round >= len(asked.asks)
 
 
 def _answer(responder: Responder, asked: PredictedQuestion) -> Blob:

@@ -10,6 +10,12 @@ from laconic.align.exact import ExactMatch
 from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.traffic import WireLog
+from laconic.data.federation import Federation
+from laconic.data.readers.aloud import FileReading, frame_reading
+from laconic.data.readers.federate import federation
+from laconic.data.readers.files import by_party, read_file
+from laconic.data.readers.frames import with_text_names
+from laconic.data.readers.source_table import check_frame
 from laconic.deploy.party_config import PartyFile, from_party_files
 from laconic.deploy.transports.inprocess import open_calls
 from laconic.doctor.account import check_account
@@ -59,9 +65,13 @@ def match_parties(paths: Sequence[Path | str]) -> Together:
         PlanError: the party files do not fit together.
         DataError: rows cannot be read, or nobody is at every party.
     """
-    federation = from_party_files(paths)
-    parties = {name: Party(name, table, 0) for name, table in federation.tables.items()}
-    hub = parties[federation.hub]
+    return match_federation(from_party_files(paths))
+
+
+def match_federation(made: Federation) -> Together:
+    """The same for parties whose rows are read already."""
+    parties = {name: Party(name, table, 0) for name, table in made.tables.items()}
+    hub = parties[made.hub]
     others = tuple(party for party in parties.values() if party is not hub)
     align, log = ExactMatch(), WireLog()
     log.phase = "align"
@@ -72,3 +82,41 @@ def match_parties(paths: Sequence[Path | str]) -> Together:
         align.confirm(hub, peers)
     prints = {name: fingerprint(party.data) for name, party in parties.items()}
     return Together(shared=found["shared"], rows=found["rows"], some=found["some"], fingerprints=prints)
+
+
+class FilesFound(msgspec.Struct, frozen=True, kw_only=True):
+    """What plain files hold.
+
+    Attributes:
+        readings: what each column is and what looks odd, by party.
+        notes: what was decided when reading and should be looked at.
+        wrong: why a run on them would end with an error; empty if it would not.
+        together: their rows, matched; None without an id, in a horizontal federation, or if something is wrong.
+    """
+
+    readings: Mapping[str, FileReading]
+    notes: tuple[str, ...] = ()
+    wrong: tuple[str, ...] = ()
+    together: Together | None = None
+
+
+def look_at_files(paths: Sequence[str], id_name: str | None = None, label: str | None = None) -> FilesFound:
+    """Read plain files as a run would: each by itself and, where a label is named, as a federation."""
+    named = by_party(paths)
+    readings: dict[str, FileReading] = {}
+    wrong = []
+    for party, path in named.items():
+        try:
+            frame = with_text_names(read_file(party, path, id_name, () if label is None else (label,)))
+            check_frame(party, frame)
+            readings[party] = frame_reading(frame, [name for name in frame.columns if name == id_name])
+        except LaconicError as problem:
+            wrong.append(str(problem))
+    if label is None or wrong:
+        return FilesFound(readings=readings, wrong=tuple(wrong))
+    try:
+        made = federation(named, label=label, id=id_name)
+        matched = match_federation(made) if made.kind == "vertical" else None
+    except LaconicError as problem:
+        return FilesFound(readings=readings, wrong=(str(problem),))
+    return FilesFound(readings=made.readings, notes=made.notes, together=matched)

@@ -2,20 +2,17 @@
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 import msgspec
-import numpy as np
 
 from laconic.data.readers.batches import column_names
 from laconic.data.readers.source_table import own_columns, read_own
 from laconic.data.schema import ColumnKind
 from laconic.deploy.party_config import PartyFile, read_party
 from laconic.errors import DataError, PlanError
-from laconic.tables.columns import MOST_LEVELS, Column
-from laconic.values import Array
 
 Level: TypeAlias = Literal["fine", "note", "wrong"]
 
@@ -40,9 +37,6 @@ Check: TypeAlias = Callable[[PartyFile], Iterable[Diagnosis]]
 """Looks at one party and says what it found; it reads, and changes nothing."""
 
 
-_MOSTLY_MISSING = 0.5
-
-
 def check_columns(party: PartyFile) -> Iterable[Diagnosis]:
     """Read the rows as a run would, and say what each column is and what would be made of it."""
     if party.data is None:
@@ -64,8 +58,11 @@ def check_columns(party: PartyFile) -> Iterable[Diagnosis]:
     if unused:
         words = f"not used, as data.columns does not name them: {', '.join(sorted(unused))}"
         yield Diagnosis("fine", "other columns", words)
-    for at, column in enumerate(table.columns):
-        yield from _of_column(column, table.raw[:, at], kinds[column.name], labelled=table.y is not None)
+    for one in () if own.reading is None else own.reading.columns:
+        if one.role in ("column", "left out"):
+            name, _, words = one.line.partition(": ")
+            remedy = "leave it so, correct the source, or leave it out of data.columns" if one.odd else ""
+            yield Diagnosis("note" if one.odd else "fine", name, words, remedy)
     for note in own.notes:
         yield Diagnosis("note", "reading", note, "correct the source, or leave it so")
     if table.task is not None:
@@ -91,28 +88,6 @@ def write_columns(party: PartyFile) -> dict[str, ColumnKind]:
         raise PlanError(f"nothing could be added at the end of {path}: write [data] as a table of its own") from problem
     part.replace(path)
     return kinds
-
-
-def _of_column(column: Column, cells: Array, kind: ColumnKind, *, labelled: bool) -> Iterator[Diagnosis]:
-    known = cells[~np.isnan(cells)]
-    different = len(np.unique(known))
-    missing = 1 - known.size / cells.size
-    words = f"{kind}, {different:,} different values" + (f", {missing:.0%} missing" if missing else "")
-    if different <= 1 and missing in (0, 1):
-        words += "; it never varies, so it is dropped"
-        yield Diagnosis("note", column.name, words, "leave it out of data.columns")
-    elif kind == "categorical" and different == known.size and different > MOST_LEVELS:
-        words += "; every row has another, as in an id"
-        yield Diagnosis("note", column.name, words, "leave it out of data.columns")
-    elif kind == "categorical" and different > MOST_LEVELS and column.prepare != "woe":
-        words += f"; the {MOST_LEVELS} most frequent get a column each, all others share one"
-        remedy = "join levels first if the rare ones matter"
-        remedy += f", or say data.prepare.{column.name} = 'woe'" if labelled else ""
-        yield Diagnosis("note", column.name, words, remedy)
-    elif missing > _MOSTLY_MISSING:
-        yield Diagnosis("note", column.name, words, "check that this is meant")
-    else:
-        yield Diagnosis("fine", column.name, words)
 
 
 def _key(name: str) -> str:

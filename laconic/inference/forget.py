@@ -1,10 +1,11 @@
-"""A party leaves: its stored answers are deleted, the head is refitted, and a record says what was deleted.
+"""A party leaves, or rows of it: what is kept of them is deleted, the rest is fitted anew, and a record says so.
 
-Nobody is contacted. What is deleted is deleted from the hub's folder; copies elsewhere are for their keepers to delete.
+Nobody is contacted when a party leaves; when only rows of it do, that party is. What is deleted is deleted from the
+hub's folder; copies elsewhere are for their keepers to delete.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,14 +13,16 @@ from pathlib import Path
 import msgspec
 
 from laconic.atomic_files import note_written, unbroken
-from laconic.core.capabilities import Growable
+from laconic.core.capabilities import Growable, Mergeable
 from laconic.core.method import Method
 from laconic.errors import DataError
 from laconic.inference.absent import WAYS, Refit
-from laconic.inference.bundle import Card, Part, load_part, save_part
+from laconic.inference.bundle import Asked, Card, Part, load_part, save_part
 from laconic.inference.bundle_files import read_digests
+from laconic.inference.merge import STAYS, bring_to_parts, erase_rows, leave_model, members_of
 from laconic.inference.predict import Model, hub_folder
 from laconic.inference.save import make_card
+from laconic.tables.table import Table
 from laconic.threads import limit_threads
 
 RECORD = "forgotten.jsonl"
@@ -33,10 +36,11 @@ class Forgotten(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         party: who left. at: when, in UTC.
-        people: about how many people its answers were.
+        people: about how many people its answers were; 0 where noise hides that.
         before, after: the digest of every file of the hub's folder; a file that is only in `before` is deleted, one
             that is in both with another digest is replaced.
         stays: what the party's presence may still show in.
+        erased: whether only these people went, and the party is still in the model.
     """
 
     party: str
@@ -45,6 +49,7 @@ class Forgotten(msgspec.Struct, frozen=True, kw_only=True):
     before: dict[str, str]
     after: dict[str, str]
     stays: str
+    erased: bool = False
 
 
 @limit_threads()
@@ -54,9 +59,13 @@ def forget(folder: Path, party: str) -> tuple[Forgotten, Card]:
     `folder` is the model's, or the hub's own.
     """
     part = load_part(hub_folder(folder))
-    _check(part, party)
-    before = read_digests(part.path or folder)
     method = part.method()
+    if isinstance(method, Mergeable):
+        left, people = leave_model(part, method, party)
+        done = _save(left, Model(left, method), part, _record(party, people, STAYS), ())
+        bring_to_parts(load_part(hub_folder(folder)), method, without=party)
+        return done
+    _check(part, party)
     peers = tuple(name for name in part.about.peers if name != party)
     store = None if part.store is None else part.store.without(party)
     people = 0 if part.store is None else len(part.store.answers[party].ids)
@@ -64,30 +73,54 @@ def forget(folder: Path, party: str) -> tuple[Forgotten, Card]:
     left = replace(part, about=msgspec.structs.replace(part.about, peers=peers), memory={}, store=store)
     model = refitted(left, method)
     asked = [one for one in (part.card.asked if part.card else ()) if one.party != party]
+    stays = APART if isinstance(method, Growable) else TOGETHER
+    return _save(model.part, model, part, _record(party, people, stays), asked)
+
+
+@limit_threads()
+def erase(folder: Path, party: str, rows: Table) -> tuple[Forgotten, Card]:
+    """Take some rows of one party out of a model exactly, if its method can; the party sends what they had added.
+
+    What it sends gives these rows away to the server: of one row, its features and its label as they are.
+
+    Args:
+        folder: the model's, with the party's own folder in it.
+        rows: the rows with their labels, as `laconic.inference.merge.read_labelled` reads them.
+    """
+    part = load_part(hub_folder(folder))
+    method = part.method()
+    merged = erase_rows(part, method, party, rows)
+    record = msgspec.structs.replace(_record(party, rows.rows, STAYS), erased=True)
+    done = _save(merged.part, Model(merged.part, method), part, record, ())
+    bring_to_parts(load_part(hub_folder(folder)), method)
+    return done
+
+
+def _record(party: str, people: int, stays: str) -> Forgotten:
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    return Forgotten(party=party, at=now, people=people, before={}, after={}, stays=stays)
+
+
+def _save(left: Part, model: Model, before: Part, record: Forgotten, asked: Sequence[Asked]) -> tuple[Forgotten, Card]:
+    """Write what is left in place of what was there, and the record with the digests of both."""
+    record = msgspec.structs.replace(record, before=read_digests(before.path or Path()))
     card = make_card(model, asked, WAYS)
-    record = Forgotten(
-        party=party,
-        at=datetime.now(UTC).isoformat(timespec="seconds"),
-        people=people,
-        before=before,
-        after={},
-        stays=APART if isinstance(method, Growable) else TOGETHER,
-    )
 
     def write(after: dict[str, str]) -> dict[str, str]:
         nonlocal record
         record = msgspec.structs.replace(record, after={name: one for name, one in after.items() if name != RECORD})
-        return {RECORD: part.texts.get(RECORD, "") + json.dumps(msgspec.to_builtins(record)) + "\n"}
+        return {RECORD: before.texts.get(RECORD, "") + json.dumps(msgspec.to_builtins(record)) + "\n"}
 
     with unbroken():
-        note_written(save_part(folder, replace(model.part, heads=model.heads, card=card), write))
+        note_written(save_part(Path(), replace(left, heads=model.heads, card=card), write))
     return record, card
 
 
 def forgotten(hub: Part) -> dict[str, str]:
     """Who left the model and did not join again, and when."""
-    records = (msgspec.json.decode(line, type=Forgotten) for line in hub.texts.get(RECORD, "").splitlines())
-    return {record.party: record.at for record in records if record.party not in hub.about.peers}
+    records = [msgspec.json.decode(line, type=Forgotten) for line in hub.texts.get(RECORD, "").splitlines()]
+    there = {*hub.about.peers, *(members_of(hub, hub.method()) if records else ())}
+    return {record.party: record.at for record in records if record.party not in there and not record.erased}
 
 
 def refuse_forgotten(hub: Part, files: Mapping[str, Path]) -> None:

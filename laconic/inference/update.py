@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from laconic.atomic_files import note_written, unbroken
-from laconic.core.capabilities import Growable
+from laconic.core.capabilities import Growable, Mergeable
 from laconic.core.ledger import Ledger
 from laconic.core.method import Method
 from laconic.core.party import Party
@@ -23,25 +23,12 @@ from laconic.errors import DataError
 from laconic.inference.absent import WAYS, Answers, Store
 from laconic.inference.bundle import About, Asked, Card, Part, save_part
 from laconic.inference.forget import refitted
+from laconic.inference.merge import Difference, bring_to_parts, merge_party, merge_rows
 from laconic.inference.predict import Model, collect, find
 from laconic.inference.save import KEPT, as_answers, as_asked, make_card, without_source
 from laconic.tables.table import Table
 from laconic.threads import limit_threads
 from laconic.values import Array
-
-
-class Difference(msgspec.Struct, frozen=True, kw_only=True):
-    """What was added, and what crossed for it.
-
-    Attributes:
-        people: about how many people new answers came, by party.
-        bytes: what crossed, both ways, by party.
-        whole: what would have crossed if all that the hub now keeps had been sent again, by party.
-    """
-
-    people: dict[str, int]
-    bytes: dict[str, int]
-    whole: dict[str, int]
 
 
 @limit_threads()
@@ -72,6 +59,18 @@ def add_rows(model: Model, rows: Table, labels: Array | None, carrier: Carrier) 
     return Model(grown, model.method, model.heads), difference
 
 
+@limit_threads()
+def add_more(model: Model, tables: Mapping[str, Table]) -> tuple[Model, Difference]:
+    """Let parties of a model that keeps apart what each added (`Analytic`) add labelled rows; no other is asked.
+
+    Args:
+        model: the server's model, which is left as it is; save what comes back with `save_grown`.
+        tables: the new rows of each party, whose folders are beside the server's.
+    """
+    merged = merge_rows(model.part, model.method, tables)
+    return Model(merged.part, model.method), merged.difference
+
+
 def kept_answers(model: Model) -> tuple[Store, tuple[str, ...]]:
     """What the hub keeps of parties' answers, and to which questions; it must keep some for rows to be added."""
     if model.part.store is None or model.part.about.steps is None:
@@ -97,6 +96,9 @@ def add_party(
         The model, what crossed, and the new party's part; save model and part with `save_grown`.
     """
     method, part = model.method, model.part
+    if isinstance(method, Mergeable):
+        merged, joined = merge_party(part, method, name, table, data=data, seed=seed)
+        return Model(merged.part, method), merged.difference, joined
     if not isinstance(method, Growable) or part.store is None:
         raise DataError(
             f"{type(method).__name__} trains all parties together, so that none can join later without the others; "
@@ -129,6 +131,7 @@ def save_grown(model: Model, joined: Part | None = None) -> Card:
         if joined is not None:
             save_part(path.parent, joined)
         note_written(save_part(path, replace(model.part, heads=model.heads, card=card)))
+        bring_to_parts(model.part, model.method)
     return card
 
 

@@ -1,15 +1,17 @@
-"""Methods side by side on one federation: what each scores and costs, which is best, and which to use."""
+"""Methods side by side on one federation: what each scores, costs and gives away, and which of them to use."""
 
 import json
+import re
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from math import sqrt
+from typing import Any, NamedTuple
 
 from laconic.core.result import Release, Result
 from laconic.core.traffic import Traffic
-from laconic.report.words import in_bytes, in_rounds, mean_spread, scored
+from laconic.report.words import figure, scored
 
 _LOWER_IS_BETTER = {"rmse", "mae", "log_loss", "rmse_scaled"}
 
@@ -67,6 +69,15 @@ class MethodRuns:
         """The headline figure by name, with its spread."""
         return scored(self.metric, self.score, self.spread)
 
+    @property
+    def by_seed(self) -> dict[int, float]:
+        """The headline figure of each seed, with its sign turned where less is better."""
+        return {one.seed: self.sign * value for one, value in zip(self.results, self._figures, strict=True)}
+
+    def run_of(self, seed: int) -> Result:
+        """The run with a seed."""
+        return next(one for one in self.results if one.seed == seed)
+
     @cached_property
     def _figures(self) -> list[float]:
         name = self.metric
@@ -109,6 +120,11 @@ class MethodRuns:
         """Whether it is a method to choose, and not a yardstick."""
         return not (self.is_alone or self.is_pooled)
 
+    @cached_property
+    def label_leaks(self) -> tuple[Release, ...]:
+        """What leaves, in the first run and without noise, from which others can read labels that are not theirs."""
+        return tuple(one for one in self.first.releases if gives_labels(one, self.first))
+
     @property
     def has_price(self) -> bool:
         """Whether noise with a proven epsilon is on some of what left."""
@@ -118,6 +134,67 @@ class MethodRuns:
     def given(self) -> list[list[Release]]:
         """What left, in the first run, as `same_releases` puts it together."""
         return same_releases(self.first.releases)
+
+
+_FROM_LABELS = re.compile(r"\blabels?\b|\bgradients?\b")
+_LABELS_THEMSELVES = re.compile(r"\bits labels\b")
+
+
+def gives_labels(release: Release, result: Result) -> bool:
+    """Whether a release lets its receiver read labels, by the step's own words; what bears noise does not count.
+
+    With one label holder, labels leave with what it sends to the others, or to a server. In a horizontal federation
+    every party has labels, and they leave where they are sent themselves.
+    """
+    if release.noise is not None or release.phase == "align":
+        return False
+    if result.data.get("kind") == "horizontal":
+        return bool(_LABELS_THEMSELVES.search(release.words))
+    if release.to == "hub":
+        return result.hub == "server" and bool(_LABELS_THEMSELVES.search(release.words))
+    return bool(_FROM_LABELS.search(release.words))
+
+
+class Difference(NamedTuple):
+    """How much better one arm is than another, and how sure that is.
+
+    Attributes:
+        value: in units of the score; above 0 if the first is better, also where less is better.
+        error: its standard error, with the runs paired; None if nothing shows it.
+        source: in words, what the standard error is from.
+    """
+
+    value: float
+    error: float | None
+    source: str
+
+    @property
+    def in_words(self) -> str:
+        """The standard error and its source."""
+        if self.error is None:
+            return "one seed does not say how sure that is: add --seeds 3"
+        return f"standard error {figure(self.error)}, from {self.source}"
+
+
+def difference(arm: MethodRuns, other: MethodRuns) -> Difference:
+    """How much better an arm is than another on the same rows.
+
+    With several seeds in common, the standard error is that of the mean of their differences; with one, that of
+    differences on the same bootstrap resamples of the rows scored on.
+    """
+    value = arm.goodness - other.goodness
+    mine, theirs = arm.by_seed, other.by_seed
+    common = [seed for seed in mine if seed in theirs]
+    if len(common) > 1:
+        found = [mine[seed] - theirs[seed] for seed in common]
+        return Difference(value, statistics.stdev(found) / sqrt(len(found)), f"{len(found)} seeds")
+    pairs = [arm.run_of(seed).resampled for seed in common], [other.run_of(seed).resampled for seed in common]
+    if common and arm.metric == other.metric and len(pairs[0][0]) == len(pairs[1][0]) > 1:
+        return Difference(value, statistics.stdev(a - b for a, b in zip(pairs[0][0], pairs[1][0], strict=True)), _ROWS)
+    return Difference(value, None, "")
+
+
+_ROWS = "resampling the rows scored on (one seed)"
 
 
 def same_releases(releases: Iterable[Release]) -> list[list[Release]]:
@@ -153,6 +230,7 @@ def members(result: Result) -> tuple[str, ...]:
 
 
 _SHARE_OF_GAP = 0.1
+_ROUNDING = 1e-12  # of a mean of differences, so that equal ones stay equal
 
 
 @dataclass(frozen=True)
@@ -198,7 +276,7 @@ class Comparison:
     @property
     def pooled(self) -> MethodRuns | None:
         """The best of what was run on pooled columns, if anything was."""
-        return _best(arm for arm in self.arms if arm.is_pooled)
+        return best_of(arm for arm in self.arms if arm.is_pooled)
 
     @property
     def federated(self) -> list[MethodRuns]:
@@ -208,28 +286,42 @@ class Comparison:
     @property
     def best(self) -> MethodRuns | None:
         """The federated method with the best score."""
-        return _best(self.federated)
+        return best_of(self.federated)
 
     @property
     def chosen(self) -> MethodRuns | None:
-        """The federated method that sends least of those that are as good as the best."""
+        """Of the federated methods as good as the best, one that keeps labels if there is one, and sends least.
+
+        Those that beat being alone come before those that do not.
+        """
         best = self.best
         if best is None:
             return None
         fair = [arm for arm in self.federated if self.as_good(arm, best)]
-        return min(fair, key=lambda arm: (arm.bytes, arm.fit.rounds, -arm.goodness))
+        fair = [arm for arm in fair if self.beats_alone(arm)] or fair
+        return min(fair, key=lambda arm: (bool(arm.label_leaks), arm.bytes, arm.fit.rounds, -arm.goodness))
+
+    @property
+    def recommended(self) -> MethodRuns | None:
+        """The chosen method, if there is something to choose from and no evidence against a federation at all."""
+        chosen = self.chosen
+        return chosen if len(self.arms) > 1 and chosen is not None and self.beats_alone(chosen) else None
+
+    def beats_alone(self, arm: MethodRuns) -> bool:
+        """Whether an arm is better than a party alone by more than the standard error; true where that was not run."""
+        return self.alone is None or not self.as_good(self.alone, arm)
 
     def as_good(self, arm: MethodRuns, other: MethodRuns) -> bool:
         """Whether an arm's score is not clearly below another's (see `leeway`)."""
-        return other.goodness - arm.goodness <= self.leeway(arm, other)
+        return other.goodness - arm.goodness <= self.leeway(arm, other) + _ROUNDING
 
     def leeway(self, arm: MethodRuns, other: MethodRuns) -> float:
-        """How far two scores may lie apart and count as equal.
+        """How far two scores may lie apart and count as equal: one standard error of their difference.
 
-        The greater of their standard deviations over seeds; with one seed, a tenth of what pooling adds to being alone.
+        Where nothing shows that, a tenth of what pooling adds to being alone.
         """
-        known = [one.spread for one in (arm, other) if one.spread is not None]
-        return max(known) if known else _SHARE_OF_GAP * max(0.0, self.gap or 0.0)
+        error = difference(arm, other).error
+        return _SHARE_OF_GAP * max(0.0, self.gap or 0.0) if error is None else error
 
     @property
     def gap(self) -> float | None:
@@ -260,7 +352,8 @@ def comparisons_of(results: Iterable[Result]) -> tuple[Comparison, ...]:
     )
 
 
-def _best(arms: Iterable[MethodRuns]) -> MethodRuns | None:
+def best_of(arms: Iterable[MethodRuns]) -> MethodRuns | None:
+    """The arm with the best score; None of none."""
     return max(arms, key=lambda arm: arm.goodness, default=None)
 
 
@@ -313,79 +406,3 @@ def _distinct(title: str, result: Result, titles: Sequence[str]) -> str:
         return title
     overlap = plan.get("overlap")
     return f"{title}, hub {plan.get('hub', result.hub)}" + (f", overlap {overlap:g}" if overlap else "")
-
-
-def sentences(part: Comparison) -> list[str]:
-    """What a newcomer should take away: what to use, what it gains, and what more bytes would buy."""
-    chosen = part.chosen
-    if chosen is None:
-        return ["No federated method was run; add one, such as FedOnce."]
-    said = (one(part, chosen) for one in (_advice, _gain, _rival, _thrift, _private))
-    return [sentence for sentence in said if sentence]
-
-
-def price_of(arm: MethodRuns) -> str:
-    """What an arm sends, in words: bytes, rounds, and bytes for each prediction afterwards."""
-    later = arm.bytes_a_prediction
-    after = f", then {in_bytes(round(later))} per prediction" if later else ""
-    return f"{in_bytes(arm.bytes)} in {in_rounds(arm.fit.rounds)}{after}"
-
-
-def beats_alone(part: Comparison, arm: MethodRuns) -> bool:
-    """Whether an arm is clearly better than a party alone; true where that was not run."""
-    alone = part.alone
-    return alone is None or not part.as_good(alone, arm)
-
-
-def _advice(part: Comparison, chosen: MethodRuns) -> str:
-    if not beats_alone(part, chosen):
-        return (
-            f"No method here is clearly better than {part.holder} alone; the cheapest of the best is {chosen.label}: "
-            f"{chosen.scored} for {price_of(chosen)}."
-        )
-    why = ", the least of all that score as well as the best" if len(part.federated) > 1 else ""
-    return f"Use {chosen.label}: {chosen.scored} for {price_of(chosen)}{why}."
-
-
-def _gain(part: Comparison, chosen: MethodRuns) -> str:
-    alone, pooled, gap = part.alone, part.pooled, part.gap
-    said = []
-    if alone is not None:
-        said.append(f"alone, {part.holder} has {alone.scored}")
-    if pooled is not None:
-        said.append(f"with all {part.what_is_pooled} pooled it would be {mean_spread(pooled.score, pooled.spread)}")
-    share = ""
-    if alone is not None and pooled is not None and gap is not None and gap > part.leeway(alone, pooled):
-        reached = (chosen.goodness - alone.goodness) / gap
-        how_far = "all the way" if reached >= 1 else f"{100 * reached:.0f} % of the way"
-        share = f": {chosen.label} goes {how_far}" if reached > 0 else ""
-    text = "; ".join(said)
-    return f"{text[0].upper()}{text[1:]}{share}." if said else ""
-
-
-def _thrift(part: Comparison, chosen: MethodRuns) -> str:
-    """The best of those that send less, if it is still clearly better than being alone."""
-    best = _best(arm for arm in part.federated if arm.bytes < chosen.bytes and beats_alone(part, arm))
-    if best is None:
-        return ""
-    return f"For fewer bytes, {best.label} has {best.scored}: {in_bytes(best.bytes)} in {in_rounds(best.fit.rounds)}."
-
-
-def _private(part: Comparison, chosen: MethodRuns) -> str:
-    """The best of those with a proven epsilon, where the one to use has none."""
-    best = _best(arm for arm in part.arms if arm.has_price)
-    if chosen.has_price or best is None:
-        return ""
-    left = len(best.first.privacy.open) if best.first.privacy is not None else 0
-    rest = f", beside {left} open release{'' if left == 1 else 's'} that it does not cover" if left else ""
-    return f"With a privacy price, {best.label} has {best.scored}{rest}."
-
-
-def _rival(part: Comparison, chosen: MethodRuns) -> str:
-    """The best of the others that sends more, and how much more."""
-    rival = _best(arm for arm in part.federated if arm is not chosen and arm.bytes > chosen.bytes > 0)
-    if rival is None:
-        return ""
-    times = rival.bytes / chosen.bytes
-    more = f"{times:,.0f} times" if times >= 10 else f"{times:.1f} times"
-    return f"{rival.label} has {rival.scored} for {more} the bytes, in {in_rounds(rival.fit.rounds)}."

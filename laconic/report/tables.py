@@ -11,7 +11,8 @@ from rich.text import Text
 from laconic.audit.attacks import Finding
 from laconic.core.result import Price, Result
 from laconic.inference.bundle import Card
-from laconic.report.comparisons import Comparison, MethodRuns, comparisons_of, costs_of, same_releases, sentences
+from laconic.report.comparisons import Comparison, MethodRuns, comparisons_of, costs_of, same_releases
+from laconic.report.verdict import sentences
 from laconic.report.words import (
     NAMES,
     contribution_lines,
@@ -99,7 +100,7 @@ def show_arms(results: Sequence[Result]) -> RenderableType:
             fit = arm.fit
             crossed = (in_bytes(fit.bytes_up), in_bytes(fit.bytes_down), f"{fit.rounds:,}", in_seconds(fit.seconds))
             given = (epsilon_in_words(arm.first), _given(arm, letters))
-            table.add_row(Text(arm.label), score, *crossed, *given, style="bold" if arm is part.chosen else "")
+            table.add_row(Text(arm.label), score, *crossed, *given, style="bold" if arm is part.recommended else "")
         verdict = Text.assemble(("In short: ", "bold"), " ".join(sentences(part)))
         shown += [table, _legend(letters), _seeds(part), verdict, ""]
     return Group(*shown)

@@ -1,5 +1,7 @@
 """What is to be predicted: one of two classes, one of several, or a number."""
 
+from collections.abc import Callable
+from hashlib import blake2b
 from typing import Literal
 
 import msgspec
@@ -82,6 +84,48 @@ def headline(task: Task, values: dict[str, float]) -> Score:
 def headline_metric(task: Task) -> str:
     """Which figure is named first."""
     return _HEADLINE[task.kind]
+
+
+RESAMPLES = 200
+"""How many resamples show how much a score depends on which rows it was made on."""
+
+_FEWEST_ROWS = 20  # of fewer rows, resamples show nothing
+
+
+def resample(task: Task, y: Array, predictions: Array) -> Array:
+    """The headline figure on bootstrap resamples of the rows scored on; empty for very few rows.
+
+    Which rows are drawn follows from the labels: the same for every model on the same rows, so that two of them can be
+    compared draw by draw, and not known to a reader of the figures, who could work out labels from them otherwise.
+    """
+    if len(y) < _FEWEST_ROWS:
+        return np.empty(0)
+    seed = int.from_bytes(blake2b(np.ascontiguousarray(y, dtype=np.float64).tobytes(), digest_size=8).digest())
+    rng = np.random.default_rng(seed)
+    score = _weighted_score(task, y, predictions)
+    return np.array([score(np.bincount(rng.integers(len(y), size=len(y)), minlength=len(y))) for _ in range(RESAMPLES)])
+
+
+def _weighted_score(task: Task, y: Array, predictions: Array) -> Callable[[Array], float]:
+    """The headline figure as a function of how often each row counts."""
+    if task.kind == "regression":
+        squares = (predictions.astype(np.float64) - y) ** 2
+        return lambda times: float(np.sqrt(np.average(squares, weights=times)))
+    right = (task.decide(predictions) == y.astype(int)).astype(np.float64)
+    if task.kind == "multiclass" or len(np.unique(y)) < 2:
+        return lambda times: float(np.average(right, weights=times))
+    _, place = np.unique(predictions, return_inverse=True)
+    positive = y.astype(int) == 1
+
+    def area(times: Array) -> float:
+        """AUC: how often a row of class 1 is above one of class 0, ties counting half."""
+        ones = np.bincount(place, weights=times * positive)
+        zeros = np.bincount(place, weights=times * ~positive)
+        pairs = ones.sum() * zeros.sum()
+        # A draw of one class only is so rare that it may count as a model that knows nothing.
+        return float(ones @ (np.cumsum(zeros) - zeros / 2) / pairs) if pairs else 0.5
+
+    return area
 
 
 def _of_numbers(y: Array, predictions: Array, train_range: float) -> dict[str, float]:

@@ -281,8 +281,9 @@ class Hub:
         part = frame("Part", run=self.run, question="0" * 32, at=0, size=10 * len(data), data=data)
         return self.say(part)
 
-    def ask_ledger(self) -> dict[str, Any]:
-        return self.say(frame("ShowLedger", run=self.run))
+    def end(self) -> dict[str, Any]:
+        """End the run, as a hub does that wants the party's ledger."""
+        return self.say(frame("EndRun", run=self.run))
 
     def match(self, shared: int | None = None, seed: int = 1) -> dict[str, Any]:
         """Match rows as ExactMatch does: the first so many are shared, or all."""

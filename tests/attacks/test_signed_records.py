@@ -6,10 +6,10 @@ from click.testing import CliRunner
 
 from laconic.cli import main
 from laconic.core import Result
-from laconic.core.ledger import Statement
 from laconic.deploy import KeyRing, make_key, save_key
 from laconic.deploy.statements import check_result, sign_ledger
 from laconic.deploy.transports.envelopes.keys import open_ring
+from laconic.deploy.transports.envelopes.opening import Expected, check
 from tests.deploy.conftest import World
 from tests.deploy.test_training import ONESHOT
 
@@ -44,7 +44,7 @@ def altered(path, change):
 
 def with_releases(result, change):
     """The result with the first release of the shop changed, or left out."""
-    first = next(one for one in result.releases if one.party == "shop")
+    first = shop_release(result)
     rest = [one for one in result.releases if one is not first]
     return msgspec.structs.replace(result, releases=(*change(first), *rest))
 
@@ -52,22 +52,24 @@ def with_releases(result, change):
 def test_an_honest_report_is_confirmed(hosted):
     found = laconic("verify", hosted[0], "--keys", hosted[1])
     assert found.exit_code == 0, found.output
-    assert found.output.startswith("shop: confirmed: signed by shop")
+    said = found.output.splitlines()
+    assert "result.json: confirmed: signed by bank" in said[0]
+    assert said[1].startswith("shop: confirmed: signed by shop")
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda one: (),
-        lambda one: (msgspec.structs.replace(one, bytes=one.bytes - 1),),
-        lambda one: (msgspec.structs.replace(one, times=one.times + 1),),
-        lambda one: (msgspec.structs.replace(one, words="nothing made from rows"),),
-        lambda one: (msgspec.structs.replace(one, covered="noise covers it"),),
-        lambda one: (msgspec.structs.replace(one, digest="0" * 32),),
-        lambda one: (one, msgspec.structs.replace(one, step="learn")),
-    ],
-    ids=["left out", "fewer bytes", "more often", "other words", "other cover", "other digest", "one more"],
-)
+CHANGES = {
+    "left out": lambda one: (),
+    "fewer bytes": lambda one: (msgspec.structs.replace(one, bytes=one.bytes - 1),),
+    "more often": lambda one: (msgspec.structs.replace(one, times=one.times + 1),),
+    "other words": lambda one: (msgspec.structs.replace(one, words="nothing made from rows"),),
+    "other cover": lambda one: (msgspec.structs.replace(one, covered="noise covers it"),),
+    "other digest": lambda one: (msgspec.structs.replace(one, digest="0" * 32),),
+    "one more": lambda one: (one, msgspec.structs.replace(one, step="learn")),
+}
+"""What a hub may do to one release in its report."""
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 def test_a_report_that_differs_from_what_the_party_signed_is_found(hosted, change):
     assert altered(hosted, lambda result: with_releases(result, change)) == ["differs"]
 
@@ -75,12 +77,35 @@ def test_a_report_that_differs_from_what_the_party_signed_is_found(hosted, chang
 def test_a_signature_that_is_taken_away_or_made_by_the_hub_does_not_confirm(hosted, tmp_path):
     result = Result.from_json(hosted[0].read_bytes())
     entries = [one for one in result.releases if one.party == "shop"]
-    own = sign_ledger(make_key("shop"), result.statements["shop"].plan, entries)
-    stolen = Statement(
-        plan=own.plan, key=result.statements["shop"].key, signature=own.signature
-    )  # The shop's fingerprint over a signature of the hub's making.
+    own = sign_ledger(make_key("shop"), "shop", result.statements["shop"].plan, entries, final=True)
+    # The shop's fingerprint over a signature of the hub's making.
+    stolen = msgspec.structs.replace(own, key=result.statements["shop"].key)
     for statements, state in (({}, "unsigned"), ({"shop": own}, "unknown key"), ({"shop": stolen}, "differs")):
         assert altered(hosted, lambda one, s=statements: msgspec.structs.replace(one, statements=s)) == [state]
+
+
+def test_what_a_party_signed_before_its_last_answer_does_not_confirm(hosted):
+    """A hub that leaves out all after the first envelope has the shop's signature of the rest."""
+    folder, ring = hosted[0].parent, open_ring(hosted[1], "bank")
+    with check(folder / "shop-0.envelope", ring, Expected("answer")).open(ring.own) as opened:
+        first = opened.content
+
+    def shaved(result):
+        own = [msgspec.structs.replace(shop_release(result), **_said(one)) for one in first.ledger]
+        others = [one for one in result.releases if one.party != "shop"]
+        assert len(own) < len(result.releases) - len(others)
+        return msgspec.structs.replace(result, releases=(*own, *others), statements={"shop": first.statement})
+
+    assert altered(hosted, shaved) == ["unfinished"]
+
+
+def _said(entry):
+    """What an entry of a ledger says, as a hub reports it."""
+    return msgspec.structs.asdict(entry) | {"to": "hub"}
+
+
+def shop_release(result):
+    return next(one for one in result.releases if one.party == "shop")
 
 
 def test_a_statement_about_another_plan_does_not_confirm(hosted):

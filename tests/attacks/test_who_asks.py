@@ -48,11 +48,11 @@ def frames_of(hub):
         "Ask": asked,
         "Part": frame("Part", run="one", question="0" * 32, at=0, size=100, data=b"something"),
         "More": frame("More", run="one", question=decode(asked)["question"], at=0),
-        "ShowLedger": frame("ShowLedger", run="one"),
+        "EndRun": frame("EndRun", run="one"),
     }
 
 
-KINDS = ("Greet", "Ask", "Part", "More", "ShowLedger")
+KINDS = ("Greet", "Ask", "Part", "More", "EndRun")
 
 
 def test_the_hub_itself_is_answered(trial):
@@ -81,7 +81,7 @@ def test_a_party_cannot_ask_another_in_a_run_that_the_hub_began(trial, hub):
 
 
 def test_a_party_cannot_read_anothers_ledger(trial, hub):
-    assert not was_answered(trial.hear("insurer", hub.sealed(frame("ShowLedger", run="one")), sender="shop"))
+    assert not was_answered(trial.hear("insurer", hub.sealed(frame("EndRun", run="one")), sender="shop"))
 
 
 def test_a_frame_that_no_session_key_signed_is_refused_even_if_the_engine_says_that_it_is_the_hubs(trial):

@@ -67,3 +67,50 @@ def test_a_row_that_comes_twice_among_new_rows_is_noted(trained):
     assert "Read: bank, id 'id': 1 rows have the id of an earlier row" in found.stderr
     found = run("add", model, "--files", *write(new, "-b", range(1, 11), extra="003;9,5;01/01/2013;no\n"))
     assert "Read: bank, id 'id': 1 rows have the id of an earlier row" in found.stderr
+
+
+def many_columns(folder):
+    rows = "".join(
+        f"{row},{','.join(str((row * 7 + at) % 13) for at in range(40))},€ {row % 9}.50\n" for row in range(80)
+    )
+    (folder / "wide.csv").write_text(f"id,{','.join(f'c{at}' for at in range(40))},price\n{rows}")
+    label = "".join(f"{row},{row % 5},{'YES' if row % 3 else 'yes' if row % 2 else 'no'}\n" for row in range(80))
+    (folder / "hub.csv").write_text(f"id,visits,left\n{label}")
+    return [str(folder / "hub.csv"), str(folder / "wide.csv")]
+
+
+def test_run_and_compare_read_files_aloud_and_fold_what_is_not_odd(tmp_path):
+    files = many_columns(tmp_path)
+    roles = ("--files", *files, "--id", "id", "--label", "left")
+    saved = ("--seeds", "1", "--save", tmp_path / "runs.jsonl")
+    for words in (("run", "Solo", *roles), ("compare", "Solo", *roles, *saved, "--no-yardsticks")):
+        shown = run(*words).stderr
+        assert "wide: 80 rows, 41 columns (41 numeric)" in shown
+        assert "  left: label, categorical, 2 levels; YES/yes are taken as one level" in shown
+        assert "  price: numeric, 9 values; amounts in EUR" in shown
+        assert "nothing odd in 41 other columns" in shown
+        assert "c17: numeric" not in shown
+    assert "c17: numeric, 13 values" in run("run", "Solo", *roles, "--columns").stderr
+
+
+def test_the_result_as_json_stays_alone_on_the_output(tmp_path):
+    found = run("run", "Solo", "--files", *many_columns(tmp_path), "--id", "id", "--label", "left", "--json")
+    assert found.stdout.startswith("{")
+    assert found.stdout.count("\n") == 1
+
+
+def test_doctor_looks_at_plain_files_alone_and_together(tmp_path):
+    files = many_columns(tmp_path)
+    assert "price: numeric, 9 values; amounts in EUR" in run("doctor", "--files", *files).output
+    shown = run("doctor", "--files", *files, "--id", "id", "--label", "left").output
+    assert "Together: 80 rows at every party" in shown
+
+
+def test_doctor_says_what_is_wrong_with_plain_files_by_its_exit_code(tmp_path):
+    files = many_columns(tmp_path)
+    found = CliRunner().invoke(main, ["doctor", "--files", *files, "--id", "id", "--label", "gone"])
+    assert found.exit_code == 1
+    assert "Wrong: no party has the label column 'gone'" in found.output
+    assert "hub: 80 rows" in found.output
+    assert CliRunner().invoke(main, ["doctor"]).exit_code == 2
+    assert "name party files" in CliRunner().invoke(main, ["doctor"]).stderr

@@ -16,6 +16,7 @@ from laconic.deploy.journal import Journal
 from laconic.deploy.party_memory import PartyFolder
 from laconic.deploy.responder import OnlineResponder
 from laconic.deploy.session import online_session
+from laconic.deploy.statements import check_result
 from laconic.deploy.transports import rpc_messages as frames
 from laconic.deploy.transports.rpc_client import ConnectionBroken
 from laconic.errors import DataError, LaconicError, PartyAbsent, PlanError, Refused
@@ -58,7 +59,12 @@ def host(sites, plan, run="one", away=None, deadline=None):
     ids=["fedonce", "vimadmm", "fedavg", "budget"],
 )
 def test_a_hosted_run_equals_one_in_process(sites, plan):
-    assert same(host(sites, plan), execute(plan))
+    hosted = host(sites, plan)
+    assert same(hosted, execute(plan))
+    # Sites play the parties of a public set, and sign for them; the label holder beside a server signs too.
+    checked = check_result(hosted, sites["hub"].ring, plan=plan_fingerprint(plan))
+    assert [one.state for one in checked] == ["confirmed"] * (len(hosted.parties) - 1)
+    assert len({hosted.statements[one.whose].signer for one in checked}) == len(checked)
 
 
 @pytest.fixture

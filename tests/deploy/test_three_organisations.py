@@ -148,6 +148,9 @@ class Post:
         if "provision" in text:
             for place in ("shop", "insurer"):
                 shutil.move(bank / "sites" / f"{place}.reply", self.machines[place].folder)
+        if "laconic verify" in text and where == "bank":
+            for name in ("result.json", "result.json.signature"):
+                shutil.copy(bank / name, self.machines["shop"].folder)
         if "request " in text or "provision" in text:
             self.digits[where] = said.strip().splitlines()[-1].strip()
 
@@ -200,6 +203,9 @@ def test_the_page_works_as_it_stands(network, tmp_path):
                     os.killpg(process.pid, signal.SIGKILL)
             stop((machine.folder / ("sites/bank" if place == "bank" else place)) / "kit")
     assert "finished, auc" in said
+    assert said.count("confirmed: signed by bank") == 2
+    assert (said.count("shop: confirmed: signed by shop"), said.count("insurer: confirmed")) == (2, 1)
+    assert said.count("holds your signature") == 2
     assert watch.open["bank"], "the bank's one port was seen"
     assert (watch.open["shop"], watch.open["insurer"]) == (set(), set())
     keys = [str(path.relative_to(tmp_path)) for path in (tmp_path / "bank").rglob("*.key")]

@@ -87,7 +87,7 @@ def test_columns_are_described_and_odd_ones_noted(tmp_path):
     noted = {one.about: one.words for one in seen if one.level == "note"}
     assert "never varies" in noted["same"]
     assert "column 'code': left out, as nearly every row has another text, like an id" in noted["reading"]
-    assert "100 different values; the 64 most frequent" in noted["zip"]
+    assert "100 levels; the 64 most frequent" in noted["zip"]
     assert "99% missing" in noted["rare"]
     assert "kinds of 4 columns were inferred from their cells" in noted["data.columns"]
     assert not words(seen, "wrong")

@@ -1,5 +1,8 @@
 """Analytic is the model of all rows in one exchange; parties join and leave exactly, and noise keeps its budget."""
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -62,22 +65,16 @@ def test_features_are_at_most_a_quarter_of_the_rows_expected():
     assert len(hub.memory["model"]["coefficients"]) <= 300
 
 
-def test_a_party_that_is_forgotten_leaves_the_model_of_the_others_and_joins_again():
+def test_a_party_that_is_taken_out_leaves_the_model_of_the_others_to_the_bit():
     federation = deal_rows(load("digits"), Iid(parties=3), seed=0)
-    method = Analytic(features=FEW, precision="float64")
-    all_three, run = predicted(method, federation)
-    sums = run.hub.memory["sums"]["party2"]
-    method.forget(run.hub, "party2")
-    assert "party2" not in run.hub.memory["sums"]
+    method = Analytic(features=FEW)
+    _, run = predicted(method, federation)
+    assert set(method.members(run.hub)) == {"party1", "party2", "party3"}
+    method.take_out(run.hub, "party2")
+    assert "party2" not in method.members(run.hub)
     without = {name: table for name, table in federation.tables.items() if name != "party2"}
-    from dataclasses import replace
-
     never = predicted(method, replace(federation, tables=without))[0]
     assert (method.predict(run.hub, None, "test") == never).all()
-    method.join(run.hub, "party2", sums)
-    assert method.predict(run.hub, None, "test") == pytest.approx(all_three, abs=1e-9)
-    with pytest.raises(ValueError, match="not in this model"):
-        method.forget(run.hub, "nobody")
 
 
 def test_a_party_with_few_rows_sends_nothing():
@@ -103,8 +100,9 @@ def test_weights_turn_the_model_towards_a_class():
 
 
 def test_the_server_refuses_what_are_no_sums_and_names_the_sender():
-    run = train(Analytic(features=FEW), small_horizontal("binary"))
-    method, sums = Analytic(features=FEW), dict(run.hub.memory["sums"]["party1"])
+    method = Analytic(features=FEW)
+    run = train(method, small_horizontal("binary"))
+    sums = dict(run.hub.memory["sums"]["party1"])
     for broken in (
         {**sums, "gram": sums["gram"][1:]},
         {**sums, "moments": sums["moments"] * np.nan},
@@ -113,7 +111,7 @@ def test_the_server_refuses_what_are_no_sums_and_names_the_sender():
         [sums],
     ):
         with pytest.raises(WireError, match="party9"):
-            method.join(run.hub, "party9", broken)
+            method.merge_in(run.hub, SimpleNamespace(ask=lambda _, sent=broken: {"party9": sent}))
 
 
 def test_noise_keeps_the_budget_and_is_foreseen():

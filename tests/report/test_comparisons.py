@@ -1,7 +1,7 @@
 import pytest
 from msgspec.structs import replace
 
-from laconic.report.comparisons import comparisons_of, sentences
+from laconic.report.comparisons import comparisons_of
 from laconic.tables import Score
 from tests.report.results import alone, paid, pooled, result
 
@@ -68,39 +68,8 @@ def test_less_is_better_for_errors():
 
 def test_yardsticks_are_never_chosen():
     assert part(alone(0.9), pooled(0.99)).chosen is None
-    assert "No federated method" in " ".join(sentences(part(alone(), pooled())))
 
 
 def test_the_frontier_is_what_nothing_beats_in_both():
     runs = (alone(0.8), pooled(1.0), result("A", 0.9, up=100), result("B", 0.85, up=500), result("C", 0.95, up=900))
     assert [arm.label for arm in part(*runs).frontier] == ["Solo", "A", "C"]
-
-
-def test_the_verdict_says_what_to_use_what_it_costs_and_what_it_gains():
-    said = sentences(part(alone(0.9), result(score=0.98), result("SplitNN", 0.981, up=143_000, rounds=80), pooled(1.0)))
-    assert said[0].startswith("Use FedOnce: AUC 0.9800 for 1.4 kB in 1 round, then 32 B per prediction")
-    assert "FedOnce goes 80 % of the way" in said[1]
-    assert said[2] == "SplitNN has AUC 0.9810 for 100 times the bytes, in 80 rounds."
-
-
-def test_where_parties_have_other_rows_nobody_is_called_the_label_holder():
-    apart = {"data": {"name": "people", "kind": "horizontal"}, "hub": "server", "parties": ("server", "a", "b")}
-    runs = (result("SoloRows", 0.8, up=0, **apart), result("FedAvg", 0.9, **apart), pooled(1.0, **apart))
-    said = " ".join(sentences(part(*runs)))
-    assert "Alone, a party has AUC 0.8000; with all rows pooled it would be 1.0000" in said
-
-
-def test_the_verdict_names_what_is_cheaper_and_still_worth_it():
-    runs = (alone(0.8), result("Thrifty", 0.9, up=100), result("Best", 0.99, up=900), pooled(1.0))
-    assert sentences(part(*runs))[-1] == "For fewer bytes, Thrifty has AUC 0.9000: 130 B in 1 round."
-
-
-def test_the_verdict_names_the_best_with_a_price_and_what_that_leaves_open():
-    private = result(score=0.93, method={"type": "FedOnce"}, privacy=paid())
-    said = sentences(part(alone(0.9), result(score=0.98), private, pooled(1.0)))
-    assert said[-1].startswith("With a privacy price, FedOnce, epsilon 2 has AUC 0.9300, beside 1 open release that")
-
-
-def test_the_verdict_says_so_if_nothing_beats_being_alone():
-    said = sentences(part(alone(0.9), result(score=0.9), pooled(0.95)))
-    assert said[0].startswith("No method here is clearly better")

@@ -144,13 +144,13 @@ _TILES = 100  # images on a sheet, each way
 
 
 def cifar10() -> Dataset:
-    """Photographs, 30,000 colour images of 32 x 32; label: one of ten things."""
-    trained = 20_000
-    sheets = [_read_sheet(f"cifar10/{sheet}.webp") for sheet in ("train_1", "train_2", "test")]
+    """Photographs, 60,000 colour images of 32 x 32; label: one of ten things."""
+    names = (*(f"train_{sheet}" for sheet in range(1, 6)), "test")
     with np.load(data_file("cifar10/labels.npz"), allow_pickle=False) as labels:
-        y = np.concatenate([labels["y_train"][:trained], labels["y_test"]])
-    note = "the first 20,000 of the 50,000 published training images, and all test images"
-    return _images("cifar10", np.concatenate(sheets), y, _THINGS, trained, note)
+        y, trained = np.concatenate([labels["y_train"], labels["y_test"]]), len(labels["y_train"])
+    return _images(
+        "cifar10", np.concatenate([_read_sheet(f"cifar10/{one}.webp") for one in names]), y, _THINGS, trained
+    )
 
 
 def fashion_mnist() -> Dataset:
@@ -180,11 +180,11 @@ def _grey_images(name: str, file: str, classes: tuple[str, ...]) -> Dataset:
         return _images(name, images, labels, classes, len(arrays["x_train"]))
 
 
-def _images(name: str, raw: Array, y: Array, classes: tuple[str, ...], trained: int, note: str = "") -> Dataset:
+def _images(name: str, raw: Array, y: Array, classes: tuple[str, ...], trained: int) -> Dataset:
     """Images with an official test set after the training ones."""
     task = Task(kind="multiclass", classes=classes, label="class")
     columns, test = (Column("image", "pixels"),), np.arange(trained, len(y))
-    return Dataset(name=name, raw=raw, columns=columns, y=y.astype(np.int64), task=task, test=test, note=note)
+    return Dataset(name=name, raw=raw, columns=columns, y=y.astype(np.int64), task=task, test=test)
 
 
 def codrna() -> Dataset:

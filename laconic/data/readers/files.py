@@ -37,7 +37,7 @@ def from_files(
         paths: by party, or just paths: a party is then called what its file is called, up to the first dot.
         id, label, kinds, task, name: as for `from_frames`.
     """
-    named = _by_party(paths)
+    named = by_party(paths)
     frames = {party: read_file(party, path, id, [label]) for party, path in named.items()}
     with naming(named):
         federation = from_frames(frames, id=id, label=label, kinds=kinds, task=task, name=name)
@@ -66,7 +66,7 @@ def rows_from_files(
         public: a file of rows that everybody may see; None if there are none.
         id, kinds, task, test, valid, seed, name: as for `rows_from_frames`.
     """
-    named = _by_party(paths)
+    named = by_party(paths)
     frames = {party: read_file(party, path, id, [label]) for party, path in named.items()}
     first = next(iter(frames.values()), None)
     shown = None if public is None else read_file(PUBLIC, Path(public), id, () if first is None else first.columns)
@@ -111,7 +111,8 @@ def naming(paths: Mapping[str, Path], more: str = "") -> Iterator[None]:
         raise DataError(f"{problem} ({places}{more})") from problem
 
 
-def _by_party(paths: Mapping[str, Path | str] | Iterable[Path | str]) -> dict[str, Path]:
+def by_party(paths: Mapping[str, Path | str] | Iterable[Path | str]) -> dict[str, Path]:
+    """Files by party, which is called what its file is called, up to the first dot, unless it is named."""
     if isinstance(paths, Mapping):
         return {party: Path(path) for party, path in paths.items()}
     named: dict[str, Path] = {}

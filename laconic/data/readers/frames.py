@@ -4,10 +4,12 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, get_args
 
 from laconic.data.federation import Federation
+from laconic.data.readers.aloud import FileReading
 from laconic.data.readers.cells import plain_name
 from laconic.data.readers.source_table import build_table
 from laconic.data.schema import ColumnKind, OwnData
 from laconic.errors import DataError
+from laconic.tables.table import Table
 from laconic.tables.task import Task
 
 if TYPE_CHECKING:
@@ -61,7 +63,8 @@ def from_frames(
     hub = _find_hub(frames, label)
     check_kinds(kinds or {}, {name for frame in frames.values() for name in frame.columns})
     notes: list[str] = []
-    tables = {}
+    tables: dict[str, Table] = {}
+    readings: dict[str, FileReading] = {}
     for party, frame in frames.items():
         _check_id(party, frame, id)
         data = OwnData(source=party, key=id, label=label if party == hub else None)
@@ -69,6 +72,7 @@ def from_frames(
         own = build_table(party, data, frame, names, said=kinds, task=task if party == hub else None)
         tables[party] = own.table
         notes += own.notes
+        readings |= {} if own.reading is None else {party: own.reading}
     facts: dict[str, object] = {
         "source": name,
         "rows": {party: table.rows for party, table in tables.items()},
@@ -76,7 +80,7 @@ def from_frames(
         "kinds": {party: {c.name: c.kind for c in table.columns} for party, table in tables.items()},
     }
     facts |= {"notes": notes} if notes else {}
-    return Federation(name=name, tables=tables, hub=hub, aligned=False, facts=facts)
+    return Federation(name=name, tables=tables, hub=hub, aligned=False, facts=facts, readings=readings)
 
 
 def named_frames(frames: Mapping[str, AnyTable]) -> dict[str, "DataFrame"]:

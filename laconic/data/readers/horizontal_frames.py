@@ -11,6 +11,7 @@ import numpy as np
 from laconic.data.federation import HELD_OUT, Federation
 from laconic.data.labels import read_labels, refuse_unique
 from laconic.data.partition.columns import seeds_to_try, sides_with_classes
+from laconic.data.readers.aloud import FileReading, reading_of
 from laconic.data.readers.cells import plain_name
 from laconic.data.readers.columns import delimiter_of, look_at, read_columns
 from laconic.data.readers.frames import (
@@ -93,7 +94,7 @@ def rows_from_frames(
     check_kinds(kinds or {}, names)
     notes: list[str] = []
     shown = {} if public is None else {PUBLIC: _check_public(with_text_names(as_frame(public, PUBLIC)), names)}
-    agreed, read = _read_together(frames | shown, names, kinds or {}, notes)
+    agreed, read, readings = _read_together(frames | shown, names, kinds or {}, notes, label, id)
     opened = _read_public(read.pop(PUBLIC)) if shown else None
     labels = {
         party: read_labels(frame[label], task, party, notes, delimiter_of(frame)) for party, frame in frames.items()
@@ -116,7 +117,9 @@ def rows_from_frames(
     }
     facts |= {} if id is None else {"at_several": _count_at_several(frames, id)}
     facts |= {"notes": notes} if notes else {}
-    return Federation(name=name, tables=tables, hub=SERVER, aligned=False, kind="horizontal", facts=facts)
+    return Federation(
+        name=name, tables=tables, hub=SERVER, aligned=False, kind="horizontal", facts=facts, readings=readings
+    )
 
 
 def _check_frames(frames: Mapping[str, "DataFrame"], label: str, id_name: str | None) -> None:
@@ -148,15 +151,27 @@ def _check_public(frame: "DataFrame", names: tuple[str, ...]) -> "DataFrame":
 
 
 def _read_together(
-    frames: Mapping[str, "DataFrame"], names: Sequence[str], said: Kinds, notes: list[str]
-) -> tuple[dict[str, ColumnKind], dict[str, "_Read"]]:
-    """What each column is at all parties, and every party's rows read so."""
+    frames: Mapping[str, "DataFrame"],
+    names: Sequence[str],
+    said: Kinds,
+    notes: list[str],
+    label: str,
+    id_name: str | None,
+) -> tuple[dict[str, ColumnKind], dict[str, "_Read"], dict[str, FileReading]]:
+    """What each column is at all parties, every party's rows read so, and what was found in each file."""
     looks = {party: {name: look_at(frame[name]) for name in names} for party, frame in frames.items()}
     kinds = common_kinds(looks, names, said, notes)
-    return kinds, {
+    read = {
         party: _Read(*read_columns(party, looks[party], kinds, said=said, frame=frame, notes=notes))
         for party, frame in frames.items()
     }
+    ids = () if id_name is None else (id_name,)
+    readings = {}
+    for party, frame in frames.items():
+        own_label = label if label in frame.columns else None
+        own_ids = [name for name in ids if name in frame.columns]
+        readings[party] = reading_of(frame, looks[party], *read[party], ids=own_ids, label=own_label, own_kinds=kinds)
+    return kinds, read, readings
 
 
 def _agreed_task(own: Mapping[str, Task], said: Task | None, notes: list[str]) -> Task:

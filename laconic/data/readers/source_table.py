@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 
 from laconic.data.labels import read_labels, refuse_unique
+from laconic.data.readers.aloud import FileReading, reading_of
 from laconic.data.readers.batches import column_names, read_batches
 from laconic.data.readers.columns import delimiter_of, kinds_of, look_at, read_columns, read_known
 from laconic.data.readers.ids import read_ids, usable_rows
@@ -32,12 +33,14 @@ class OwnTable:
         rows: how many rows the source has.
         left_out: how many of them are not in the table, by reason.
         notes: what was decided when reading and should be looked at.
+        reading: what each column is, for its owner's eyes; None for rows that come later.
     """
 
     table: Table
     rows: int
     left_out: dict[str, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    reading: FileReading | None = None
 
 
 def read_own(
@@ -152,6 +155,7 @@ def build_table(
     check_frame(party, frame)
     notes: list[str] = []
     y: Array | None = None
+    reading: FileReading | None = None
     columns: Sequence[Column]
     if recipe is not None:
         columns, raw = recipe.columns, read_known(party, frame, recipe.columns, notes=notes, before=before)
@@ -164,6 +168,7 @@ def build_table(
         kinds = kinds_of(party, looks, said or {}, notes)
         columns, raw = read_columns(party, looks, kinds, said=said or {}, frame=frame, notes=notes)
         columns = _prepared(columns, data, party)
+        reading = reading_of(frame, looks, columns, raw, ids=data.keys, label=data.label, own_kinds=kinds)
     # Fixed-width text: Python's own would take twice the memory and more.
     ids = read_ids(frame, data.keys, data.ids, party).astype(str)
     usable = usable_rows(party, data, ids, raw, columns, y, task, notes)
@@ -177,7 +182,7 @@ def build_table(
         party=party,
         recipe=recipe,
     )
-    return OwnTable(table=table, rows=len(frame), left_out=usable.left_out, notes=tuple(notes))
+    return OwnTable(table=table, rows=len(frame), left_out=usable.left_out, notes=tuple(notes), reading=reading)
 
 
 def check_frame(party: str, frame: "DataFrame") -> None:

@@ -15,11 +15,9 @@ from pathlib import Path
 from time import monotonic
 from typing import TypeAlias, TypeVar
 
-import msgspec
-
 from laconic.atomic_files import append_private, make_private_folder
 from laconic.core.align import Align
-from laconic.core.ledger import Entry, Ledger
+from laconic.core.ledger import Ledger
 from laconic.core.step import Script
 from laconic.core.wire import Blob, Limits
 from laconic.deploy.transports import rpc_messages as frames
@@ -79,14 +77,10 @@ class RpcClient:
                 yield name, reply
 
     def ledgers(self) -> dict[str, Ledger]:
-        """The own ledger of each party that can be reached."""
-        ask = frames.ShowLedger(self._run)
-        work = {name: partial(self._call, name, ask, _PATIENCE) for name in self._present}
-        return {
-            name: Ledger(tuple(msgspec.convert(said.entries, list[Entry])))
-            for name, said in _at_once(work)
-            if isinstance(said, frames.Entries)
-        }
+        """The own ledger of each party that can be reached, signed by it; the run is over for them."""
+        ends = None if self._deadline is None else monotonic() + self._deadline
+        work = {name: partial(self._end, name, ends) for name in self._present}
+        return {name: Ledger(said.entries, said.statement) for name, said in _at_once(work) if said is not None}
 
     def greet(self, greeting: frames.Greet) -> dict[str, frames.Welcome]:
         """Greet all; who cannot be reached is left out, and who refuses ends the run with the party's own words."""
@@ -100,6 +94,12 @@ class RpcClient:
             raise WireError(f"{name} answered a greeting with {type(said).__name__}")
         return said
 
+    def _end(self, name: str, ends: float | None) -> frames.Entries | None:
+        said = self._call_until(name, frames.EndRun(self._run), ends)
+        if said is not None and not isinstance(said, frames.Entries):
+            raise WireError(f"{name} answered with {type(said).__name__} when it was asked for its ledger")
+        return said
+
     def _ask(self, script: Script, name: str, blob: bytes, ends: float | None) -> Blob | None:
         question = question_id(script, name, blob)
         kind = "align" if isinstance(script, Align) else "method"
@@ -107,11 +107,9 @@ class RpcClient:
         if long:
             self._send_parts(name, question, blob, ends)
         ask = frames.Ask(self._run, kind, self.shared, question, None if long else blob)
-        said = self._call(name, ask, _left(ends))
-        while isinstance(said, frames.Working):
-            if ends is not None and monotonic() >= ends:
-                return None
-            said = self._call(name, ask, _left(ends))
+        said = self._call_until(name, ask, ends)
+        if said is None:
+            return None
         if not isinstance(said, frames.Answer):
             raise WireError(f"{name} answered a question with {type(said).__name__}")
         return said.data if said.size == len(said.data) else self._fetch_parts(name, question, said, ends)
@@ -150,8 +148,21 @@ class RpcClient:
             raise WireError(f"the answer of {name} came in parts that do not fit together; start the run again")
         return memoryview(whole)
 
+    def _call_until(self, name: str, frame: frames.Frame, ends: float | None) -> frames.Said | None:
+        """Say the same again while a party is at work; None if it is late."""
+        said = self._call(name, frame, _left(ends))
+        while isinstance(said, frames.Working):
+            if ends is not None and monotonic() >= ends:
+                return None
+            said = self._call(name, frame, _left(ends))
+        return said
+
     def _call(self, name: str, frame: frames.Frame, seconds: float) -> frames.Said:
-        said = frames.read_said(self._line(name, frames.write(frame), seconds))
+        reply = self._line(name, frames.write(frame), seconds)
+        try:
+            said = frames.read_said(reply)
+        except WireError as problem:
+            raise WireError(f"what {name} says cannot be read: {problem}; ask that party to look into it") from problem
         if isinstance(said, frames.Refusal):
             raise StepError(f"{name} {said.words}") if said.fault else Refused(said.words)
         return said

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from laconic.core.ledger import Entry, Statement
 from laconic.core.step import Script
 from laconic.core.wire import Limits, decode, encode
 from laconic.errors import WireError
@@ -64,13 +65,13 @@ class More(msgspec.Struct, frozen=True, tag=True, forbid_unknown_fields=True):
     at: int
 
 
-class ShowLedger(msgspec.Struct, frozen=True, tag=True, forbid_unknown_fields=True):
-    """What the party gave away in the run."""
+class EndRun(msgspec.Struct, frozen=True, tag=True, forbid_unknown_fields=True):
+    """The run is over: what did the party give away in it? It answers nothing new after that."""
 
     run: str
 
 
-Frame: TypeAlias = Greet | Ask | Part | More | ShowLedger
+Frame: TypeAlias = Greet | Ask | Part | More | EndRun
 
 
 class Welcome(msgspec.Struct, frozen=True, tag=True):
@@ -105,9 +106,10 @@ class BytesReceived(msgspec.Struct, frozen=True, tag="Have"):
 
 
 class Entries(msgspec.Struct, frozen=True, tag=True):
-    """A party's ledger, as plain values."""
+    """A party's ledger at the end of a run, and what it signed of it."""
 
-    entries: list[dict[str, object]]
+    entries: tuple[Entry, ...]
+    statement: Statement
 
 
 class Refusal(msgspec.Struct, frozen=True, tag="No"):

@@ -26,6 +26,7 @@ from laconic.learn.models.least_squares import (
     calibrate,
     solve,
     solve_noisy,
+    subtract_sums,
     sum_up,
     targets_of,
     to_predictions,
@@ -96,10 +97,11 @@ class Analytic(Method, frozen=True):
     def fit(self, hub: Party, peers: Peers, /) -> Iterator[None]:
         """Take the sums, add them up and solve; absent parties, and those with few rows, are not in the model."""
         answers = peers.tolerant.ask(self.give_sums)
-        hub.memory["map"] = draw_once(self.map_for(hub), hub.data.shape, lambda: _public(hub))
-        hub.memory["sums"] = {
-            name: read for name, answer in answers.items() if (read := self._read(name, answer, hub)) is not None
-        }
+        chosen = self.map_for(hub)
+        hub.memory["map"] = draw_once(chosen, hub.data.shape, lambda: _public(hub))
+        width = chosen.apply(hub.memory["map"], np.zeros((1, *hub.data.shape), np.float32)).shape[1]
+        read = {name: self._read(name, answer, width, task_of(hub)) for name, answer in answers.items()}
+        hub.memory["sums"] = {name: one for name, one in read.items() if one is not None}
         self._solve(hub)
         yield
 
@@ -122,32 +124,56 @@ class Analytic(Method, frozen=True):
     )
     def give_sums(self, party: Party) -> Any:
         """Put this party's rows through the map, and sum products of features and targets."""
-        x, y = labelled(party, "train")
-        if self.privacy is None and len(y) < max(self.least_rows, 1):
+        if self.privacy is None and len(party.data.cut("train")) < max(self.least_rows, 1):
             return {"rows": 0}
-        chosen = self.map_for(party)
-        features = chosen.apply(draw_once(chosen, party.data.shape, lambda: _public(party)), x)
-        if self.privacy is not None:
-            return self._noisy_sums(self.privacy, party, features, y)
-        sums = sum_up(
-            features, targets_of(task_of(party), y), self._weights(party, y), exact=self.precision == "float64"
-        )
-        sent = {"gram": sums.gram.astype(self.precision), "moments": sums.moments.astype(self.precision)}
-        return sent | {"squares": sums.squares, "rows": sums.rows}
+        return self._sums(party)
 
-    def join(self, hub: Party, name: str, answer: Mapping[str, Any]) -> None:
-        """Take a party's sums, as `give_sums` gives them, into a fitted model; sums it sent before are replaced."""
-        read = self._read(name, answer, hub)
-        if read is None:
-            raise ValueError(f"{name} sent no sums: it has fewer than least_rows = {self.least_rows} rows")
-        hub.memory["sums"] = {**hub.memory["sums"], name: read}
+    @step(
+        takes=None,
+        gives="sums over the rows that are to be erased; of a single row these are its features, squared and by its "
+        "label, so the server learns that row as it is; from the sums of few rows it can work out all of them",
+    )
+    def give_erased(self, party: Party) -> Any:
+        """Sum over rows that are to be erased, however few."""
+        return self._sums(party)
+
+    def members(self, hub: Party) -> dict[str, int]:
+        """Whose sums are in the model, and of how many rows."""
+        return {name: one["rows"] for name, one in hub.memory["sums"].items()}
+
+    def merge_in(self, hub: Party, peers: Peers) -> None:
+        """Ask parties for the sums of their training rows, and add them to what is there."""
+        for name, answer in peers.ask(self.give_sums).items():
+            read = self._read_again(name, answer, hub)
+            before = hub.memory["sums"].get(name)
+            # Each noisy release brings its own noise, and the penalty is chosen by how much there is in all.
+            releases = read["releases"] + (before.get("releases", 1) if before else 0)
+            added = read if before is None else _plain(add_sums(_sums_of(before), _sums_of(read)), releases)
+            hub.memory["sums"] = {**hub.memory["sums"], name: added}
         self._solve(hub)
 
-    def forget(self, hub: Party, name: str) -> None:
-        """Take a party out of a fitted model, which is then as if the party had never taken part."""
-        if name not in hub.memory["sums"]:
-            raise ValueError(f"{name!r} is not in this model; it has {', '.join(hub.memory['sums'])}")
-        hub.memory["sums"] = {one: sums for one, sums in hub.memory["sums"].items() if one != name}
+    def take_out(self, hub: Party, name: str) -> None:
+        """Drop a party's sums; those of the others stay as they are."""
+        left = {one: sums for one, sums in hub.memory["sums"].items() if one != name}
+        if not left:
+            raise ValueError(f"without {name} no sums are left to make a model from; delete the model instead")
+        hub.memory["sums"] = left
+        self._solve(hub)
+
+    def erase(self, hub: Party, peers: Peers) -> None:
+        """Ask a party for the sums of rows to be erased, and take them off its sums; off noisy ones nothing can be."""
+        if self.privacy is not None:
+            raise ValueError(
+                "noise hides single rows in the sums, so that they cannot be taken off them; let the party be "
+                "forgotten and join again without these rows, which costs it one more noisy release"
+            )
+        for name, answer in peers.ask(self.give_erased).items():
+            before = hub.memory["sums"][name]
+            left = subtract_sums(_sums_of(before), _sums_of(self._read_again(name, answer, hub)))
+            if left.rows == 0:
+                self.take_out(hub, name)
+                return
+            hub.memory["sums"] = {**hub.memory["sums"], name: _plain(left, before.get("releases", 1))}
         self._solve(hub)
 
     def within(self, budget: Budget, rows: int, hub: str, guests: tuple[str, ...]) -> "Analytic":
@@ -187,7 +213,32 @@ class Analytic(Method, frozen=True):
         aims = privacy.numbers(y) if task.kind == "regression" else y
         return privacy.release(privacy.rows(features), targets_of(task, aims), party)
 
-    def _read(self, name: str, answer: Any, hub: Party) -> dict[str, Any] | None:
+    def _sums(self, party: Party) -> Any:
+        """The sums over this party's training rows, ready to leave."""
+        x, y = labelled(party, "train")
+        chosen = self.map_for(party)
+        # A party to which the model came home has the map, and may lack the public rows that it was made from.
+        weights = party.memory.get("map") or draw_once(chosen, party.data.shape, lambda: _public(party))
+        features = chosen.apply(weights, x)
+        if self.privacy is not None:
+            return self._noisy_sums(self.privacy, party, features, y)
+        sums = sum_up(
+            features, targets_of(task_of(party), y), self._weights(party, y), exact=self.precision == "float64"
+        )
+        sent = {"gram": sums.gram.astype(self.precision), "moments": sums.moments.astype(self.precision)}
+        return sent | {"squares": sums.squares, "rows": sums.rows}
+
+    def _read_again(self, name: str, answer: Any, hub: Party) -> dict[str, Any]:
+        """Sums for a model that is fitted already."""
+        read = self._read(name, answer, len(hub.memory["model"]["coefficients"]), task_of(hub))
+        if read is None:
+            raise ValueError(
+                f"{name} sent no sums: it has fewer than least_rows = {self.least_rows} rows, from whose sums the rows "
+                "could be worked out; let it bring more rows at once"
+            )
+        return read
+
+    def _read(self, name: str, answer: Any, width: int, task: Task) -> dict[str, Any] | None:
         """A party's sums, checked to be sums for this map and task and nothing else; None if it sent none."""
         if isinstance(answer, dict) and answer.get("rows") == 0:
             return None
@@ -199,19 +250,14 @@ class Analytic(Method, frozen=True):
             and isinstance(moments, np.ndarray)
             and gram.dtype.kind == moments.dtype.kind == "f"
             and gram.shape == (moments.shape[0] * (moments.shape[0] + 1) // 2,)
-            and moments.shape == (self._features(hub) + 1, task_of(hub).outputs)
+            and moments.shape == (width + 1, task.outputs)
             and isinstance(squares, float)
             and isinstance(rows, int)
             and bool(np.isfinite(gram).all() and np.isfinite(moments).all() and np.isfinite(squares) and rows >= 0)
         )
         if not sound:
             raise WireError(f"{name} did not send the sums of this map; check that its plan and columns are the same")
-        return {"gram": gram, "moments": moments, "squares": squares, "rows": rows}
-
-    def _features(self, hub: Party) -> int:
-        """How many features the map puts out."""
-        nobody = np.zeros((1, *hub.data.shape), np.float32)
-        return int(self.map_for(hub).apply(hub.memory["map"], nobody).shape[1])
+        return {"gram": gram, "moments": moments, "squares": squares, "rows": rows, "releases": 1}
 
     @limit_threads()
     def _solve(self, hub: Party) -> None:
@@ -219,9 +265,10 @@ class Analytic(Method, frozen=True):
         received, task = hub.memory["sums"], task_of(hub)
         if not received:
             raise ValueError(f"no party has {max(self.least_rows, 1)} rows to learn from; lower least_rows")
-        sums = add_sums(*(Sums(**one) for one in received.values()))
+        sums = add_sums(*map(_sums_of, received.values()))
         if self.privacy is not None:
-            hub.memory["model"] = _solve_noisy(self.privacy, task, sums, len(received))
+            releases = sum(one.get("releases", 1) for one in received.values())
+            hub.memory["model"] = _solve_noisy(self.privacy, task, sums, releases)
             return
         found = solve(sums, self.penalty)
         inflate = (1 - found.freedom / sums.rows) ** -2 if found.freedom < sums.rows else 1.0
@@ -230,10 +277,24 @@ class Analytic(Method, frozen=True):
         hub.memory["model"] = _model(fit, sharp) | {"penalty": np.array([found.penalty])}
 
 
-def _solve_noisy(privacy: GaussianSums, task: Task, sums: Sums, parties: int) -> Weights:
-    """The model of noisy sums; noise of several parties adds up by squares."""
+def _sums_of(kept: Mapping[str, Any]) -> Sums:
+    return Sums(gram=kept["gram"], moments=kept["moments"], squares=kept["squares"], rows=kept["rows"])
+
+
+def _plain(sums: Sums, releases: int) -> dict[str, Any]:
+    return {
+        "gram": sums.gram,
+        "moments": sums.moments,
+        "squares": sums.squares,
+        "rows": sums.rows,
+        "releases": releases,
+    }
+
+
+def _solve_noisy(privacy: GaussianSums, task: Task, sums: Sums, releases: int) -> Weights:
+    """The model of noisy sums; noise of several releases adds up by squares."""
     gram = unpack(sums.gram)
-    on_gram, on_moments = (scale * sqrt(parties) for scale in privacy.scales())
+    on_gram, on_moments = (scale * sqrt(releases) for scale in privacy.scales())
     found = solve_noisy(gram, sums.moments, privacy.count(gram), (on_gram, on_moments))
     fit = found.coefficients[:-1], privacy.intercept(found.coefficients)
     return _model(fit, calibrate(task, privacy.with_ones(gram, sums.moments), fit, noisy=found))
@@ -254,4 +315,6 @@ def _private_map(shape: tuple[int, ...]) -> AnyFeatureMap:
 
 
 def _public(party: Party) -> Array:
+    if "public" not in party.data.cuts:
+        raise ValueError(f"{party.name} lacks the public rows from which the feature map is made; give it these rows")
     return party.data.part("public")[0]

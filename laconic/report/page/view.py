@@ -12,14 +12,12 @@ from laconic.core.result import PartyTraffic, Result
 from laconic.report.comparisons import (
     Comparison,
     MethodRuns,
-    beats_alone,
     comparisons_of,
     flatten,
     members,
-    price_of,
-    sentences,
     settings_key,
 )
+from laconic.report.verdict import price_of, role_of, sentences
 from laconic.report.words import (
     contribution_lines,
     epsilon_in_words,
@@ -143,8 +141,7 @@ def _cards(part: Comparison) -> list[View]:
     if part.alone is not None:
         found.append(_card(f"{part.holder} alone", part.alone, "sends nothing to learn", "alone"))
     if chosen is not None:
-        role = "use this" if beats_alone(part, chosen) else "cheapest of the best"
-        found.append(_card(f"{chosen.label}: {role}", chosen, price_of(chosen), "chosen"))
+        found.append(_card(f"{chosen.label}: {role_of(part, chosen)}", chosen, price_of(chosen), "chosen"))
     if part.pooled is not None:
         pooled = part.what_is_pooled
         found.append(
@@ -179,6 +176,7 @@ def _arm(part: Comparison, arm: MethodRuns, number: int, commands: Mapping[str, 
         "fit": arm.fit,
         "number": number,
         "is_chosen": arm is part.chosen,
+        "advice": role_of(part, arm),
         "is_yardstick": not arm.is_federated,
         "score": mean_spread(arm.score, arm.spread),
         "score_value": arm.score,

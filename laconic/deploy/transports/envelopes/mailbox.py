@@ -15,6 +15,7 @@ from laconic.core.wire import Blob, read_heading
 from laconic.deploy.inbox import ENDING, Inbox
 from laconic.deploy.party_context import NONE, PartyContext, alignment_of, epsilon_words, rows_of
 from laconic.deploy.party_memory import PartyFolder
+from laconic.deploy.statements import sign_ledger
 from laconic.deploy.transports.envelopes.cover import Asked, Content, describe_blob
 from laconic.deploy.transports.envelopes.keys import (
     EnvelopeRefused,
@@ -99,7 +100,12 @@ class Mailbox:
 
     def ledgers(self) -> dict[str, Ledger]:
         """What each party says that it gave away, as far as it is known."""
-        return self._inbox.ledgers() | {name: holder.ledger() for name, holder in self._here.items()}
+        return self._inbox.ledgers() | {name: self._signed(name, one.ledger()) for name, one in self._here.items()}
+
+    def _signed(self, name: str, ledger: Ledger) -> Ledger:
+        """What the label holder gave its own server, signed like everybody's."""
+        plan = self._context.session.fingerprint
+        return Ledger(ledger.entries, sign_ledger(self._context.ring.own, name, plan, ledger.entries, final=True))
 
     def _post(self, script: Script, name: str, question: bytes) -> None:
         """Write a question envelope, in the place of earlier ones to the same party."""

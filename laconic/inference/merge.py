@@ -1,0 +1,202 @@
+"""Parties join, add rows, take rows back and leave a model that keeps apart what each of them added.
+
+Such a model (`Mergeable`, for example `Analytic`) is a server's, which asks nobody when it predicts. Only the party
+concerned is asked anything; the server fits anew, and every other folder of the model at hand gets the new model.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from laconic.core.capabilities import Erasable, Mergeable
+from laconic.core.ledger import Ledger
+from laconic.core.method import Method
+from laconic.core.party import Party
+from laconic.core.peers import Carrier, Peers
+from laconic.core.traffic import WireLog
+from laconic.core.wire import encode
+from laconic.data.schema import OwnData
+from laconic.deploy.homecoming import final_model
+from laconic.deploy.transports.inprocess import open_calls
+from laconic.errors import DataError, StepError
+from laconic.inference.bundle import About, Part, load_part, save_part
+from laconic.inference.bundle_files import HEAD, folder_name, model_folders
+from laconic.inference.local_transport import reach_parts, read_new, read_new_labels
+from laconic.inference.save import home_part
+from laconic.tables.columns import Recipe
+from laconic.tables.table import Table
+
+STAYS = (
+    "how columns are prepared (levels, means and spreads) was agreed with everybody and stays; whoever took the model "
+    "home before has the old one until it gets the new one"
+)
+
+
+class Difference(msgspec.Struct, frozen=True, kw_only=True):
+    """What was added, and what crossed for it.
+
+    Attributes:
+        people: about how many people new answers came, by party.
+        bytes: what crossed, both ways, by party.
+        whole: what would have crossed if all that the hub now keeps had been sent again, by party.
+    """
+
+    people: dict[str, int]
+    bytes: dict[str, int]
+    whole: dict[str, int]
+
+
+class Merged(msgspec.Struct, frozen=True, kw_only=True):
+    """The server's part after somebody was merged in or rows were taken back, to be saved; and what crossed for it."""
+
+    part: Part
+    difference: Difference
+
+
+def members_of(part: Part, method: Method) -> dict[str, int]:
+    """Who is in the model, and with how many rows; nobody if the method keeps nothing apart."""
+    return method.members(_hub(part)) if isinstance(method, Mergeable) else {}
+
+
+def read_labelled(about: About, path: Path, notes: list[str]) -> Table:
+    """A party's new rows with their labels, all of them training rows, read as the model reads rows."""
+    if about.recipe is None:
+        raise DataError(
+            f"the part of {about.party} does not say how columns are prepared; use the folder of a party that has rows"
+        )
+    table = read_new(about, path, notes)
+    labels = read_new_labels(about, path, table)
+    if labels is None:
+        label = "the label" if about.task is None else repr(about.task.label)
+        raise DataError(f"{path} has no column {label}; rows are added and erased with their labels")
+    return Table(
+        table.raw,
+        table.columns,
+        ids=table.ids,
+        y=labels,
+        task=about.task,
+        cuts={"train": np.arange(table.rows)},
+        party=about.party,
+        recipe=about.recipe,
+    )
+
+
+def merge_party(
+    part: Part, method: Method, name: str, rows: Table, *, data: OwnData | None, seed: int = 0
+) -> tuple[Merged, Part]:
+    """Let one more party add its rows; one that left before comes back, and its ledger goes on.
+
+    Returns:
+        The server's part, and the party's own with the new model.
+    """
+    if name in members_of(part, method) or name == part.about.party:
+        raise DataError(f"{name} is in the model already; add more rows of it with: --files {name}-MORE.csv")
+    if name in parts_around(part):
+        return merge_rows(part, method, {name: rows}), parts_around(part)[name]
+    home = final_model(method, _hub(part)) or {}
+    party = Party(name, rows, seed, dict(home))
+    with open_calls((party,)) as carrier:
+        merged = _changed(part, method, carrier, {name: rows.rows}, _merging(method))
+    about = msgspec.structs.replace(part.about, party=name, seed=seed, data=data, hub=part.about.party)
+    joined = home_part(about, final_model(method, _hub(merged.part)) or {}, Ledger(party.ledger.entries), {})
+    return merged, joined
+
+
+def merge_rows(part: Part, method: Method, tables: Mapping[str, Table]) -> Merged:
+    """Let parties that have a folder add rows to what they added before."""
+    with _reached(part, tables) as carrier:
+        return _changed(part, method, carrier, {name: rows.rows for name, rows in tables.items()}, _merging(method))
+
+
+def erase_rows(part: Part, method: Method, name: str, rows: Table) -> Merged:
+    """Take rows of one party out of the model, which is then as if they had never been there, but for rounding."""
+    if not isinstance(method, Erasable):
+        raise DataError(f"{type(method).__name__} cannot take single rows out of a model; train it again without them")
+    if name not in members_of(part, method):
+        raise DataError(f"{name!r} is not in this model; it has {', '.join(members_of(part, method)) or 'nobody'}")
+    with _reached(part, {name: rows}) as carrier:
+        return _changed(part, method, carrier, {name: rows.rows}, method.erase)
+
+
+def leave_model(part: Part, method: Method, name: str) -> tuple[Part, int]:
+    """The server's part without a party, and with how many rows it was in; nobody is asked."""
+    there = members_of(part, method)
+    if name not in there or not isinstance(method, Mergeable):
+        raise DataError(f"{name!r} is no party of this model; it has {', '.join(there) or 'none'}")
+    if len(there) == 1:
+        raise DataError(f"without {name} nothing is left to predict from; delete the model instead")
+    hub = _hub(part)
+    method.take_out(hub, name)
+    return replace(part, memory=hub.memory), there[name]
+
+
+def parts_around(part: Part) -> dict[str, Part]:
+    """The other folders of the model that are at hand, beside the server's own."""
+    if part.path is None:
+        return {}
+    around = [one for one in model_folders(part.path.parent) if one.resolve() != part.path.resolve()]
+    found = (load_part(one) for one in around)
+    return {one.about.party: one for one in found}
+
+
+def bring_to_parts(part: Part, method: Method, without: str = "") -> list[str]:
+    """Give the model to every folder at hand that had it from this server, but for one party; whose these are."""
+    model, brought = final_model(method, _hub(part)), []
+    for name, one in parts_around(part).items():
+        if one.about.made_by == part.about.party and name != without and model is not None:
+            save_part(Path(), replace(one, memory=one.memory | model))
+            brought.append(name)
+    return brought
+
+
+def _hub(part: Part) -> Party:
+    """The server, with what it remembers and no rows: nothing here looks at them."""
+    nobody = Table(np.empty((1, 0)), (), task=part.about.task, party=part.about.party, recipe=Recipe(columns=()))
+    return Party(part.about.party, nobody, part.about.seed, dict(part.memory), Ledger(part.ledger.entries))
+
+
+def _merging(method: Method) -> Callable[[Party, Peers], None]:
+    if not isinstance(method, Mergeable):
+        raise DataError(f"{type(method).__name__} lets nobody join later; train again with everybody, or use Analytic")
+    return method.merge_in
+
+
+@contextmanager
+def _reached(part: Part, tables: Mapping[str, Table]) -> Iterator[Carrier]:
+    """The parties whose folders are at hand, with these rows."""
+    around = parts_around(part)
+    lacking = [name for name in tables if name not in around]
+    if lacking:
+        where = (part.path or Path()).parent / folder_name(lacking[0]) / HEAD
+        raise DataError(f"{where} is not there, and without its folder the ledger of {lacking[0]} cannot go on")
+    with reach_parts(part, {name: around[name] for name in tables}, tables) as carrier:
+        yield carrier
+
+
+def _changed(
+    part: Part, method: Method, carrier: Carrier, rows: dict[str, int], change: Callable[[Party, Peers], None]
+) -> Merged:
+    """The server's part after it asked these parties."""
+    hub, log = _hub(part), WireLog()
+    with log.during("final"):
+        try:
+            change(hub, Peers(method, hub, carrier, log, carrier.names))
+        except (ValueError, StepError) as problem:
+            raise DataError(str(problem)) from problem
+    crossed: Counter[str] = Counter()
+    for one in log.crossings:
+        crossed[one.party] += one.down + (one.up or 0)
+    whole = {name: len(encode(kept)) for name, kept in _kept(hub.memory, rows).items()}
+    difference = Difference(people=rows, bytes=crossed, whole=whole)
+    return Merged(part=replace(part, memory=hub.memory), difference=difference)
+
+
+def _kept(memory: dict[str, Any], names: Mapping[str, int]) -> dict[str, Any]:
+    """What the server keeps of these parties."""
+    return {name: [one[name] for one in memory.values() if isinstance(one, dict) and name in one] for name in names}
