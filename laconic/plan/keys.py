@@ -3,7 +3,6 @@
 import re
 from collections.abc import Mapping
 from copy import deepcopy
-from functools import cache
 from itertools import pairwise
 from typing import Any, TypeAlias, TypeVar
 
@@ -55,10 +54,14 @@ def set_key(plain: Plain, key: str, value: object, kind: type) -> Plain:
     return changed
 
 
-@cache
+_found: dict[Any, kinds.Type] = {}
+
+
 def _info(kind: Any) -> kinds.Type:
     """What a kind of settings may hold; of all methods together, to find that out takes longer than to read a plan."""
-    return kinds.type_info(kind)
+    if kind not in _found:
+        _found[kind] = kinds.type_info(kind)
+    return _found[kind]
 
 
 def _tidy(value: Any, info: kinds.Type, path: str) -> Any:
