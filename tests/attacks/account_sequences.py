@@ -31,6 +31,7 @@ from laconic.deploy.session import read_rows
 from laconic.deploy.store import Store, copy_kept
 from laconic.errors import LaconicError
 from laconic.inference.bundle import load_part, save_part
+from laconic.inference.predict import cut_name
 from laconic.inference.server.party import Answerer
 from laconic.plan import read_plan
 from laconic.privacy import compose, epsilon_of
@@ -304,7 +305,7 @@ class Sequence:
                 rows = read_rows(read_plan(self.trial.plan), "shop", file, part.about.recipe)
                 self.at.answerer = Answerer(part, rows, file)
             for step, more in (("find_rows", {"ids": ids}), ("represent", {}), ("represent", {})):
-                asked = Question(step, "final", 1, {"rows": "asked x", **more})
+                asked = Question(step, "final", 1, {"rows": cut_name(ids), **more})
                 answer = decode(self.at.answerer.answer(encode(asked), "somebody"))
                 if step == "represent":
                     self.count(ids, answer)
