@@ -3,6 +3,7 @@
 from .capabilities import Budgeted as Budgeted
 from .capabilities import Erasable as Erasable
 from .capabilities import Mergeable as Mergeable
+from .capabilities import Tunable as Tunable
 from .ledger import EVERY_ROW as EVERY_ROW
 from .ledger import Entry as Entry
 from .ledger import Ledger as Ledger
@@ -21,6 +22,8 @@ from .result import PartyTraffic as PartyTraffic
 from .result import Price as Price
 from .result import Release as Release
 from .result import Result as Result
+from .result import Tried as Tried
+from .result import Tuning as Tuning
 from .run import run as run
 from .step import Ask as Ask
 from .step import Opening as Opening

@@ -21,6 +21,7 @@ from laconic.core.step import Ask, Opening, step
 from laconic.errors import PlanError, WireError
 from laconic.learn.features import AnyFeatureMap, Columns, FeatureMap, Whitened, default_map
 from laconic.learn.models.least_squares import (
+    LEAST_SINGLE,
     Sums,
     add_sums,
     calibrate,
@@ -269,7 +270,7 @@ class Analytic(Method, frozen=True):
             releases = sum(one.get("releases", 1) for one in received.values())
             hub.memory["model"] = _solve_noisy(self.privacy, task, sums, releases)
             return
-        found = solve(sums, self.penalty)
+        found = solve(sums, self.penalty, least=LEAST_SINGLE if self.precision == "float32" else 0.0)
         inflate = (1 - found.freedom / sums.rows) ** -2 if found.freedom < sums.rows else 1.0
         fit = found.coefficients, found.intercept
         sharp = calibrate(task, (unpack(sums.gram), sums.moments), fit, inflate=inflate)
