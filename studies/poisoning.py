@@ -47,7 +47,7 @@ def _methods(check: Check | None) -> dict[str, Method]:
     """One method of each family with other columns."""
     return {
         "FedOnce": FedOnce(trainer=_TRAINER, check=check or Check()),
-        "VimSgd": VimSgd(check=check),
+        "VimSgd": VimSgd(epochs=10, check=check),
         "LateFusion": LateFusion(trainer=_TRAINER, check=check),
     }
 
