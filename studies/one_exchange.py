@@ -6,18 +6,17 @@ files of three outside projects are taken as they are. A second table gives few 
 Tables of more rows are drawn down to `MOST_ROWS` (covtype: 60,000), so that a seed of all of them takes minutes.
 """
 
-import os
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from math import sqrt
-from pathlib import Path
 
 import numpy as np
 
 from laconic import Centralised, Equal, Federation, FedOnce, Method, Result, Solo, deal, from_frames, load, simulate
 from laconic.data import Groups
+from laconic.data.datasets.dataset import data_file
 from laconic.data.partition.columns import Cut
 from laconic.deploy import code_digest
 from laconic.learn import Best
@@ -79,8 +78,7 @@ class OutsideFiles:
         """The parties' frames, with rows drawn by the seed where there are more; they are matched by the run."""
         import pandas as pd
 
-        folder = Path(os.environ.get("LACONIC_DATA", "")) / "judges"
-        frames = {name.partition(".")[0]: pd.read_csv(folder / name) for name in self.files}
+        frames = {name.partition(".")[0]: pd.read_csv(data_file(f"judges/{name}")) for name in self.files}
         ids = next(iter(frames.values()))[self.id].to_numpy()
         kept = np.random.default_rng(seed).permutation(ids)[: self.rows]
         some = {name: frame[frame[self.id].isin(kept)] for name, frame in frames.items()}
@@ -280,9 +278,8 @@ def _line(name: str, arms: dict[str, list[Record]]) -> list[object]:
     share = f"{100 * gain.mean / gap.mean:.0f} %" if gap.mean > 0 else "no gap"
     sent = statistics.fmean(one["bytes_a_row"] for one in arms["FedOnce"])
     took = "; ".join(dict.fromkeys(" + ".join(one["took"]) for one in arms["FedOnce"]))
-    marked = name + (
-        "*" if any(one["code"] != code_digest(ARMS[arm](None)) for arm in arms for one in arms[arm]) else ""
-    )
+    now = {arm: code_digest(make(None)) for arm, make in ARMS.items()}
+    marked = name + ("*" if any(one["code"] != now[arm] for arm in arms for one in arms[arm]) else "")
     metric = arms["home"][0]["score"]["metric"]
     scores = [mean_spread([one["score"]["value"] for one in some]) for some in arms.values()]
     return [marked, metric, len(arms["home"]), *scores, _signed(gain), share, is_asked, f"{sent:.0f}", took]
