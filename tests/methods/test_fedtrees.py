@@ -8,7 +8,6 @@ from laconic.core import Party
 from laconic.deploy import Faults, InProcess
 from laconic.errors import WireError
 from laconic.learn import Boosted
-from laconic.learn.trees.dense_trees import ALWAYS, predict_trees
 from laconic.methods.horizontal.fedtrees import _add_up, round_down
 from laconic.testing import small_horizontal
 
@@ -46,10 +45,10 @@ def test_one_model_says_what_the_corrected_mean_of_all_says():
     known = 2 / (1 / (counts[:, 0] + 0.5) + 1 / (counts[:, 1] + 0.5))
     odds = np.log((counts[:, 1] + 0.5) / (counts[:, 0] + 0.5))
     everybody = np.log((counts[:, 1].sum() + 0.5) / (counts[:, 0].sum() + 0.5))
-    margins = np.array([log_odds(predict_trees(BINARY.task, one["trees"], x)) for one in sent])
+    margins = np.array([log_odds(SMALL.predict(BINARY.task, one["trees"], x)) for one in sent])
     by_hand = everybody + ((margins - odds[:, None]) * (known / known.sum())[:, None]).sum(axis=0)
     model = _add_up(BINARY.task, [one["trees"] for one in sent], list(counts), counts)
-    assert log_odds(predict_trees(BINARY.task, model, x)) == pytest.approx(by_hand, abs=1e-4)
+    assert log_odds(SMALL.predict(BINARY.task, model, x)) == pytest.approx(by_hand, abs=1e-4)
 
 
 def test_parties_that_differ_only_in_how_often_classes_come_agree_once_corrected():
@@ -63,15 +62,15 @@ def test_parties_that_differ_only_in_how_often_classes_come_agree_once_corrected
     counts = np.array([[100.0, 1000.0], [1000.0, 100.0]])
     model = _add_up(task, [much, little], list(counts), counts)
     # The two parties see "yes" point to opposite classes, so that together it says nothing.
-    assert predict_trees(task, model, np.array([[1.0], [0.0]])) == pytest.approx([0.5, 0.5], abs=0.01)
+    assert SMALL.predict(task, model, np.array([[1.0], [0.0]])) == pytest.approx([0.5, 0.5], abs=0.01)
     alone = _add_up(task, [much], [counts[0]], np.array([[1000.0, 1000.0]]))
     # Of equally many rows of both classes, "yes" is right in 80 of 100.
-    assert predict_trees(task, alone, np.array([[1.0], [0.0]])) == pytest.approx([0.8, 0.2], abs=0.01)
+    assert SMALL.predict(task, alone, np.array([[1.0], [0.0]])) == pytest.approx([0.8, 0.2], abs=0.01)
 
 
 def thresholds_of(answer, column):
     trees = answer["trees"]
-    asked = (trees["column"] == column) & (trees["threshold"] < ALWAYS)
+    asked = (trees["column"] == column) & (trees["threshold"] < np.finfo(np.float32).max)
     return set(trees["threshold"][asked].tolist())
 
 
