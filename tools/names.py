@@ -40,7 +40,7 @@ PACKAGES = {
     "core": (
         "Absence Ask Blob Budgeted Carrier Contribution Crossing EVERY_ROW Entry Ledger Look Method Noise Noised "
         "Opening Party PartyTraffic Peers Price Question Release Result Script Traffic Tried WireLog answer decode "
-        "decode_question encode read_heading run step steps_of task_of unwrap"
+        "decode_question encode read_heading run step steps_of task_of unwrap Tunable Tuning"
     ),
     "data": (
         "Biased Dataset Dirichlet Equal Federation Groups HalfTest IdRules Iid LABEL_HOLDER OwnData Patches Quadrants "
@@ -48,7 +48,7 @@ PACKAGES = {
     ),
     "deploy": (
         "Consortium EpsilonAccount Faults FittedRun Forked HubAddress Importance InProcess Journal KeyRing "
-        "PartyFile PartyFolder PartySite Policy Processes Recorder Runtime SecretKey denoise "
+        "Allowance PartyFile PartyFolder PartySite Policy Processes Recorder Runtime SecretKey code_digest denoise "
         "make_key open_calls open_runtime open_site provision reach read_party read_public save_key roles "
         "seal_plan summarise trust write_consortium"
     ),
@@ -62,10 +62,12 @@ PACKAGES = {
         "Logistic Mean Median Mlp Nat Net NetModel Network Optimiser Orthogonal PatchNet Pca RandomProjection ResNet "
         "Sgd Shard Soft SummedHeads Swaps TreeModel TrimmedMean WhitenedPca check_model classes_of evaluate fit_linear "
         "fit_models fit_supervised initialise make predict_linear predict_model predict_supervised purity "
-        "torch_generator weights_of device_asked on_device Learner Columns Convolutions Drawn FrozenEncoder "
+        "torch_generator weights_of device_asked on_device Learner Columns Convolutions Drawn Estimator FrozenEncoder "
         "Photographs PublicRows RandomFourier RandomRelu Whitened"
     ),
-    "methods": "Admm Check Gradients MixedRows Prox SendLabels Socket batch_rows labelled methods",
+    "methods": (
+        "Admm Check Gradients Majority MixedRows PooledShares Prox SendLabels Socket batch_rows labelled methods"
+    ),
     "plan": (
         "AnyRuntime Budget DataPlan Journalled Plan change_plan draft open_releases plan_fingerprint read_plan "
         "read_plan_file read_value refuse_unkept to_plain write_plan"

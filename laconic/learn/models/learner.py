@@ -2,13 +2,13 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 
-from laconic.errors import WireError
+from laconic.errors import PlanError, WireError
 from laconic.tables.task import Task
-from laconic.values import Array, Rng, Settings, Weights
+from laconic.values import Array, Rng, Settings, Weights, flat
 
 Shard: TypeAlias = tuple[Array, Array]
 """Prepared rows and their labels."""
@@ -26,6 +26,9 @@ class Learner(Settings, frozen=True):
     other processes take the classes of `laconic.learn.models.learners`.
     """
 
+    takes_gaps: ClassVar[bool] = False
+    """Whether rows may have NaN where a party sent nothing."""
+
     @property
     def cuts(self) -> tuple[str, ...]:
         """The rows that `fit` looks at: training rows, unless it also validates."""
@@ -34,6 +37,12 @@ class Learner(Settings, frozen=True):
     @abstractmethod
     def fit(self, task: Task, x: Array, y: Array, rng: Rng, valid: Shard | None = None) -> Weights:
         """Learn from rows, of at least two classes if there are classes; `valid` is for learners that stop early."""
+
+    def fit_all(
+        self, task: Task, x: Array, y: Array, rng: Rng, valid: Shard | None = None, judged: int | None = None
+    ) -> Weights:
+        """Learn from rows of which the first `judged` are like those to be predicted; None for all of them."""
+        return self.fit(task, x, y, rng, valid)
 
     @abstractmethod
     def predict(self, task: Task, weights: Weights, x: Array) -> Array:
@@ -63,6 +72,16 @@ def predict_each(predict: Callable[[Weights], Array], weights: Weights) -> Array
         models.setdefault(place, {})[name] = values
     found = [predict(model) for model in models.values()]
     return found[0] if "" in models else np.column_stack(found)
+
+
+def refuse_missing(model: str, x: Array) -> None:
+    """Refuse rows that lack numbers, for a model that cannot learn from them."""
+    lacking = int(np.isnan(flat(x)).any(axis=1).sum())
+    if lacking:
+        raise PlanError(
+            f"{model} takes no missing numbers, and {lacking:,} of {len(x):,} rows lack some; use Best(), Boosted() or "
+            "Forest(), or an Estimator whose pipeline begins with sklearn.impute.SimpleImputer"
+        )
 
 
 def fit_models(learner: Learner, task: Task, shards: Sequence[Shard], rng: Rng) -> list[Weights]:
