@@ -39,7 +39,7 @@ PACKAGES = {
     ),
     "core": (
         "Absence Ask Blob Budgeted Carrier Contribution Crossing EVERY_ROW Entry Ledger Look Method Noise Noised "
-        "Opening Party PartyTraffic Peers Price Question Release Result Script Traffic WireLog answer decode "
+        "Opening Party PartyTraffic Peers Price Question Release Result Script Traffic Tried WireLog answer decode "
         "decode_question encode read_heading run step steps_of task_of unwrap"
     ),
     "data": (
@@ -57,7 +57,7 @@ PACKAGES = {
         "reach_parts read_new read_new_labels read_tokens"
     ),
     "learn": (
-        "Adaptive AnyAssignment AnyClassifier AnyEncoder AnyExtractor AnyLocal Attention Autoencoder BestEncoder "
+        "Adaptive AnyAssignment AnyClassifier AnyEncoder AnyExtractor AnyLocal Attention Autoencoder Best BestEncoder "
         "Boosted Cnn Confident Ensemble Exact FixMatch FixMatchTab Fixed Forest Gaussian Joint Krum LinearModel "
         "Logistic Mean Median Mlp Nat Net NetModel Network Optimiser Orthogonal PatchNet Pca RandomProjection ResNet "
         "Sgd Shard Soft SummedHeads Swaps TreeModel TrimmedMean WhitenedPca check_model classes_of evaluate fit_linear "

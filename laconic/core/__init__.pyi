@@ -19,6 +19,7 @@ from .result import PartyTraffic as PartyTraffic
 from .result import Price as Price
 from .result import Release as Release
 from .result import Result as Result
+from .result import Tried as Tried
 from .run import run as run
 from .step import Ask as Ask
 from .step import Opening as Opening

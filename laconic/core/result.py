@@ -125,6 +125,24 @@ class Contribution(msgspec.Struct, frozen=True, kw_only=True):
     left_out: bool
 
 
+class Tried(msgspec.Struct, frozen=True, kw_only=True):
+    """How one of the models that the hub tried did on training rows that it had not learnt from.
+
+    Attributes:
+        model: what it is, in words.
+        loss: mean log loss, or mean squared error in units of the labels' variance: the choice is made by this.
+        metric: the name of the headline metric.
+        score: the headline metric.
+        share: the share of its answer in the model that was chosen; 0 if it is no part of it.
+    """
+
+    model: str
+    loss: float
+    metric: str
+    score: float
+    share: float
+
+
 class Result(msgspec.Struct, frozen=True, kw_only=True):
     """One run: what was run, what it scored, what crossed, what was given away."""
 
@@ -155,6 +173,9 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     """How much each party matters, by measure (see `laconic.deploy.party_importance`); None if not known."""
     contributions: tuple[Contribution, ...] = ()
     """What was found in what parties sent, for methods that look at it."""
+
+    tried: tuple[Tried, ...] = ()
+    """The models that the hub tried on its training rows before it took one, for methods that choose."""
 
     by_party: dict[str, dict[str, float]] = {}
     """Where each party ends with a model of its own: every metric of each; `metrics` and `score` are their means."""

@@ -16,7 +16,7 @@ from laconic.core.ledger import Ledger, Noise, digest_of
 from laconic.core.method import Method, task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
-from laconic.core.result import Absence, Contribution, Look, PartyTraffic, Release, Result
+from laconic.core.result import Absence, Contribution, Look, PartyTraffic, Release, Result, Tried
 from laconic.core.traffic import WireLog
 from laconic.errors import BudgetSpent, DataError
 from laconic.tables.task import headline, metrics, resample
@@ -143,6 +143,7 @@ def _record(
         by_party={} if "" in each else each,
         resampled=_resampled(judge, rows, predictions),
         contributions=msgspec.convert(hub.memory.get("contributions", ()), tuple[Contribution, ...]),
+        tried=msgspec.convert(hub.memory.get("tried", ()), tuple[Tried, ...]),
     )
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from laconic.core.method import Method
 from laconic.core.result import Result
 from laconic.errors import PlanError
 from laconic.moved import with_current_names
@@ -71,6 +72,7 @@ def _settings(arm: MethodRuns, prefix: str) -> list[str] | None:
         return None
     plain = _as_read(with_current_names(arm.first.method))
     changes = _unusual(plain, _as_read(draft(kind)["method"]))
+    changes = [shorter for key, value in changes for shorter in _in_short(kind, key, value)]
     named = [("data.name", "breast_cancer"), *((f"method.{key}", value) for key, value in changes)]
     try:
         same = msgspec.to_builtins(change_plan(draft(kind), named).method)
@@ -79,6 +81,20 @@ def _settings(arm: MethodRuns, prefix: str) -> list[str] | None:
     if _as_read(same) != plain:
         return None
     return [word for key, value in changes for word in ("--set", f"{prefix}.{key}={value_text(value)}")]
+
+
+def _in_short(kind: type[Method], key: str, value: Any) -> list[tuple[str, Any]]:
+    """Settings of another type by their type and what is not as usual for it; anything else as it is."""
+    if not isinstance(value, dict) or "type" not in value:
+        return [(key, value)]
+    named = [("data.name", "breast_cancer"), (f"method.{key}.type", value["type"])]
+    try:
+        begun: Any = _as_read(msgspec.to_builtins(change_plan(draft(kind), named).method))
+    except PlanError:
+        return [(key, value)]
+    for part in key.split("."):
+        begun = begun[part]
+    return [(f"{key}.type", value["type"]), *((f"{key}.{inner}", one) for inner, one in _unusual(value, begun))]
 
 
 def _data(result: Result) -> list[str] | None:

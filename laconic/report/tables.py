@@ -27,6 +27,7 @@ from laconic.report.words import (
     rows_of,
     rows_used,
     rows_were_matched,
+    tried_line,
 )
 
 
@@ -228,6 +229,8 @@ def _remarks(result: Result) -> list[RenderableType]:
     for party, times in Counter(absence.party for absence in result.absences).items():
         remarks.append(Text(f"Absent: {party} did not answer {times:,} of the questions asked of it", "yellow"))
     remarks.extend(Text(f"Checked: {words}", "yellow" if odd else "") for words, odd in contribution_lines(result))
+    if chosen := tried_line(result):
+        remarks.append(Text(f"Model: {chosen}"))
     if result.stopped != "finished":
         remarks.append(Text(f"Fitting ended early: {result.stopped}", "yellow"))
     return remarks
