@@ -40,7 +40,7 @@ PACKAGES = {
     "core": (
         "Absence Ask Blob Budgeted Carrier Contribution Crossing EVERY_ROW Entry Ledger Look Method Noise Noised "
         "Opening Party PartyTraffic Peers Price Question Release Result Script Traffic Tried WireLog answer decode "
-        "decode_question encode read_heading run step steps_of task_of unwrap"
+        "decode_question encode read_heading run step steps_of task_of unwrap Tunable Tuning"
     ),
     "data": (
         "Biased Dataset Dirichlet Equal Federation Groups HalfTest IdRules Iid LABEL_HOLDER OwnData Patches Quadrants "
@@ -48,7 +48,7 @@ PACKAGES = {
     ),
     "deploy": (
         "Consortium EpsilonAccount Faults FittedRun Forked HubAddress Importance InProcess Journal KeyRing "
-        "PartyFile PartyFolder PartySite Policy Processes Recorder Runtime SecretKey denoise "
+        "Allowance PartyFile PartyFolder PartySite Policy Processes Recorder Runtime SecretKey code_digest denoise "
         "make_key open_calls open_runtime open_site provision reach read_party read_public save_key roles "
         "seal_plan summarise trust write_consortium"
     ),

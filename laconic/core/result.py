@@ -125,6 +125,39 @@ class Contribution(msgspec.Struct, frozen=True, kw_only=True):
     left_out: bool
 
 
+class Tuning(msgspec.Struct, frozen=True, kw_only=True):
+    """How a run's settings were chosen: what was allowed, what was tried, and what did best on validation rows.
+
+    Attributes:
+        given: the method's settings before anything was chosen.
+        trials_allowed: how many settings might be tried.
+        seconds_allowed: processor seconds that all trials together might take.
+        trials: how many were tried.
+        of: how many different settings there were to try.
+        seconds: processor seconds that this took.
+        bytes: what crossed in all trials: with parties apart, tuning costs this too.
+        chosen: the settings that differ from those given, by dotted key, apart from the stopping rule of all arms.
+        valid: the score on validation rows of what was chosen.
+        capped: why the arm might do better with a greater allowance; empty if nothing says so.
+    """
+
+    given: dict[str, Any]
+    trials_allowed: int
+    seconds_allowed: float
+    trials: int
+    of: int
+    seconds: float
+    bytes: int
+    chosen: dict[str, Any]
+    valid: Score
+    capped: str
+
+    @property
+    def allowed(self) -> tuple[int, float]:
+        """Trials and processor seconds, which must be the same for all arms of a table."""
+        return self.trials_allowed, self.seconds_allowed
+
+
 class Tried(msgspec.Struct, frozen=True, kw_only=True):
     """How one of the models that the hub tried did on training rows that it had not learnt from.
 
@@ -186,6 +219,9 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
     statements: dict[str, Statement] = {}
     """What parties signed of their own ledgers, by party; see `laconic verify`."""
+
+    tuning: Tuning | None = None
+    """How its settings were chosen; None if they were given."""
 
     def __repr__(self) -> str:
         fitting = f"{counted(self.fit.rounds, 'round')}, {in_bytes(self.fit.bytes)}"
