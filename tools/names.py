@@ -62,10 +62,12 @@ PACKAGES = {
         "Logistic Mean Median Mlp Nat Net NetModel Network Optimiser Orthogonal PatchNet Pca RandomProjection ResNet "
         "Sgd Shard Soft SummedHeads Swaps TreeModel TrimmedMean WhitenedPca check_model classes_of evaluate fit_linear "
         "fit_models fit_supervised initialise make predict_linear predict_model predict_supervised purity "
-        "torch_generator weights_of device_asked on_device Learner Columns Convolutions Drawn FrozenEncoder "
+        "torch_generator weights_of device_asked on_device Learner Columns Convolutions Drawn Estimator FrozenEncoder "
         "Photographs PublicRows RandomFourier RandomRelu Whitened"
     ),
-    "methods": "Admm Check Gradients MixedRows Prox SendLabels Socket batch_rows labelled methods",
+    "methods": (
+        "Admm Check Gradients Majority MixedRows PooledShares Prox SendLabels Socket batch_rows labelled methods"
+    ),
     "plan": (
         "AnyRuntime Budget DataPlan Journalled Plan change_plan draft open_releases plan_fingerprint read_plan "
         "read_plan_file read_value refuse_unkept to_plain write_plan"

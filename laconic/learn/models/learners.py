@@ -12,7 +12,8 @@ import numpy as np
 from torch.nn import functional
 
 from laconic.learn.models.best import Best
-from laconic.learn.models.learner import Learner, Shard, fit_each, predict_each
+from laconic.learn.models.estimator import Estimator
+from laconic.learn.models.learner import Learner, Shard, fit_each, predict_each, refuse_missing
 from laconic.learn.models.supervised import fit_linear, fit_supervised, predict_linear, predict_supervised
 from laconic.learn.nets.layers import Shape
 from laconic.learn.nets.nets import Mlp, Net, default_net, initialise, load, to_array, to_tensor, weights_of
@@ -83,6 +84,7 @@ class NetModel(Learner, frozen=True):
 
     def fit(self, task: Task, x: Array, y: Array, rng: Rng, valid: Shard | None = None) -> Weights:
         """Train the net; several numbers per row share its hidden layers."""
+        refuse_missing("NetModel", x)
         if y.ndim == 2:
             return self._fit_numbers(x, y, rng, valid)
         kept = valid and ([valid[0]], valid[1])
@@ -121,6 +123,7 @@ class _Linear(Learner, frozen=True):
 
     def fit(self, task: Task, x: Array, y: Array, rng: Rng, valid: Shard | None = None) -> Weights:
         """Solve for the coefficients; takes no randomness."""
+        refuse_missing(type(self).__name__, x)
         return fit_each(lambda numbers: fit_linear(task, x, numbers, self.penalty), y)
 
     def predict(self, task: Task, weights: Weights, x: Array) -> Array:
@@ -173,8 +176,8 @@ class TreeModel(Learner, frozen=True):
 
 
 AnyClassifier: TypeAlias = Network | Logistic | Forest | Boosted
-AnyLearner: TypeAlias = Best | NetModel | LinearModel | TreeModel
-AnyHead: TypeAlias = Best | NetModel | LinearModel | Boosted | Forest
+AnyLearner: TypeAlias = Best | NetModel | LinearModel | TreeModel | Estimator
+AnyHead: TypeAlias = Best | NetModel | LinearModel | Boosted | Forest | Estimator
 """A label holder's model of all numbers side by side."""
 
 
