@@ -18,6 +18,7 @@ from laconic.learn.models.server_steps import AnyServerStep, TakeAverage
 from laconic.learn.models.supervised import fit_from
 from laconic.learn.nets.nets import Net, default_net, make, weights_of
 from laconic.learn.train.sgd import Sgd
+from laconic.methods.families.model_checks import ModelCheck
 from laconic.methods.families.rows import labelled
 from laconic.values import Array, Weights
 
@@ -64,12 +65,19 @@ def first_model(local: Local, hub: Party) -> Weights:
     return {name: values.copy() for name, values in weights_of(module).items()}
 
 
-def collect(method: Averages, hub: Party, peers: Peers) -> tuple[list[Weights], list[float]]:
-    """All parties' models after one more training of `hub.memory["model"]`, and how many rows each has."""
-    answers = peers.ask(method.improve, model=hub.memory["model"])
+def collect(
+    method: Averages, hub: Party, peers: Peers, check: ModelCheck | None = None
+) -> tuple[list[Weights], list[float]]:
+    """The models that count after one more training of `hub.memory["model"]`, and how many rows each party has."""
+    asked = peers if check is None else check.trusted(hub, peers)
+    answers = asked.ask(method.improve, model=hub.memory["model"])
     form = Network(net=method.local.net_for(hub))
-    models = [check_model(form, task_of(hub), one["model"], hub.data.shape, name) for name, one in answers.items()]
-    return models, [float(one["rows"]) for one in answers.values()]
+    models = {
+        name: check_model(form, task_of(hub), one["model"], hub.data.shape, name) for name, one in answers.items()
+    }
+    if check is not None:
+        models = check.sift(hub, models)
+    return list(models.values()), [float(answers[name]["rows"]) for name in models]
 
 
 def check_exchanges(exchanges: int) -> None:
@@ -89,6 +97,7 @@ class Averaging(Method, frozen=True):
             `TrimmedMean`, `Krum`).
         update: how far the server goes towards that average: all the way, or by `Adam` or `Yogi` steps of its own,
             which need many exchanges.
+        check: what the server looks for in each party's model before it counts; None looks at nothing.
     """
 
     kind: ClassVar[Literal["vertical", "horizontal"]] = "horizontal"
@@ -99,6 +108,7 @@ class Averaging(Method, frozen=True):
     exchanges: int = 1
     average: AnyAverage = Mean()
     update: AnyServerStep = TakeAverage()
+    check: ModelCheck | None = None
 
     improve = improve
 
@@ -120,7 +130,7 @@ class Averaging(Method, frozen=True):
         """Send out the average, take back what parties made of it, and average again, from random weights on."""
         hub.memory["model"] = first_model(self.local, hub)
         for _ in range(self.exchanges):
-            self.advance(hub, self.merge(hub, *collect(self, hub, peers)))
+            self.advance(hub, self.merge(hub, *collect(self, hub, peers, self.check)))
             yield
 
     def advance(self, hub: Party, average: Weights) -> None:
