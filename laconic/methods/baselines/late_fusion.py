@@ -77,7 +77,8 @@ class LateFusion(Method, frozen=True):
     def give_predictions(self, party: Party, rows: str) -> Array:
         """Predict the rows of a cut from the party's own columns."""
         task, x = _task(*party.memory["task"]), party.data.part(rows)[0]
-        return self._model(party).predict(task, party.memory["model"], x)
+        said = self._model(party).predict(task, party.memory["model"], x)
+        return said if task.kind == "regression" else said.astype(np.float32, copy=False)
 
     def _model(self, party: Party) -> AnyHead:
         # Parties have no labels of validation rows to stop by.
