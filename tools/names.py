@@ -65,7 +65,9 @@ PACKAGES = {
         "torch_generator weights_of device_asked on_device Learner Columns Convolutions Drawn Estimator FrozenEncoder "
         "Photographs PublicRows RandomFourier RandomRelu Whitened"
     ),
-    "methods": "Admm Check Gradients MixedRows Prox SendLabels Socket batch_rows labelled methods",
+    "methods": (
+        "Admm Check Gradients Majority MixedRows PooledShares Prox SendLabels Socket batch_rows labelled methods"
+    ),
     "plan": (
         "AnyRuntime Budget DataPlan Journalled Plan change_plan draft open_releases plan_fingerprint read_plan "
         "read_plan_file read_value refuse_unkept to_plain write_plan"

@@ -1,13 +1,13 @@
 """Match rows by comparing ids in the clear: for simulations, and where parties may show each other their ids."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from hashlib import blake2b
 from typing import Any
 
 import numpy as np
 
-from laconic.core.align import Align, is_aligned, note_alignment
+from laconic.core.align import PAIRED, Align, is_aligned, note_alignment, paired_with
 from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.step import Ask, Opening, step
@@ -46,12 +46,20 @@ def fitting_seed(party: Party, shared: Array, seed: int, *, test: float, valid: 
 
 
 def keep_shared(
-    party: Party, shared: Array, seed: int, *, test: float, valid: float, some: Array | None = None
+    party: Party,
+    shared: Array,
+    seed: int,
+    *,
+    test: float,
+    valid: float,
+    some: Array | None = None,
+    paired: Mapping[str, Array] | None = None,
 ) -> None:
     """Put the shared rows first, in the order of their ids as text, and cut all rows.
 
     "shared" are the rows that all parties have, parted into "train", "valid" and "test". "own" are all others; where it
-    is known, "some" are those of them that some other party has too, and "alone" those that nobody else has.
+    is known, "some" are those of them that some other party has too, and "alone" those that nobody else has. Of the
+    others, a party's cut "paired" are those that the hub has too; the hub's cut "paired shop" are the same people.
 
     Args:
         party: whose table is replaced.
@@ -60,8 +68,11 @@ def keep_shared(
         test: share of the shared rows held out.
         valid: share of the rest for stopping early.
         some: positions of the rows that some other party has, but not every one; None if that is not known.
+        paired: by the name of a cut, positions of the rows that hub and party have, but not every party.
     """
-    asked = blake2b(f"{seed} {test} {valid} {some is None}".encode() + shared.tobytes(), digest_size=16).hexdigest()
+    pairs = {name: places for name, places in (paired or {}).items() if len(places)}
+    positions = b"".join(one.tobytes() for one in (shared, *pairs.values()))
+    asked = blake2b(f"{seed} {test} {valid} {some is None}".encode() + positions, digest_size=16).hexdigest()
     if is_aligned(party, asked):
         return  # Asked again after a crash: the rows are in place, and the positions would be wrong now.
     keys = keys_of(party)
@@ -74,7 +85,12 @@ def keep_shared(
     if some is not None:
         known = np.isin(rest, some)
         cuts |= {"some": cuts["own"][known], "alone": cuts["own"][~known]}
-    party.data = party.data.take(np.concatenate([first, rest]), cuts)
+    order = np.concatenate([first, rest])
+    now_at = np.empty(len(order), dtype=np.int64)
+    now_at[order] = np.arange(len(order))
+    for name, places in pairs.items():
+        cuts[name] = now_at[places[np.argsort(keys[places], kind="stable")]]
+    party.data = party.data.take(order, cuts)
     note_alignment(party, asked)
 
 
@@ -84,7 +100,7 @@ _SHOWN = "ids shown"
 
 
 class ExactMatch(Align, frozen=True):
-    """The hub sees all ids, and sends each party which of its rows all others have, and which some have.
+    """The hub sees all ids, and sends each party which of its rows all others have, which some, and which the hub has.
 
     Attributes:
         test: share of the shared rows held out for the final score.
@@ -105,7 +121,8 @@ class ExactMatch(Align, frozen=True):
             raise DataError(f"no id is at every party: {seen}. {_remedy(list(ids.values()))}")
         places = {name: _places(keys, holders, len(ids)) for name, keys in ids.items()}
         seed = self._seed(hub, peers, {name: one["shared"] for name, one in places.items()})
-        questions = {name: one | {"seed": seed} for name, one in places.items()}
+        paired = _pairs(ids, hub.name, {key for key, count in holders.items() if count < len(ids)})
+        questions = {name: one | paired.get(name, {}) | {"seed": seed} for name, one in places.items()}
         peers.ask_each(self.keep_rows, {name: questions[name] for name in peers.names})
         if hub.data.rows:
             self.keep_rows(hub, **questions[hub.name])
@@ -113,7 +130,7 @@ class ExactMatch(Align, frozen=True):
             "shared": shared,
             "rows": {name: len(keys) for name, keys in ids.items()},
             "some": {name: len(question["some"]) for name, question in questions.items()},
-        }
+        } | pair_counts({name: one["paired"][PAIRED] for name, one in paired.items() if name != hub.name})
 
     def _seed(self, hub: Party, peers: Peers, shared: dict[str, Array]) -> int:
         """The seed of the split: one that leaves all classes where they are needed, as the label holder sees it."""
@@ -142,12 +159,14 @@ class ExactMatch(Align, frozen=True):
         party.memory[_SHOWN] = 1
         return _BETWEEN.join(keys_of(party).tolist())
 
-    @step(takes="which of its rows every other party has too, and which some other has", gives=None)
-    def keep_rows(self, party: Party, shared: Array, some: Array, seed: int) -> None:
+    @step(takes="which of its rows every other party has too, which some other has, and which the hub has", gives=None)
+    def keep_rows(
+        self, party: Party, shared: Array, some: Array, seed: int, paired: dict[str, Array] | None = None
+    ) -> None:
         """Put the rows named first, cut the same way at every party."""
         if _SHOWN not in party.memory:
             raise Refused(f"{party.name} was never asked for its ids, so nobody can know which are shared; match first")
-        keep_shared(party, shared, seed, test=self.test, valid=self.valid, some=some)
+        keep_shared(party, shared, seed, test=self.test, valid=self.valid, some=some, paired=paired)
 
 
 _RULES: dict[str, tuple[str, Callable[[str], str]]] = {
@@ -167,6 +186,25 @@ def _remedy(ids: list[list[str]]) -> str:
                 "every party (docs/data.md)"
             )
     return "Check that the id columns mean the same people and are written in the same way"
+
+
+def pair_counts(paired: Mapping[str, Array]) -> dict[str, dict[str, int]]:
+    """How many rows hub and party have, but not every party, as facts of a matching; nothing if there are none."""
+    counts = {name: len(places) for name, places in paired.items() if len(places)}
+    return {PAIRED: counts} if counts else {}
+
+
+def _pairs(ids: dict[str, list[str]], hub: str, outside: set[str]) -> dict[str, dict[str, dict[str, Array]]]:
+    """For hub and parties, where the rows are that the two of them have, but not every party."""
+    own = {key: at for at, key in enumerate(ids.get(hub, ())) if key in outside}
+    found: dict[str, dict[str, dict[str, Array]]] = {}
+    for name, keys in ids.items():
+        at = np.array([place for place, key in enumerate(keys) if key in own], dtype=np.int64)
+        if name != hub and len(at):
+            found[name] = {"paired": {PAIRED: at}}
+            both = np.array([own[keys[place]] for place in at], dtype=np.int64)
+            found.setdefault(hub, {"paired": {}})["paired"][paired_with(name)] = both
+    return found
 
 
 def _places(keys: list[str], holders: Counter[str], parties: int) -> dict[str, Any]:

@@ -20,8 +20,8 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from laconic.align.exact import fitting_seed, keep_shared, keys_of
-from laconic.core.align import Align
+from laconic.align.exact import fitting_seed, keep_shared, keys_of, pair_counts
+from laconic.core.align import PAIRED, Align, paired_with
 from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.step import Ask, Opening, Step, step
@@ -143,6 +143,8 @@ class PrivateMatch(Align, frozen=True):
         valid: share of the rest that methods may use to stop early.
         learns: who learns which of its rows are shared: all parties, as training needs; the hub alone; or nobody, for
             the count alone.
+        pairs: let each party learn, too, which of its other rows the hub has, and the hub which of its rows each party
+            has; the hub then learns from rows that only some parties share. False tells neither.
         chunk: how many points one message carries; 32 bytes each.
         threads: how many processors a party multiplies on; 0 for all it has.
     """
@@ -150,6 +152,7 @@ class PrivateMatch(Align, frozen=True):
     test: float = HELD_OUT
     valid: float = 0.1
     learns: Literal["all", "hub", "nobody"] = "all"
+    pairs: bool = False
     chunk: int = 32_768
     threads: int = 0
 
@@ -161,7 +164,9 @@ class PrivateMatch(Align, frozen=True):
         return len(points) if step == "take_points" and isinstance(points, np.ndarray | list) else 0
 
     def __post_init__(self) -> None:
-        """Refuse messages of nothing."""
+        """Refuse messages of nothing, and pairs that nobody may learn."""
+        if self.pairs and self.learns != "all":
+            raise ValueError(f"pairs = true needs learns = 'all', not {self.learns!r}")
         if self.chunk < 1 or self.threads < 0:
             raise ValueError(f"chunk must be 1 or more and threads 0 or more, not {self.chunk} and {self.threads}")
 
@@ -176,6 +181,7 @@ class PrivateMatch(Align, frozen=True):
             lists = ring.pass_on(lists, hop)
         marks = dict(zip(lists, shared_points(list(lists.values())), strict=True))
         shared = int(next(iter(marks.values())).sum())
+        paired = self._return_pairs(ring, lists, marks) if self.pairs and hub.data.rows and shared else {}
         seed = int(hub.rng.integers(2**31))
         for name in {"all": ring.names, "hub": (hub.name,), "nobody": ()}[self.learns]:
             if shared:
@@ -187,7 +193,7 @@ class PrivateMatch(Align, frozen=True):
                 f"no id is at every party (ids: {counts}). Check that the id columns mean the same and are written in "
                 "the same way: run `laconic doctor` at each party and compare what it says"
             )
-        return {"shared": shared, "rows": sizes}
+        return {"shared": shared, "rows": sizes} | pair_counts(paired)
 
     def match_opening(self, rng: Rng, *, server: bool) -> Opening:
         """A party can hide its ids before it is asked; how many messages follow depends on everybody's rows."""
@@ -199,15 +205,31 @@ class PrivateMatch(Align, frozen=True):
             raise PlanError(f"training needs learns = 'all', not learns = {self.learns!r}, which is for counting first")
         return super().confirm(hub, peers)
 
+    def _return_pairs(self, ring: "_Ring", lists: Mapping[str, Array], shared: Mapping[str, Array]) -> dict[str, Array]:
+        """Let hub and party note which rows the two of them have, but not all; returns the marks of each party."""
+        found, hub = {}, ring.hub.name
+        for name in ring.others(hub):
+            own, theirs = shared_points([lists[hub], lists[name]])
+            found[name] = np.flatnonzero(theirs & ~shared[name])
+            for owner, cut, marks in ((hub, paired_with(name), own), (name, PAIRED, theirs)):
+                bits = self._unshuffled(ring, owner, marks & ~shared[owner])
+                ring.one(owner, self.note_pairs, cut=cut, marks=bits)
+        return found
+
+    def _unshuffled(self, ring: "_Ring", owner: str, marks: Array) -> Array:
+        """Marks on a party's points, brought back through everyone's shuffle, last first."""
+        bits = np.packbits(marks)
+        for other in reversed(ring.others(owner)):
+            bits = ring.one(other, self.unshuffle, owner=owner, marks=bits)
+        return bits
+
     def _return_marks(self, ring: "_Ring", owner: str, marks: Array, seed: int) -> int:
-        """Bring marks on a party's points back through everyone's shuffle, last first, to the party itself.
+        """Bring marks on a party's points back to the party itself.
 
         Returns:
             The seed to part rows by: the hub, whose turn is first, has labels and may find a better one.
         """
-        bits = np.packbits(marks)
-        for other in reversed(ring.others(owner)):
-            bits = ring.one(other, self.unshuffle, owner=owner, marks=bits)
+        bits = self._unshuffled(ring, owner, marks)
         if owner == ring.hub.name:
             seed = fitting_seed(ring.hub, _marked(ring.hub, bits), seed, test=self.test, valid=self.valid)
         ring.one(owner, self.keep_rows, marks=bits, seed=seed)
@@ -264,6 +286,17 @@ class PrivateMatch(Align, frozen=True):
         before[order] = _bits(marks, len(order))
         return np.packbits(before)
 
+    @step(takes="for each of its points whether the hub has it, but not every party, one bit each", gives=None)
+    def note_pairs(self, party: Party, cut: str, marks: Array) -> None:
+        """Note which rows hub and party have, until rows are cut; no more than the other brought points."""
+        if not self.pairs:
+            raise Refused(f"{party.name} learns of no pairs: the plan does not say pairs = true")
+        memory, places = _begun(party), _marked(party, marks)
+        brought = max((len(taken["order"]) for taken in memory["from"].values() if "order" in taken), default=0)
+        if len(places) > brought or (cut != PAIRED and not cut.startswith(paired_with(""))):
+            raise Refused(f"{party.name} was brought {brought:,} points at most, and is given {len(places):,} pairs")
+        memory.setdefault("paired", {})[cut] = places
+
     @step(takes="for each of its points whether every party has it, one bit each", gives=None)
     def keep_rows(self, party: Party, marks: Array, seed: int) -> None:
         """Put the shared rows first, cut the same way at every party; no more than any other party brought points."""
@@ -274,7 +307,8 @@ class PrivateMatch(Align, frozen=True):
                 f"{party.name} is told that {len(shared):,} of its rows are shared, and was brought "
                 f"{min(brought, default=0):,} points to compare; match as the plan says"
             )
-        keep_shared(party, shared, seed, test=self.test, valid=self.valid)
+        paired = _begun(party).get("paired")
+        keep_shared(party, shared, seed, test=self.test, valid=self.valid, paired=paired)
 
     @step(takes=None, gives=None)
     def forget(self, party: Party) -> None:

@@ -250,7 +250,8 @@ def show_rows(result: Result) -> Table | None:
 
 def _without_labels(result: Result, party: str, own: int) -> dict[str, int]:
     """Rows outside the overlap that were used by their columns alone though their labels are there."""
-    if own == 0 or party != result.data["alignment"].get("labels", {}).get("party", result.hub):
+    holder = result.data["alignment"].get("labels", {}).get("party", result.hub)
+    if own == 0 or party != holder or party in result.data.get("outside", {}):
         return {}
     return {f"used without their labels: {result.method['type']} takes labels of rows that all share": own}
 

@@ -40,7 +40,9 @@ def rows_of(result: Result, party: str) -> tuple[int, int, int, dict[str, int]]:
     elif learns_from_own and others:
         lost[f"not every party has, and {party} has no columns of its own to learn from there"] = others
     elif others:
-        some = int(alignment.get("some", {}).get(party, 0))
+        also = int(result.data.get("outside", {}).get(party, 0))
+        used, others = used + also, others - also
+        some = max(0, int(alignment.get("some", {}).get(party, 0)) - also)
         method = result.method["type"]
         reasons = {f"only some parties have, and {method} uses rows that all share": some}
         known = "nobody else has" if "some" in alignment else "not every party has"
