@@ -15,9 +15,7 @@ from laconic.inference.local_transport import parts_of, reach_parts
 from laconic.inference.predict import Model, load_model
 from laconic.inference.save import refuse_worse, save_model
 from laconic.inference.update import add_party, add_rows, save_grown
-from laconic.learn import Best, Boosted
-from laconic.learn.models.best import Mixture
-from laconic.learn.models.learners import LinearModel, TreeModel
+from laconic.learn import Best, Boosted, LinearModel, Mixture, TreeModel
 from tests.inference.asking import part_folder, rows_of
 
 TREES = Boosted(trees=8, depth=3)
