@@ -7,6 +7,7 @@ from rich import box
 from rich.table import Table
 
 from laconic.core.result import Release, Result
+from laconic.plan.text import value_text
 from laconic.shown import NAMES as NAMES  # noqa: PLC0414 (for reports)
 from laconic.shown import figure as figure  # noqa: PLC0414 (for reports)
 from laconic.shown import in_bytes as in_bytes  # noqa: PLC0414 (for reports)
@@ -119,6 +120,17 @@ def tried_line(result: Result) -> str:
         f"{taken.model}{made}: {metric_name(taken.metric)} {figure(taken.score)} on training rows held out; "
         f"tried besides: {', '.join(others)}"
     )
+
+
+def tuning_line(result: Result) -> str:
+    """What was used of the allowance for finding settings, what was chosen, and whether the arm was capped."""
+    found = result.tuning
+    if found is None:
+        return "not tuned"
+    used = f"{found.trials} of {found.of:,} settings, {in_seconds(found.seconds)}, {in_bytes(found.bytes)} sent"
+    chosen = " ".join(f"{key}={value_text(value)}" for key, value in found.chosen.items())
+    capped = f"; capped: {found.capped}" if found.capped else ""
+    return f"{used}; " + (f"chose {chosen}" if chosen else "kept its settings") + capped
 
 
 _LEFT_OUT = "The model was learnt without it"
