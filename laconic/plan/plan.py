@@ -14,6 +14,7 @@ from laconic.core.step import steps_of
 from laconic.data.federation import HELD_OUT, Federation
 from laconic.data.partition.columns import Cut
 from laconic.data.partition.rows import RowCut
+from laconic.data.schema import SaidKind
 from laconic.errors import PlanError
 from laconic.learn.device import Device
 from laconic.methods import registry
@@ -34,7 +35,8 @@ class DataPlan(Settings, frozen=True, tag=False):
             without.
         label: the column to predict, in one of the files; for horizontal methods, in all of them.
         public: a file of rows of the same columns that everybody may see, for horizontal methods; none without one.
-        kinds: what a column of the files is, numeric or categorical, where that should not be guessed.
+        kinds: what a column of the files is (numeric, categorical, date), or an example of how it is written (1,234.5,
+            1.234,5, 31.01.2013, 01/31/2013), where that should not be inferred.
         task: what the label is; none to guess it from its cells.
         parties: among how many a public data set is dealt, if `cut` is not set.
         cut: how its columns, or for horizontal methods its rows, are dealt; none for equal shares of a table's columns,
@@ -51,7 +53,7 @@ class DataPlan(Settings, frozen=True, tag=False):
     id: str | None = None
     label: str | None = None
     public: str | None = None
-    kinds: dict[str, Literal["numeric", "categorical"]] = msgspec.field(default_factory=dict)
+    kinds: dict[str, SaidKind] = msgspec.field(default_factory=dict)
     task: Literal["binary", "multiclass", "regression"] | None = None
     parties: int = 3
     cut: Cut | RowCut | None = None

@@ -9,7 +9,7 @@ from laconic.data.federation import HELD_OUT, Federation
 from laconic.data.readers.frames import Kinds, from_frames
 from laconic.data.readers.horizontal_frames import PUBLIC, rows_from_frames
 from laconic.data.readers.source_table import own_frame
-from laconic.data.schema import ColumnKind, OwnData
+from laconic.data.schema import OwnData, SaidKind
 from laconic.errors import DataError
 from laconic.tables.task import Task
 
@@ -97,7 +97,7 @@ def read_file(party: str, path: Path, id_name: str | None, expected: Iterable[st
         expected: other columns that it should have, which help to detect the delimiter.
     """
     key = id_name or _NO_KEY
-    columns: dict[str, ColumnKind] = {name: "categorical" for name in expected if name != key}
+    columns: dict[str, SaidKind] = {name: "categorical" for name in expected if name != key}
     return own_frame(party, OwnData(source=str(path), key=key, columns=columns))
 
 

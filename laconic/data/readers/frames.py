@@ -7,7 +7,7 @@ from laconic.data.federation import Federation
 from laconic.data.readers.aloud import FileReading
 from laconic.data.readers.cells import plain_name
 from laconic.data.readers.source_table import build_table
-from laconic.data.schema import ColumnKind, OwnData
+from laconic.data.schema import OwnData, SaidKind
 from laconic.errors import DataError
 from laconic.tables.table import Table
 from laconic.tables.task import Task
@@ -15,7 +15,7 @@ from laconic.tables.task import Task
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-Kinds: TypeAlias = Mapping[str, ColumnKind]
+Kinds: TypeAlias = Mapping[str, SaidKind]
 """What a column is, where that should not be guessed."""
 
 
@@ -45,8 +45,8 @@ def from_frames(
     """Take each party's DataFrame, or Arrow or Polars table, as its table; the party with the label is the hub.
 
     Text, true/false and category columns become categorical, numbers numeric and dates, also as text (2013-01-31),
-    numbers of days, unless `kinds` says otherwise. Ids are compared as text, without white space around it. What was
-    decided when reading, and should be looked at, is in `facts["notes"]`.
+    numbers of days and where these are in the year and the week, unless `kinds` says otherwise. Ids are compared as
+    text, without white space around it. What was decided when reading, and should be looked at, is in `facts["notes"]`.
 
     Args:
         frames: by party, in the order parties will be named.
@@ -121,8 +121,9 @@ def check_kinds(kinds: Kinds, names: Iterable[str]) -> None:
     for name, kind in kinds.items():
         if name not in names:
             raise DataError(f"kinds names a column {name!r} that no party has; there are {', '.join(sorted(names))}")
-        if kind not in get_args(ColumnKind):
-            raise DataError(f"kinds says that column {name!r} is {kind!r}; say 'numeric', 'categorical' or 'date'")
+        if kind not in get_args(SaidKind):
+            known = ", ".join(map(repr, get_args(SaidKind)))
+            raise DataError(f"kinds says that column {name!r} is {kind!r}; say one of {known}")
 
 
 def refuse_same(id_name: str | None, label: str) -> None:

@@ -13,7 +13,7 @@ from laconic.data.readers.aloud import FileReading, reading_of
 from laconic.data.readers.batches import column_names, read_batches
 from laconic.data.readers.columns import delimiter_of, kinds_of, look_at, read_columns, read_known
 from laconic.data.readers.ids import read_ids, usable_rows
-from laconic.data.schema import ColumnKind, IdRules, OwnData
+from laconic.data.schema import ColumnKind, IdRules, OwnData, SaidKind, plain_kind
 from laconic.errors import DataError
 from laconic.tables.columns import Column, Recipe
 from laconic.tables.table import Table
@@ -84,7 +84,7 @@ def own_columns(party: str, data: OwnData) -> dict[str, ColumnKind]:
     """The columns a party would use and what they are: as approved in its file, or as its cells show."""
     names = _wanted(party, data, column_names(party, data))
     if data.columns or not names:
-        return dict(data.columns)
+        return {name: plain_kind(said) for name, said in data.columns.items()}
     frame = own_frame(party, data, names)
     check_frame(party, frame)
     return kinds_of(party, {name: look_at(frame[name]) for name in names}, {}, [])
@@ -138,7 +138,7 @@ def build_table(
     frame: "DataFrame",
     names: Sequence[str],
     *,
-    said: Mapping[str, ColumnKind] | None = None,
+    said: Mapping[str, SaidKind] | None = None,
     task: Task | None = None,
     recipe: Recipe | None = None,
     before: int = 0,
@@ -216,7 +216,9 @@ def _prepared(columns: list[Column], data: OwnData, party: str) -> list[Column]:
             f"party {party!r}: data.prepare names the column {min(unknown)!r}, which is not used; "
             f"name one of {', '.join(column.name for column in columns)}"
         )
-    return [msgspec.structs.replace(column, prepare=data.prepare.get(column.name, "usual")) for column in columns]
+    return [
+        msgspec.structs.replace(column, prepare=data.prepare.get(column.name, column.prepare)) for column in columns
+    ]
 
 
 def _wanted(party: str, data: OwnData, there: list[str], known: list[str] | None = None) -> list[str]:
