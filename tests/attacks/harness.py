@@ -45,6 +45,7 @@ from laconic.deploy.transports.rpc_messages import question_id
 from laconic.deploy.transports.secure_channel import Channel, Sealed, SecureLine, write
 from laconic.errors import LaconicError
 from laconic.inference.bundle import load_part
+from laconic.inference.predict import cut_name
 from laconic.plan import plan_fingerprint
 from laconic.tables import Table
 from tests.deploy.sites import tapped
@@ -456,9 +457,13 @@ class Served(TestClient):
     announced = ""
     """What the server said when it was started."""
 
-    def find(self, ids: list[str], rows: str = "asked x") -> bool:
+    asked = ""
+    """What the rows of those asked for last are called."""
+
+    def find(self, ids: list[str], rows: str = "") -> bool:
         """Whether the party says which of these people it has."""
-        return self.answers("find_rows", ids=ids, rows=rows) is not None
+        self.asked = rows or cut_name(ids)
+        return self.answers("find_rows", ids=ids, rows=self.asked) is not None
 
     def answers(self, step: str, **payload: Any) -> Any:
         """The party's answer to a question of the hub's; None if it refuses."""

@@ -129,14 +129,14 @@ def test_no_error_of_any_kind_in_a_step_tells_the_hub_what_it_says(trial, monkey
     hub.greet()
     hub.match()
     with monkeypatch.context() as patch:
-        patch.setattr(FedOnce, "learn_and_send", _failing(FedOnce.learn_and_send, fail))
+        patch.setattr(FedOnce, "learn_and_send", failing_step(FedOnce.learn_and_send, fail))
         heard = trial.desks["shop"].hear(hub.question("learn_and_send"))
     assert MARK.encode() not in heard
     assert not was_refused(trial.hear("shop", hub.question("learn_and_send"), HUB))
     assert MARK in (trial.site("shop") / "errors.log").read_text()
 
 
-def _failing(step, fail):
+def failing_step(step, fail):
     """A step that fails with the mark, and is declared as the one in whose place it is."""
 
     def failing(self, party, **payload):

@@ -4,8 +4,10 @@ import ssl
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from pathlib import Path
 from threading import Lock
 from time import monotonic
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
@@ -19,11 +21,13 @@ from laconic.core.ledger import Ledger
 from laconic.core.party import Party
 from laconic.core.step import Script
 from laconic.core.wire import Question, decode_question, encode
+from laconic.deploy.consortium import LOG
+from laconic.deploy.error_log import ErrorLog
 from laconic.deploy.party_config import PartyFile
 from laconic.deploy.party_memory import respond
-from laconic.errors import LaconicError, PlanError, Refused, StepError
+from laconic.errors import PlanError, Refused, StepError
 from laconic.inference.bundle import Part
-from laconic.inference.predict import ASKED, FindRows
+from laconic.inference.predict import ASKED, FindRows, cut_name
 from laconic.inference.server.app import CLIENT, Counts, Guarded, read_body, refuse
 from laconic.inference.server.guard import LOCAL, Access, Guard, Limits
 from laconic.inference.server.rules import (
@@ -39,6 +43,13 @@ from laconic.tables.table import Table
 PATH = "/answer"
 
 
+class Denied(NamedTuple):
+    """Why there is no answer: an HTTP status, and words that hold nothing of rows."""
+
+    status: int
+    words: str
+
+
 class Answerer:
     """A party that answers from its own rows, one question at a time.
 
@@ -46,6 +57,7 @@ class Answerer:
         part: its part of the model.
         rows: its rows.
         file: the party's own file, whose rules every answer is held to; None for no rules but the limits of a day.
+            Details of errors go to a log beside it, or in the part's folder.
     """
 
     def __init__(self, part: Part, rows: Table, file: PartyFile | None = None) -> None:
@@ -53,7 +65,21 @@ class Answerer:
         self._use, self._asked = part.use(rows), 0
         self._rules = ServingRules(part.about) if file is None else rules_of(file, part.about, self._method, self._use)
         self._limits = DailyLimits() if file is None else read_daily_limits(file.serve, file.path)
+        beside = part.path if file is None else Path(file.path).parent
+        self._log = ErrorLog((beside or Path()) / LOG)
         _ = rows.x, rows.places  # All that takes time is done before the first question.
+
+    def hear(self, blob: bytes, client: str = "") -> bytes | Denied:
+        """Answer one question of a client, or say why not: by a rule's words, or by a reference to the party's log."""
+        try:
+            return self.answer(blob, client)
+        except DailyLimitReached as problem:
+            return Denied(429, problem.words)
+        except Refused as problem:
+            return Denied(403, problem.words)
+        # Whatever else is raised may quote rows, and must neither reach the client nor end this party.
+        except (Exception, SystemExit) as problem:
+            return Denied(400, self._log.note(problem))
 
     def answer(self, blob: bytes, client: str = "") -> bytes:
         """Answer one question of a client, if it is one of those that a prediction asks."""
@@ -72,12 +98,18 @@ class Answerer:
 def _people(party: Party, question: Question) -> tuple[int, list[str]]:
     """How many people a question is about, and those among them whom the party does not know."""
     rows, ids = question.payload.get("rows"), question.payload.get("ids")
-    if not isinstance(rows, str) or not rows.startswith(ASKED):
-        raise StepError(f"{party.name} answers about people whom it was asked for by their ids, and no other rows")
     if question.step != "find_rows":
-        return len(party.data.cut(rows)) if rows in party.data.cuts else 0, []
-    if not isinstance(ids, list) or not all(isinstance(one, str) for one in ids):
-        raise StepError(f"`find_rows` at {party.name} needs a list of ids")
+        if not isinstance(rows, str) or not rows.startswith(ASKED) or rows not in party.data.cuts:
+            raise Refused(
+                f"{party.name} answers about people whom it was asked for by their ids just before, and about no other "
+                "rows; ask `find_rows` first"
+            )
+        return len(party.data.cut(rows)), []
+    if not isinstance(ids, list) or not all(isinstance(one, str) and "\0" not in one for one in ids):
+        raise Refused(f"{party.name} finds rows by a list of ids")
+    # Noise and prices may hang on the name: one that the asker chose could come to mean other people.
+    if rows != cut_name(ids):
+        raise Refused(f"{party.name} calls the rows of people by a name that follows from their ids, and by no other")
     return len(ids), [one for one in ids if one not in party.data.places]
 
 
@@ -90,15 +122,10 @@ def make_party_app(answerer: Answerer, *, access: Access, limits: Limits) -> Gua
             return refuse(413, f"the question is over {limits.bytes:,} bytes")
         # Certificates do not say here who of those let in asks: a day's limits are then for all of them together.
         client = request.scope[CLIENT] if access.tokens else "certificate"
-        try:
-            blob = await to_thread.run_sync(answerer.answer, body, client)
-        except DailyLimitReached as problem:
-            return refuse(429, str(problem), {"Retry-After": "86400"})
-        except Refused as problem:
-            return refuse(403, str(problem))
-        except (LaconicError, ValueError) as problem:
-            return refuse(400, str(problem))
-        return Response(blob, media_type="application/octet-stream")
+        said = await to_thread.run_sync(answerer.hear, body, client)
+        if isinstance(said, Denied):
+            return refuse(*said, {"Retry-After": "86400"} if said.status == 429 else None)
+        return Response(said, media_type="application/octet-stream")
 
     return Guarded(Starlette(routes=[Route(PATH, answer_it, methods=["POST"])]), Guard(access, limits), Counts())
 

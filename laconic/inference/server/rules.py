@@ -16,8 +16,8 @@ from laconic.core.wire import Question, encode, read_heading
 from laconic.deploy.epsilon_account import EpsilonAccount, Limit
 from laconic.deploy.party_account import open_account
 from laconic.deploy.party_config import PartyFile
-from laconic.deploy.policy import Gatekeeper, Policy, read_policy
-from laconic.errors import PlanError, Refused, StepError
+from laconic.deploy.policy import NEW, Gatekeeper, Policy, read_policy
+from laconic.errors import PlanError, Refused
 from laconic.inference.bundle import About, PartInUse
 from laconic.inference.part_state import PartState
 from laconic.plan.keys import to_settings
@@ -123,7 +123,7 @@ class ServingRules:
         """Refuse a question that no prediction asks, or that the party's file does not allow."""
         step, steps = read_heading(blob).step, self._about.steps or ()
         if step not in steps:
-            raise StepError(f"{party.name} does not answer `{step}` after training; it answers {', '.join(steps)}")
+            raise Refused(f"{party.name} does not answer that after training; it answers {', '.join(steps)}")
         # `find_rows` is no step of a method, and its answer bears no noise: the limits of a day are for it.
         if self._gate is not None and isinstance(script, Method):
             self._gate.admit(script, self._counted(party), blob)
@@ -145,6 +145,11 @@ def rules_of(file: PartyFile, about: About, method: Method, use: PartInUse) -> S
             f"{file.path} is of {file.name}, but the part of the model is {about.party}'s; name its own file"
         )
     allowed, account = read_policy(file.allow, file.path), open_account(file)
+    if allowed.rows is not None and NEW not in allowed.rows:
+        raise Refused(
+            f"{file.name} does not allow answers about rows {NEW!r}, which a model in use asks for; [allow] in "
+            f"{file.path} lists rows: {', '.join(allowed.rows) or 'none'}"
+        )
     run, base = _count_training(account.spent, allowed, use)
     rules = ServingRules(about, Gatekeeper(allowed, account, run, about.hub, about.peers), base)
     for step in steps_of(method).keys() & set(about.steps or ()):

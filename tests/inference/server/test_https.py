@@ -19,6 +19,7 @@ from benchmarks.certificates import write_certificates
 from laconic.cli import main
 from laconic.core import Question, encode
 from laconic.inference.bundle import load_part
+from laconic.inference.predict import cut_name
 from tests.inference.server.conftest import HEADERS, TOKEN
 
 pytestmark = pytest.mark.slow
@@ -81,11 +82,11 @@ def refuse_other_questions(place, port):
     statuses = {}
     context = ssl.create_default_context(cafile=str(place / "authority.pem"))
     for step, headers in (("learn_and_send", HEADERS), ("find_rows", HEADERS), ("find_rows", {})):
-        payload = {"ids": ["1", "2"], "rows": "asked x"} if step == "find_rows" else {}
+        payload = {"ids": ["1", "2"], "rows": cut_name(["1", "2"])} if step == "find_rows" else {}
         line = HTTPSConnection("127.0.0.1", port, context=context, timeout=30)
         line.request("POST", "/answer", encode(Question(step, "fit", 1, payload)), headers)
         statuses[step, bool(headers)] = line.getresponse().status
-    assert statuses == {("learn_and_send", True): 400, ("find_rows", True): 200, ("find_rows", False): 401}
+    assert statuses == {("learn_and_send", True): 403, ("find_rows", True): 200, ("find_rows", False): 401}
 
 
 def test_parties_are_asked_live_and_made_up_for_when_they_are_gone(place, trained):
