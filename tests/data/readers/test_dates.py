@@ -7,8 +7,7 @@ from msgspec.structs import replace
 
 from laconic import FedAvg, FedOnce, Solo, federation, simulate
 from laconic.learn import Sgd
-from laconic.tables import Column, Table
-from laconic.tables.columns import apply_recipe, fit_recipe
+from laconic.tables import Column, Table, apply_recipe, fit_recipe
 
 ROWS = 900
 
