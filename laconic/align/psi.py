@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from laconic.align.exact import fitting_seed, keep_shared, keys_of
+from laconic.align.exact import HeldOut, choose_held_out, fitting_seed, keep_shared, keys_of
 from laconic.core.align import Align
 from laconic.core.party import Party
 from laconic.core.peers import Peers
@@ -143,12 +143,14 @@ class PrivateMatch(Align, frozen=True):
         valid: share of the rest that methods may use to stop early.
         learns: who learns which of its rows are shared: all parties, as training needs; the hub alone; or nobody, for
             the count alone.
+        held_out: as for `ExactMatch`; by a column of the label holder, the hub must be the label holder.
         chunk: how many points one message carries; 32 bytes each.
         threads: how many processors a party multiplies on; 0 for all it has.
     """
 
     test: float = HELD_OUT
     valid: float = 0.1
+    held_out: HeldOut = "random"
     learns: Literal["all", "hub", "nobody"] = "all"
     chunk: int = 32_768
     threads: int = 0
@@ -169,6 +171,11 @@ class PrivateMatch(Align, frozen=True):
         """Pass every party's points through all others, compare, and send each owner its marks."""
         if self.learns == "hub" and not hub.data.rows:
             raise PlanError("learns = 'hub' needs a hub with rows; this one is a server without any")
+        if self.held_out != "random" and not hub.data.rows:
+            raise PlanError(
+                "with PrivateMatch, rows are parted by a column of the label holder only where that is the hub; use "
+                "ExactMatch, AgreedIds or another method, or leave split_by and group out"
+            )
         ring = _Ring(self, hub, peers)
         sizes = ring.all(self.begin)
         lists = ring.collect(self.show_points, sizes, "hiding ids")
@@ -176,7 +183,7 @@ class PrivateMatch(Align, frozen=True):
             lists = ring.pass_on(lists, hop)
         marks = dict(zip(lists, shared_points(list(lists.values())), strict=True))
         shared = int(next(iter(marks.values())).sum())
-        seed = int(hub.rng.integers(2**31))
+        seed: int | Array = int(hub.rng.integers(2**31))
         for name in {"all": ring.names, "hub": (hub.name,), "nobody": ()}[self.learns]:
             if shared:
                 seed = self._return_marks(ring, name, marks[name], seed)
@@ -199,18 +206,23 @@ class PrivateMatch(Align, frozen=True):
             raise PlanError(f"training needs learns = 'all', not learns = {self.learns!r}, which is for counting first")
         return super().confirm(hub, peers)
 
-    def _return_marks(self, ring: "_Ring", owner: str, marks: Array, seed: int) -> int:
+    def _return_marks(self, ring: "_Ring", owner: str, marks: Array, seed: int | Array) -> int | Array:
         """Bring marks on a party's points back through everyone's shuffle, last first, to the party itself.
 
         Returns:
-            The seed to part rows by: the hub, whose turn is first, has labels and may find a better one.
+            The seed to part rows by: the hub, whose turn is first, has labels and may find a better one. Where a column
+            of the hub decides, which rows are held out by it.
         """
         bits = np.packbits(marks)
         for other in reversed(ring.others(owner)):
             bits = ring.one(other, self.unshuffle, owner=owner, marks=bits)
-        if owner == ring.hub.name:
-            seed = fitting_seed(ring.hub, _marked(ring.hub, bits), seed, test=self.test, valid=self.valid)
-        ring.one(owner, self.keep_rows, marks=bits, seed=seed)
+        if owner == ring.hub.name and isinstance(seed, int):
+            choose = fitting_seed if self.held_out == "random" else choose_held_out
+            seed = choose(ring.hub, _marked(ring.hub, bits), seed, test=self.test, valid=self.valid)
+        if isinstance(seed, int):
+            ring.one(owner, self.keep_rows, marks=bits, seed=seed)
+        else:
+            ring.one(owner, self.keep_parted_rows, marks=bits, held=seed)
         return seed
 
     @step(takes=None, gives="how many ids it has")
@@ -267,6 +279,19 @@ class PrivateMatch(Align, frozen=True):
     @step(takes="for each of its points whether every party has it, one bit each", gives=None)
     def keep_rows(self, party: Party, marks: Array, seed: int) -> None:
         """Put the shared rows first, cut the same way at every party; no more than any other party brought points."""
+        keep_shared(party, self._checked(party, marks), seed, test=self.test, valid=self.valid)
+
+    @step(
+        takes="for each of its points whether every party has it, one bit each, and which of the shared rows are held "
+        "out by a column of the label holder: which are the last in time, or stay together",
+        gives=None,
+    )
+    def keep_parted_rows(self, party: Party, marks: Array, held: Array) -> None:
+        """The same, with the rows held out that the label holder names."""
+        keep_shared(party, self._checked(party, marks), 0, test=self.test, valid=self.valid, held=held)
+
+    def _checked(self, party: Party, marks: Array) -> Array:
+        """The rows that are marked as shared, if as many points were brought."""
         shared = _marked(party, marks)
         brought = [len(taken["order"]) for taken in _begun(party)["from"].values() if "order" in taken]
         if len(shared) > min(brought, default=0):
@@ -274,7 +299,7 @@ class PrivateMatch(Align, frozen=True):
                 f"{party.name} is told that {len(shared):,} of its rows are shared, and was brought "
                 f"{min(brought, default=0):,} points to compare; match as the plan says"
             )
-        keep_shared(party, shared, seed, test=self.test, valid=self.valid)
+        return shared
 
     @step(takes=None, gives=None)
     def forget(self, party: Party) -> None:
