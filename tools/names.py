@@ -47,7 +47,8 @@ PACKAGES = {
         "RandomHoldout Reserve Rows Sizes party_names read_own usual_cut"
     ),
     "deploy": (
-        "Advice Candidate Consortium EpsilonAccount Faults FittedRun Forked HubAddress Importance InProcess Journal KeyRing "
+        "Advice Candidate Consortium EpsilonAccount Faults FittedRun Forked HubAddress Importance InProcess Journal "
+        "KeyRing "
         "PartyFile PartyFolder PartySite Policy Processes Recorder RunLimits Runtime SecretKey advise denoise "
         "make_key open_calls open_runtime open_site provision reach read_party read_public save_key roles "
         "seal_plan summarise trust write_consortium"
