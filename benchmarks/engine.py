@@ -27,7 +27,7 @@ from laconic.learn import Sgd
 
 DATA = DataPlan(name="breast_cancer", parties=4)
 PLANS = {
-    "fedonce": Plan(method=FedOnce(), data=DATA),
+    "fedonce": Plan(method=FedOnce(trainer=Sgd(epochs=100, patience=10)), data=DATA),
     "vimadmm": Plan(method=VimAdmm(epochs=13), data=DATA),
     "splitnn": Plan(method=SplitNN(trainer=Sgd(epochs=50, batch=100, patience=None)), data=DATA),
 }

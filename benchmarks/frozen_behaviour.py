@@ -55,9 +55,10 @@ _CLASSES_ONLY = ("FedCVT", *(name for name in _HORIZONTAL if name != "Analytic")
 
 _SHORT = {
     **dict.fromkeys(
-        ("OneShot", "FewShot", "SplitNN", "FedBCD", "FedCVT", "Solo", "LateFusion", "Centralised"),
+        ("OneShot", "FewShot", "SplitNN", "FedBCD", "FedCVT"),
         "method.trainer.epochs = 4",
     ),
+    **dict.fromkeys(("Solo", "LateFusion", "Centralised"), "method.trainer = {epochs = 4}"),
     **dict.fromkeys(("VimSgd", "VimAdmm", "VimAdmmJoint", "Vafl", "Fdml"), "method.epochs = 2"),
     **dict.fromkeys(("FedAvg", "FedProx", "FedDf", "Pfnm"), "method.trainer.epochs = 3"),
     **dict.fromkeys(

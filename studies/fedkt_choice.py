@@ -55,7 +55,7 @@ def _trees(trees: int) -> dict[str, Method]:
     for words, share in shares.items():
         plain = FedKt(model=Forest(trees=trees, columns=share), teacher=TREE)
         methods[f"splits see {words} the columns"] = plain
-        level = L1(noise=LaplaceVotes(gamma=0.04))
+        level = L1(noise=LaplaceVotes(gamma=0.04), secure=False, smooth=False)
         methods[f"splits see {words} the columns, L1"] = replace_settings(plain, level=level, queries=0.02)
     return methods
 
@@ -105,7 +105,7 @@ def _convolutional() -> dict[str, Method]:
 
 def _shards(setting: Setting, gamma: float) -> dict[str, Method]:
     """At L2 noise is put on the votes of one partition's teachers: many small shards against few large ones."""
-    level = L2(noise=LaplaceVotes(gamma=gamma))
+    level = L2(noise=LaplaceVotes(gamma=gamma), secure=False, smooth=False)
     return {
         f"L2, {partitions} x {teachers} teachers": FedKt(
             model=setting.model, teacher=TREE, partitions=partitions, teachers=teachers, level=level, queries=0.02

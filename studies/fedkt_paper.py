@@ -50,6 +50,13 @@ NOISES = {
         Private("L2", 0.05, 0.02, "9.78", "84.7", _MANY),
     ],
 }
+BUDGETS = {
+    "Adult": (("L1", 2.05), ("L1", 4.18), ("L2", 1.38), ("L2", 3.72)),
+    "cod-rna": (("L1", 4.18), ("L1", 6.89), ("L2", 4.51)),
+}
+"""Levels and epsilons that a budget is set to: those of the lines above, or less."""
+CUT = "FedKt, votes cut at shares"
+"""What our own way to count is called in the tables."""
 PAPER_3 = {
     "Adult": ("82.1", "82.1", "82.1", "82.3", "82.2"),
     "cod-rna": ("87.3", "87.6", "87.8", "87.8", "88.3"),

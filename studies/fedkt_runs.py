@@ -8,15 +8,15 @@ from typing import ClassVar
 import numpy as np
 from msgspec.structs import replace as replace_settings
 
-from laconic import FedKt, Method, simulate
+from laconic import FedKt, Method, price, simulate
 from laconic.core import Blob, Carrier, Ledger, Party, Peers, Script, WireLog, run
 from laconic.deploy import Forked
 from laconic.deploy.transports.forked import open_workers
 from laconic.learn import Network, classes_of, fit_models
 from laconic.methods import Prox
-from laconic.privacy import L1, L2, GaussianVotes, LaplaceVotes, Level
+from laconic.privacy import L0, L1, L2, Budget, GaussianVotes, LaplaceVotes, Level, ledgers_of
 from laconic.threads import limit_threads
-from studies.fedkt_paper import CURVE, NOISES
+from studies.fedkt_paper import BUDGETS, CURVE, CUT, NOISES
 from studies.fedkt_settings import LOCAL, Setting, averaged
 from studies.harness import Job, Record
 
@@ -28,10 +28,21 @@ def on_cores() -> Forked:
 
 def one_round(name: str, seed: int, setting: Setting) -> Iterator[Job]:
     """Every method after one exchange; FedKT last, for its students are at hand for the private levels that follow."""
-    for method in (*setting.others(), setting.fedkt()):
-        yield Job(
-            {"table": 1, "data": name, "method": type(method).__name__, "seed": seed}, _work(setting, method, seed)
-        )
+    for word, method in one_exchange(setting).items():
+        yield Job({"table": 1, "data": name, "method": word, "seed": seed}, _work(setting, method, seed))
+
+
+def one_exchange(setting: Setting) -> dict[str, Method]:
+    """The methods of Table 1, by what they are called there."""
+    found: dict[str, Method] = {type(method).__name__: method for method in (*setting.others(), setting.fedkt())}
+    return found | {CUT: setting.fedkt_cut()}
+
+
+def budgeted(name: str, seed: int, setting: Setting) -> Iterator[Job]:
+    """FedKT as a budget of the paper's epsilons sets it: noise, labels asked for, and at L2 the teachers."""
+    for level, epsilon in BUDGETS.get(name, ()):
+        key = {"table": "budget", "data": name, "level": level, "epsilon": epsilon, "seed": seed}
+        yield Job(key, _within(setting, level, epsilon, seed))
 
 
 def portion(name: str, seed: int, keep: float, setting: Setting) -> Job:
@@ -45,13 +56,19 @@ def private(name: str, seed: int, setting: Setting, level: str) -> Iterator[Job]
         key = {"table": 2, "data": name, "level": level, "share": one.share, "seed": seed}
         if level == "L1":
             yield Job(key | {"noise": "none, true labels"}, _true_labels(setting, one.queries, seed))
-        # The same spread as Laplace noise of scale 1 / gamma.
-        for noise in (LaplaceVotes(gamma=one.gamma), GaussianVotes(sigma=round(2**0.5 / one.gamma, 2))):
-            chosen: Level = L1(noise=noise) if level == "L1" else L2(noise=noise)
+        for noise in (LaplaceVotes(gamma=one.gamma), GaussianVotes(sigma=spread_of(one.gamma))):
+            # As published, and seeded so that the study can be repeated.
+            as_published = L1(secure=False, smooth=False) if level == "L1" else L2(secure=False, smooth=False)
+            chosen: Level = replace_settings(as_published, noise=noise)
             for partitions, teachers in one.shards:
                 method = replace_settings(setting.fedkt(chosen, one.queries), partitions=partitions, teachers=teachers)
                 shards = {"gamma": one.gamma, "partitions": partitions, "teachers": teachers}
                 yield Job(key | shards | {"noise": type(noise).__name__}, _priced(setting, method, seed))
+
+
+def spread_of(gamma: float) -> float:
+    """The standard deviation of Laplace noise of scale 1 / gamma."""
+    return round(2**0.5 / gamma, 2)
 
 
 def curves(seed: int, setting: Setting) -> Iterator[Job]:
@@ -97,7 +114,7 @@ class _Remembered:
             yield from self._carrier.carry(script, blobs, deadline)
             return
         known = Remembering.answers
-        same = (self._federation, script.model, script.teacher, script.partitions, script.teachers)
+        same = (self._federation, script.model, script.teacher, script.partitions, script.teachers, script.count)
         keys = {name: (same, name, blob) for name, blob in blobs.items()}
         if any(key not in known for key in keys.values()):
             # Only the latest federation is worth its memory.
@@ -145,6 +162,29 @@ def _priced(setting: Setting, method: FedKt, seed: int) -> Callable[[], Record]:
         worst = {kind: max(price[kind] for price in prices) for kind in ("independent", "dependent")}
         asked = round(method.queries * len(hub.data.cut("public")))
         return {"accuracy": result.metrics["accuracy"], "asked": asked, **worst}
+
+    return measure
+
+
+def _within(setting: Setting, level: str, epsilon: float, seed: int) -> Callable[[], Record]:
+    """A run within a budget, priced by its ledgers; nothing in it depends on the votes."""
+
+    def measure() -> Record:
+        federation = setting.deal(seed)
+        rows = min(len(federation.tables[name].cut("train")) for name in federation.peers)
+        # Noise that can be repeated, for the study alone; teachers as `within` chooses them.
+        trust = L1(secure=False) if level == "L1" else L0()
+        start = FedKt(model=setting.model, teacher=setting.teacher, level=trust)
+        method = start.within(Budget(epsilon=epsilon), rows, federation.hub, federation.peers)
+        guard = method.level.at_server() or method.level.at_parties()
+        if guard is None or not isinstance(guard.noise, GaussianVotes):
+            raise TypeError(f"a budget should have put Gaussian noise on votes, not {method.level}")
+        if isinstance(guard, L2):
+            method = replace_settings(method, level=replace_settings(guard, secure=False))
+        result = simulate(method, federation, seed=seed, runtime=Remembering((setting, seed, 1.0)))
+        spent = price(ledgers_of(result), 1e-5, "disjoint").epsilon
+        numbers = {"labels": method.labels, "sigma": guard.noise.sigma, "teachers": method.teachers}
+        return {"accuracy": result.metrics["accuracy"], "spent": spent, **numbers}
 
     return measure
 

@@ -29,7 +29,7 @@ from laconic import (
 )
 from laconic.data import Dataset, HalfTest, RandomHoldout, Reserve
 from laconic.learn import AnyClassifier, Boosted, Cnn, Forest, Mlp, Net, Network, Sgd
-from laconic.methods import Prox
+from laconic.methods import Majority, PooledShares, Prox
 from laconic.privacy import L0, Level
 
 TREE = Forest(trees=1, rows=1.0, columns=1.0)
@@ -76,8 +76,13 @@ class Setting:
         return replace(dataset, raw=dataset.raw[rows], y=dataset.y[rows], test=test)
 
     def fedkt(self, level: Level = L0(), queries: float = 1.0, more: Prox | None = None) -> FedKt:  # noqa: B008 (frozen)
-        """FedKT as the paper sets it: two partitions, five teachers."""
-        return FedKt(model=self.model, teacher=self.teacher, queries=queries, level=level, more=more)
+        """FedKT as the paper sets it: two partitions, five teachers, and the most votes win."""
+        method = FedKt(model=self.model, teacher=self.teacher, queries=queries, level=level, more=more)
+        return replace_settings(method, count=Majority())
+
+    def fedkt_cut(self) -> FedKt:
+        """Ours: votes by rows, cut at the classes' shares."""
+        return replace_settings(self.fedkt(), count=PooledShares())
 
     def others(self) -> list[Method]:
         """What FedKT is compared with after one exchange."""

@@ -6,7 +6,7 @@ from dataclasses import replace
 from laconic.learn import Forest
 from studies.fedkt_paper import PAPER_3, PORTIONS
 from studies.fedkt_report import report
-from studies.fedkt_runs import curves, one_round, portion, private
+from studies.fedkt_runs import budgeted, curves, one_round, portion, private
 from studies.fedkt_settings import SETTINGS
 from studies.harness import Job, arguments, only_on, read_records, run_jobs, write_whole
 
@@ -39,6 +39,7 @@ def _all() -> Iterator[Job]:
         for seed in SEEDS:
             yield from one_round(name, seed, SETTINGS[name])
             yield from private(name, seed, SETTINGS[name], "L1")
+            yield from budgeted(name, seed, SETTINGS[name])
     for name in PAPER_3:
         for seed in SEEDS:
             yield from private(name, seed, SETTINGS[name], "L2")

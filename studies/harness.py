@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-import laconic.deploy.compare
+import laconic.deploy.jobs
 from laconic.data import Dataset
-from laconic.deploy.compare import Job, Record, name_of, read_records
+from laconic.deploy.jobs import Job, Record, name_of, read_records
 
 __all__ = [
     "Job",
@@ -46,7 +46,7 @@ def run_jobs(jobs: Iterable[Job], results: Path) -> list[Record]:
         numbers = {key: value for key, value in record.items() if isinstance(value, int | float)}
         print(name_of(job.key), numbers, file=sys.stderr)
 
-    return laconic.deploy.compare.run_jobs(jobs, results, tell)
+    return laconic.deploy.jobs.run_jobs(jobs, results, tell)
 
 
 def only_on(jobs: Iterable[Job], name: str | None) -> list[Job]:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from laconic import Federation, FedOnce, Method, VimAdmm, disturb, importance, train
 from laconic.deploy import FittedRun, Importance, denoise, summarise
-from laconic.learn import Pca
+from laconic.learn import Pca, Sgd
 from studies.harness import Job, Record
 from studies.vim_curves import methods, patch_methods
 from studies.vim_data import bands, patches, tables
@@ -57,7 +57,7 @@ def _runs(rows: int, epochs: int) -> Iterator[tuple[str, Method, "partial[Federa
     yield "VimAdmm", methods(epochs, batch=_BATCH)["VimAdmm"], partial(bands, "mnist", rows, 0)
     for data in ("phishing", "nycflights13"):
         yield "VimAdmm", VimAdmm(epochs=epochs + 6), partial(tables, data, few)
-        yield "FedOnce", FedOnce(encoder=Pca(dim=8)), partial(tables, data, few)
+        yield "FedOnce", FedOnce(encoder=Pca(dim=8), trainer=Sgd(epochs=100, patience=10)), partial(tables, data, few)
     yield "VimSgd", methods(epochs, batch=_BATCH)["VimSgd"], partial(bands, "mnist", rows, 0)
     for name in ("VimAdmm", "VimSgd"):
         yield name, methods(epochs, batch=_BATCH)[name], partial(bands, "fashion_mnist", rows, 0)

@@ -56,6 +56,10 @@ _TEXTS = {
 """What distributions write in place of an SPDX name. BSD without a number is read as the stricter of the two."""
 
 
+_BY_FILE = {"skops": "MIT"}
+"""What the licence file says of a distribution whose metadata names none."""
+
+
 def licence_of(name: str) -> str:
     """The licence of an installed distribution as an SPDX expression; nothing if it names none that we know.
 
@@ -70,7 +74,7 @@ def licence_of(name: str) -> str:
             return str(canonicalize_license_expression(_TEXTS.get(text, text)))
         except InvalidLicenseExpression:
             continue
-    return ""
+    return _BY_FILE.get(name, "")
 
 
 def parts_of(licence: str) -> set[str]:

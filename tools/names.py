@@ -39,17 +39,17 @@ PACKAGES = {
     ),
     "core": (
         "Absence Ask Blob Budgeted Carrier Contribution Crossing EVERY_ROW Entry Ledger Look Method Noise Noised "
-        "Opening Party PartyTraffic Peers Price Question Release Result Script Traffic WireLog answer decode "
-        "decode_question encode read_heading run step steps_of task_of unwrap"
+        "Opening Party PartyTraffic Peers Price Question Release Result Script Traffic Tried WireLog answer decode "
+        "decode_question encode read_heading run step steps_of task_of unwrap Tunable Tuning"
     ),
     "data": (
         "Biased Dataset Dirichlet Equal Federation Groups HalfTest IdRules Iid LABEL_HOLDER OwnData Patches Quadrants "
         "RandomHoldout Reserve Rows Sizes party_names read_own usual_cut"
     ),
     "deploy": (
-        "Advice Candidate Consortium EpsilonAccount Faults FittedRun Forked HubAddress Importance InProcess Journal "
-        "KeyRing "
-        "PartyFile PartyFolder PartySite Policy Processes Recorder RunLimits Runtime SecretKey advise denoise "
+        "Advice Allowance Candidate Consortium EpsilonAccount Faults FittedRun Forked HubAddress Importance InProcess "
+        "Journal KeyRing PartyFile PartyFolder PartySite Policy Processes Recorder RunLimits Runtime SecretKey advise "
+        "code_digest denoise "
         "make_key open_calls open_runtime open_site provision reach read_party read_public save_key roles "
         "seal_plan summarise trust write_consortium"
     ),
@@ -58,15 +58,17 @@ PACKAGES = {
         "reach_parts read_new read_new_labels read_tokens"
     ),
     "learn": (
-        "Adaptive AnyAssignment AnyClassifier AnyEncoder AnyExtractor AnyLocal Attention Autoencoder BestEncoder "
+        "Adaptive AnyAssignment AnyClassifier AnyEncoder AnyExtractor AnyLocal Attention Autoencoder Best BestEncoder "
         "Boosted Cnn Confident Ensemble Exact FixMatch FixMatchTab Fixed Forest Gaussian Joint Krum LinearModel "
         "Logistic Mean Median Mlp Nat Net NetModel Network Optimiser Orthogonal PatchNet Pca RandomProjection ResNet "
         "Sgd Shard Soft SummedHeads Swaps TreeModel TrimmedMean WhitenedPca check_model classes_of evaluate fit_linear "
         "fit_models fit_supervised initialise make predict_linear predict_model predict_supervised purity "
-        "torch_generator weights_of device_asked on_device Learner Columns Convolutions Drawn FrozenEncoder "
+        "torch_generator weights_of device_asked on_device Learner Columns Convolutions Drawn Estimator FrozenEncoder "
         "Photographs PublicRows RandomFourier RandomRelu Whitened"
     ),
-    "methods": "Admm Check Gradients MixedRows Prox SendLabels Socket batch_rows labelled methods",
+    "methods": (
+        "Admm Check Gradients Majority MixedRows PooledShares Prox SendLabels Socket batch_rows labelled methods"
+    ),
     "plan": (
         "AnyRuntime Budget DataPlan Journalled Plan change_plan draft open_releases plan_fingerprint read_plan "
         "read_plan_file read_value refuse_unkept to_plain write_plan"

@@ -22,6 +22,7 @@ from laconic.errors import PlanError
 if TYPE_CHECKING:
     from laconic.core.result import Result
     from laconic.deploy.compare import OnResult
+    from laconic.deploy.tuning import Allowance
     from laconic.plan.plan import Plan
     from laconic.values import Listener
 
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
 @click.argument("sources", metavar="METHOD|PLAN.toml...", nargs=-1, required=True)
 @plan_options
 @click.option("--seeds", type=click.IntRange(1), default=3, show_default=True, metavar="N", help="Runs of each method.")
+@click.option("--tune", is_flag=True, help="Find each arm's settings on validation rows, at equal effort.")
+@click.option("--trials", type=click.IntRange(1), metavar="N", help="With --tune: settings tried of each. [12]")
+@click.option("--seconds", type=float, metavar="S", help="With --tune: processor seconds for each arm. [300]")
 @click.option("--save", type=FILE, metavar="FILE", help="Save each result as a JSON line. [compare-DATA.jsonl]")
 @click.option("--report", type=FILE, metavar="FILE", help="Write an HTML page too.")
 @click.option("--yardsticks/--no-yardsticks", default=True, help="Add the label holder alone, and all pooled. [added]")
@@ -39,6 +43,9 @@ def compare(
     context: click.Context,
     sources: tuple[str, ...],
     seeds: int,
+    tune: bool,
+    trials: int | None,
+    seconds: float | None,
     save: Path | None,
     report: Path | None,
     yardsticks: bool,
@@ -48,12 +55,17 @@ def compare(
 
     Each result is saved as it finishes. After Ctrl-C, the same command goes on from there.
 
+    With --tune, every arm, the yardsticks too, gets the same number of trials, the same processor seconds and the same
+    rule for stopping, for each seed. Trials see no test rows. The table says what each arm chose, and whether it was
+    capped.
+
     \b
     Examples:
       laconic compare FedOnce SplitNN Rap --data breast_cancer --parties 3 --seeds 3
       laconic compare FedOnce SplitNN --data digits --look-every 5 --report digits.html
       laconic compare FedOnce Rap --files bank.csv shop.csv --id customer --label churned
       laconic compare FedAvg Scaffold --files north.csv south.csv west.csv --label diagnosis
+      laconic compare FedOnce SplitNN Rap --data breast_cancer --tune --trials 8 --seconds 60
       laconic compare FedOnce SplitNN --data digits --set SplitNN.trainer.epochs=50 --set FedOnce.encoder.dim=8
     """
     from laconic.atomic_files import refuse_unwritable
@@ -65,11 +77,13 @@ def compare(
     path = save or Path(f"compare-{data.name or '-'.join(Path(file).stem for file in data.paths)}.jsonl")
     refuse_unwritable(path, report)
     first = plans[0].seed
+    allowance = _allowance(tune, trials, seconds)
     with showing_progress() as listener:
         results = run_all(
             plans,
             range(first, first + seeds),
             path,
+            tune=allowance,
             listener=listener,
             on_result=_teller(listener, path),
             on_read=read_aloud(every_column),
@@ -81,6 +95,18 @@ def compare(
         write_report(results, report)
     else:
         click.echo(f"Saved in {path}. As a page: laconic report {path} -o page.html")
+
+
+def _allowance(tune: bool, trials: int | None, seconds: float | None) -> "Allowance | None":
+    """What each arm may spend on its settings; None without --tune."""
+    from laconic.deploy.tuning import Allowance
+
+    given = [name for name, value in (("trials", trials), ("seconds", seconds)) if value is not None]
+    if given and not tune:
+        raise PlanError(f"--{given[0]} is for --tune, which finds each arm's settings; add --tune")
+    usual = Allowance()
+    allowed = Allowance(trials=trials or usual.trials, seconds=usual.seconds if seconds is None else seconds)
+    return allowed if tune else None
 
 
 def _plans(sources: tuple[str, ...], changes: list[Change], *, yardsticks: bool) -> "list[Plan]":

@@ -1,6 +1,7 @@
 # Where each public name is defined; it is imported when it is first used. Written by `make names`: do not edit.
 
 from .capabilities import Budgeted as Budgeted
+from .capabilities import Tunable as Tunable
 from .ledger import EVERY_ROW as EVERY_ROW
 from .ledger import Entry as Entry
 from .ledger import Ledger as Ledger
@@ -19,6 +20,8 @@ from .result import PartyTraffic as PartyTraffic
 from .result import Price as Price
 from .result import Release as Release
 from .result import Result as Result
+from .result import Tried as Tried
+from .result import Tuning as Tuning
 from .run import run as run
 from .step import Ask as Ask
 from .step import Opening as Opening

@@ -91,7 +91,18 @@ class ManyModels(Protocol):
         """What each party's model predicts for the rows of a cut, in the shape of `Task.shape`."""
 
 
-CAPABILITIES: tuple[type, ...] = (Budgeted, Cacheable, Growable, Mergeable, Erasable, Attributable, ManyModels)
+@runtime_checkable
+class Tunable(Protocol):
+    """Names further settings to try when a comparison tunes all its arms (see `laconic.deploy.tuning`).
+
+    Settings by common names, such as learning rates, are tried of every method; this is for what is a method's own.
+    """
+
+    def tuning(self) -> Mapping[str, tuple[Any, ...]]:
+        """Plain values to try, the given one first, by the setting's dotted key: `{"encoder.dim": (0, 8, 16)}`."""
+
+
+CAPABILITIES: tuple[type, ...] = (Budgeted, Cacheable, Growable, Mergeable, Erasable, Attributable, ManyModels, Tunable)
 
 
 def capabilities_of(method: Method | type[Method]) -> tuple[type, ...]:

@@ -58,10 +58,10 @@ class Party:
         self._drawn = 0
         self.turn("fit", 0)
 
-    def turn(self, phase: str, number: int) -> None:
-        """Take fresh randomness for question `number` of `phase`."""
+    def turn(self, phase: str, number: int, name: str = "") -> None:
+        """Take fresh randomness for question `number` of `phase`, as the party of that name would if one is given."""
         self.phase = phase
-        words = f"{self.name}/{phase}/{number}".encode()
+        words = f"{name or self.name}/{phase}/{number}".encode()
         rng = np.random.default_rng([self.seed, int.from_bytes(blake2b(words, digest_size=16).digest())])
         self.rng: np.random.Generator = PartyRng(rng.bit_generator, self.secret_bytes) if self._kept else rng
 

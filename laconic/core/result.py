@@ -130,6 +130,57 @@ _FROM_LABELS = re.compile(r"\blabels?\b|\bgradients?\b")
 _LABELS_THEMSELVES = re.compile(r"\bits labels\b")
 
 
+class Tuning(msgspec.Struct, frozen=True, kw_only=True):
+    """How a run's settings were chosen: what was allowed, what was tried, and what did best on validation rows.
+
+    Attributes:
+        given: the method's settings before anything was chosen.
+        trials_allowed: how many settings might be tried.
+        seconds_allowed: processor seconds that all trials together might take.
+        trials: how many were tried.
+        of: how many different settings there were to try.
+        seconds: processor seconds that this took.
+        bytes: what crossed in all trials: with parties apart, tuning costs this too.
+        chosen: the settings that differ from those given, by dotted key, apart from the stopping rule of all arms.
+        valid: the score on validation rows of what was chosen.
+        capped: why the arm might do better with a greater allowance; empty if nothing says so.
+    """
+
+    given: dict[str, Any]
+    trials_allowed: int
+    seconds_allowed: float
+    trials: int
+    of: int
+    seconds: float
+    bytes: int
+    chosen: dict[str, Any]
+    valid: Score
+    capped: str
+
+    @property
+    def allowed(self) -> tuple[int, float]:
+        """Trials and processor seconds, which must be the same for all arms of a table."""
+        return self.trials_allowed, self.seconds_allowed
+
+
+class Tried(msgspec.Struct, frozen=True, kw_only=True):
+    """How one of the models that the hub tried did on training rows that it had not learnt from.
+
+    Attributes:
+        model: what it is, in words.
+        loss: mean log loss, or mean squared error in units of the labels' variance: the choice is made by this.
+        metric: the name of the headline metric.
+        score: the headline metric.
+        share: the share of its answer in the model that was chosen; 0 if it is no part of it.
+    """
+
+    model: str
+    loss: float
+    metric: str
+    score: float
+    share: float
+
+
 class Result(msgspec.Struct, frozen=True, kw_only=True):
     """One run: what was run, what it scored, what crossed, what was given away."""
 
@@ -161,6 +212,9 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     contributions: tuple[Contribution, ...] = ()
     """What was found in what parties sent, for methods that look at it."""
 
+    tried: tuple[Tried, ...] = ()
+    """The models that the hub tried on its training rows before it took one, for methods that choose."""
+
     by_party: dict[str, dict[str, float]] = {}
     """Where each party ends with a model of its own: every metric of each; `metrics` and `score` are their means."""
 
@@ -170,6 +224,9 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
     statements: dict[str, Statement] = {}
     """What parties signed of their own ledgers, by party; see `laconic verify`."""
+
+    tuning: Tuning | None = None
+    """How its settings were chosen; None if they were given."""
 
     def __repr__(self) -> str:
         fitting = f"{counted(self.fit.rounds, 'round')}, {in_bytes(self.fit.bytes)}"

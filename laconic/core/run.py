@@ -16,7 +16,7 @@ from laconic.core.ledger import Ledger, Noise, digest_of
 from laconic.core.method import Method, task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
-from laconic.core.result import Absence, Contribution, Look, PartyTraffic, Release, Result
+from laconic.core.result import Absence, Contribution, Look, PartyTraffic, Release, Result, Tried
 from laconic.core.traffic import WireLog
 from laconic.errors import BudgetSpent, DataError
 from laconic.tables.task import headline, metrics, resample
@@ -143,13 +143,15 @@ def _record(
         by_party={} if "" in each else each,
         resampled=_resampled(judge, rows, predictions),
         contributions=msgspec.convert(hub.memory.get("contributions", ()), tuple[Contribution, ...]),
+        tried=msgspec.convert(hub.memory.get("tried", ()), tuple[Tried, ...]),
     )
 
 
 def _match(align: Align, hub: Party, peers: Peers, judge: Party) -> dict[str, Any]:
     """Make rows correspond; returns the facts about it, for the record."""
     with peers.log.during("align"):
-        hub.turn("align", 0)
+        # As the label holder would: a server holds out the same rows, so that methods can be compared.
+        hub.turn("align", 0, judge.name)
         found = align.match(hub, peers.speaking(align))
         found["cuts"] = {name: len(judge.data.cuts.get(name, ())) for name in ("train", "valid", "test")}
         found["labels"] = {"party": judge.name, "columns": len(judge.data.columns)}

@@ -11,6 +11,7 @@ from .consortium import open_site as open_site
 from .consortium import write_consortium as write_consortium
 from .epsilon_account import EpsilonAccount as EpsilonAccount
 from .journal import Journal as Journal
+from .method_code import code_digest as code_digest
 from .party_config import PartyFile as PartyFile
 from .party_config import read_party as read_party
 from .party_importance import Importance as Importance
@@ -37,3 +38,4 @@ from .transports.envelopes.keys import trust as trust
 from .transports.flare.provisioning import provision as provision
 from .transports.inprocess import Recorder as Recorder
 from .transports.inprocess import open_calls as open_calls
+from .tuning import Allowance as Allowance

@@ -1,20 +1,20 @@
 """Several methods on the same splits, kept as JSON lines: what is done stays done."""
 
-import json
-import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from laconic import __version__
-from laconic.atomic_files import note_written, unbroken
 from laconic.core.method import Method
-from laconic.core.result import Result
+from laconic.core.result import Result, Tuning
 from laconic.deploy.execute import OnRead, execute, parties_of
+from laconic.deploy.jobs import Job, Record, name_of, read_records, run_jobs
+from laconic.deploy.method_code import code_digest
+from laconic.deploy.tuning import Allowance, refuse_priced
+from laconic.deploy.tuning import tune as find_settings
 from laconic.errors import DataError, PlanError
 from laconic.methods.baselines.centralised import Centralised
 from laconic.methods.baselines.solo import Solo
@@ -24,75 +24,6 @@ from laconic.plan.plan import Plan
 from laconic.plan.text import to_plain
 from laconic.tables.table import digest
 from laconic.values import Listener
-
-Record = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Job:
-    """One thing to measure.
-
-    Attributes:
-        key: what it is: plain values that name it, such as data, method and seed. A job with the same key is not run
-            again.
-        measure: does the work and returns plain values to keep.
-    """
-
-    key: Record
-    measure: Callable[[], Record]
-
-
-def run_jobs(
-    jobs: Iterable[Job], results: Path, on_done: Callable[[Job, Record], object] = lambda _, __: None
-) -> list[Record]:
-    """Run every job not yet in the file `results`, adding a line as each finishes; all jobs' records, in order.
-
-    Args:
-        results: a file of JSON lines; it may hold other jobs too.
-        on_done: called with each job that was run now, and its record.
-    """
-    done = {name_of(record["key"]): record for record in read_records(results)}
-    records = []
-    for job in jobs:
-        name = name_of(job.key)
-        if name not in done:
-            started = time.perf_counter()
-            measured = job.measure()
-            done[name] = {"key": job.key, "seconds": round(time.perf_counter() - started, 2), **measured}
-            add_record(done[name], results)
-            on_done(job, done[name])
-        records.append(done[name])
-    return records
-
-
-def read_records(results: Path) -> list[Record]:
-    """All whole lines of a results file; a line cut off by a stop is left out."""
-    if not results.exists():
-        return []
-    records = []
-    for line in results.read_text(encoding="utf-8").splitlines():
-        try:
-            records.append(json.loads(line))
-        except json.JSONDecodeError:
-            continue
-    return records
-
-
-def add_record(record: Record, results: Path) -> None:
-    """Add a line; after one that a stop cut off, on a line of its own, so that only the broken one is lost."""
-    line = json.dumps(record) + "\n"
-    with unbroken(), results.open("a+b") as lines:
-        if lines.tell() > 0:
-            lines.seek(-1, 2)
-            if lines.read(1) != b"\n":
-                line = "\n" + line
-        lines.write(line.encode())
-    note_written(results)
-
-
-def name_of(key: Record) -> str:
-    """A key as one text, the same for equal keys."""
-    return json.dumps(key, sort_keys=True)
 
 
 def read_results(path: Path) -> list[Result]:
@@ -128,6 +59,11 @@ def is_run(record: object) -> bool:
     return isinstance(record, dict) and "key" in record and "result" in record
 
 
+def is_kept(record: object) -> bool:
+    """Whether `laconic compare` wrote a line: a run, or a trial that chose settings for one."""
+    return is_run(record) or (isinstance(record, dict) and "trial" in record.get("key", {}))
+
+
 def result_of(record: Record) -> Result:
     """The result in such a line."""
     return msgspec.convert(record["result"], Result)
@@ -146,6 +82,7 @@ def compare(
     seeds: Sequence[int],
     path: Path,
     *,
+    tune: Allowance | None = None,
     listener: Listener | None = None,
     on_result: OnResult = lambda *_: None,
     on_read: OnRead = lambda _: None,
@@ -156,7 +93,10 @@ def compare(
         plans: what to compare; all on the same data.
         seeds: for all randomness, and for which rows are held out.
         path: a file of JSON lines. Runs that are in it already are not run again, unless they were on rows of own files
-            that have changed since: then it is refused.
+            that have changed since: then it is refused. Each holds a digest of the code that made it, as
+            `versions["code"]` of the result.
+        tune: what each plan may spend on finding its settings on validation rows, the same for all; None takes settings
+            as they are given. Trials are kept in the file as well.
         listener: hears of progress within a run.
         on_result: called with each result, how many are there now, and of how many; at first with None for the result.
         on_read: called once with the parties of own files, before anything is learnt.
@@ -165,8 +105,12 @@ def compare(
         All results, those of the first seed first.
     """
     refuse_unlike(plans)
+    if tune is not None:
+        for plan in plans:
+            refuse_priced(plan)
     rows = _digest_of_files(plans[0], on_read)
-    every = [_job(plan, seed, rows, listener, weigh=seed == seeds[0]) for seed in seeds for plan in plans]
+    found_how = _AsGiven() if tune is None else _Tuned(tune, path)
+    every = [_job(plan, seed, rows, listener, found_how, weigh=seed == seeds[0]) for seed in seeds for plan in plans]
     jobs = list({name_of(job.key): job for job in every}.values())
     done = _there_already(jobs, path)
     on_result(None, done, len(jobs))
@@ -197,7 +141,7 @@ def refuse_unlike(plans: Sequence[Plan]) -> None:
 
 def _there_already(jobs: Sequence[Job], path: Path) -> int:
     records = read_records(path)
-    if path.exists() and path.stat().st_size > 0 and not any(is_run(record) for record in records):
+    if path.exists() and path.stat().st_size > 0 and not any(map(is_kept, records)):
         raise PlanError(f"{path} is not a file of compared runs, and would be spoilt; choose another with --save")
     keys = [record["key"] for record in records if is_run(record)]
     _refuse_changed(jobs[0].key, keys, path)
@@ -229,12 +173,43 @@ def _digest_of_files(plan: Plan, on_read: OnRead) -> str | None:
     return whole.hexdigest()
 
 
-def _job(plan: Plan, seed: int, rows: str | None, listener: Listener | None, *, weigh: bool) -> Job:
+@dataclass(frozen=True)
+class _AsGiven:
+    """Settings are taken as they are."""
+
+    key: Record = field(default_factory=dict)
+
+    def settle(self, plan: Plan, key: Record, listener: Listener | None) -> tuple[Plan, Tuning | None]:
+        return plan, None
+
+
+@dataclass(frozen=True)
+class _Tuned:
+    """Settings are found within an allowance."""
+
+    allowance: Allowance
+    path: Path
+
+    @property
+    def key(self) -> Record:
+        return {"tune": msgspec.to_builtins(self.allowance)}
+
+    def settle(self, plan: Plan, key: Record, listener: Listener | None) -> tuple[Plan, Tuning | None]:
+        return find_settings(plan, self.allowance, self.path, key, listener=listener)
+
+
+def _job(
+    plan: Plan, seed: int, rows: str | None, listener: Listener | None, how: _AsGiven | _Tuned, *, weigh: bool
+) -> Job:
     plan = msgspec.structs.replace(plan, seed=seed)
-    key = {"plan": to_plain(plan), "laconic": __version__} | ({} if rows is None else {"rows": rows})
+    known_by = {"laconic": __version__} | ({} if rows is None else {"rows": rows})
+    code = code_digest(plan.method)
 
     def measure() -> Record:
+        settled, tuning = how.settle(plan, known_by, listener)
+        result = execute(settled, listener=listener, weigh=weigh)
+        result = msgspec.structs.replace(result, tuning=tuning, versions=result.versions | {"code": code})
         # Through its text, so that a run just made and one read back are the same.
-        return {"result": msgspec.json.decode(execute(plan, listener=listener, weigh=weigh).to_json())}
+        return {"result": msgspec.json.decode(result.to_json())}
 
-    return Job(key, measure)
+    return Job({"plan": to_plain(plan), **known_by, **how.key}, measure, code)

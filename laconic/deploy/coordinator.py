@@ -173,7 +173,7 @@ def _aligned(context: PartyContext) -> Party | None:
     if not isinstance(session.align, AgreedIds) or session.align.held_out != "random":
         return None
     asking = Party(session.hub, Table.without_rows(session.hub), session.plan.seed)
-    asking.turn("align", 0)
+    asking.turn("align", 0, session.holder)
     party = Party(context.party.name, context.party.data, context.party.seed, dict(context.party.memory))
     session.align.keep_agreed(party, int(asking.rng.integers(2**31)))
     return party
@@ -229,7 +229,7 @@ def _match_and_run(
     log, align = WireLog(), session.align
     if align is not None:
         with log.during("align"):
-            hub.turn("align", 0)
+            hub.turn("align", 0, holder.name)
             found = align.match(hub, Peers(align, hub, carrier, log, carrier.names))
         client.shared = found["shared"]
         align = _Matched(within=align, found=found)

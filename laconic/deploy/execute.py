@@ -17,7 +17,7 @@ from laconic.data.datasets import load
 from laconic.data.datasets.dataset import Dataset
 from laconic.data.federation import Federation
 from laconic.data.partition.columns import Cut, deal, usual_cut
-from laconic.data.partition.rows import Dirichlet, RowCut, deal_rows
+from laconic.data.partition.rows import Dirichlet, HalfTest, RandomHoldout, RowCut, deal_rows
 from laconic.data.readers.files import from_files, rows_from_files
 from laconic.deploy.party_config import from_party_files
 from laconic.deploy.party_importance import importance
@@ -118,20 +118,28 @@ def _can_weigh(plan: Plan, fitted: FittedRun) -> bool:
     return at_hand and isinstance(method, Attributable) and not method.server and len(federation.names) <= _MOST_WEIGHED
 
 
-def parties_of(plan: Plan) -> Federation:
-    """The parties and their rows, as the plan's method wants them: with other columns, or with other rows."""
+def parties_of(plan: Plan, *, choosing: bool = False) -> Federation:
+    """The parties and their rows, as the plan's method wants them: with other columns, or with other rows.
+
+    In a horizontal federation `choosing` keeps a share of the parties' rows at the server, to choose settings by.
+    """
+    valid = plan.data.valid if choosing else 0.0
     if plan.method.kind == "horizontal" and plan.data.files:
-        return _rows_from_files(plan.data, plan.seed)
-    return federation_of(deal_of(plan), plan.seed)
+        return _rows_from_files(plan.data, plan.seed, valid)
+    return federation_of(deal_of(plan), plan.seed, valid)
 
 
-def federation_of(data: DataPlan, seed: int) -> Federation:
-    """A public data set dealt as the plan describes it, or parties with other columns from their files."""
+def federation_of(data: DataPlan, seed: int, kept: float = 0.0) -> Federation:
+    """A public data set dealt as the plan describes it, or parties with other columns from their files.
+
+    `kept` is the share of rows dealt among parties that the server keeps, to choose settings by.
+    """
     if data.name is None:
         return _from_files(data)
     dataset = load(data.name)
     if isinstance(data.cut, RowCut):
-        return deal_rows(dataset, data.cut, seed=seed)
+        reserve = RandomHoldout(valid=kept) if dataset.test is None else HalfTest(valid=kept)
+        return deal_rows(dataset, data.cut, reserve=reserve, seed=seed)
     cut = data.cut or usual_cut(dataset, data.parties)
     hub = _position(data.hub, dataset, cut)
     return deal(dataset, cut, hub=hub, overlap=data.overlap, seed=seed, test=data.test, valid=data.valid)
@@ -163,7 +171,7 @@ def _from_files(data: DataPlan) -> Federation:
     )
 
 
-def _rows_from_files(data: DataPlan, seed: int) -> Federation:
+def _rows_from_files(data: DataPlan, seed: int, valid: float) -> Federation:
     return rows_from_files(
         data.files,
         label=data.label or "",
@@ -172,6 +180,7 @@ def _rows_from_files(data: DataPlan, seed: int) -> Federation:
         kinds=data.kinds,
         task=_task(data),
         test=data.test,
+        valid=valid,
         seed=seed,
         name=_name(data),
         split_by=data.split_by,

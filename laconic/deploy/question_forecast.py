@@ -36,13 +36,17 @@ class Due(NamedTuple):
 
 @dataclass(frozen=True)
 class QuestionForecast:
-    """All that the order of a run's questions depends on; no align for rows that correspond already."""
+    """All that the order of a run's questions depends on; no align for rows that correspond already.
+
+    `holder` has the labels where the hub is a server; empty if the hub has them.
+    """
 
     method: Method
     align: Align | None
     hub: str
     seed: int
     look_every: int | None = None
+    holder: str = ""
 
     def opening(self) -> tuple[PredictedQuestion, ...]:
         """What a party is asked from the start, up to the first question that must be waited for."""
@@ -90,7 +94,7 @@ class QuestionForecast:
         """The functions of a run in their order, each with its script and phase."""
         if self.align is not None and not matched:
             hub = Party(self.hub, Table.without_rows(self.hub), self.seed)
-            hub.turn("align", 0)
+            hub.turn("align", 0, self.holder)
             yield "align", "align", self.align.match_opening(hub.rng, server=self.method.server)
             yield "align", "align", self.align.confirm_opening()
         fit = self.method.fit_opening()

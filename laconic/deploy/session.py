@@ -71,7 +71,7 @@ class Session:
     @property
     def schedule(self) -> QuestionForecast:
         """The questions of the run, as far as the scripts declare them."""
-        return QuestionForecast(self.method, self.align, self.hub, self.plan.seed, self.plan.look_every)
+        return QuestionForecast(self.method, self.align, self.hub, self.plan.seed, self.plan.look_every, self.holder)
 
     def name_of(self, site: str) -> str:
         """What the party of a site is called in the run."""

@@ -97,6 +97,20 @@ def usual_align(federation: Federation) -> Align:
     return SameColumns()
 
 
+@limit_threads()
+def matched(method: Method, federation: Federation, *, seed: int = 0, align: Align | None = None) -> Federation:
+    """The federation with rows that correspond, cut as a run of any method with this seed cuts them."""
+    if federation.aligned:
+        return federation
+    hub, judge, others = roles(method, federation, seed)
+    chosen = align or usual_align(federation)
+    with open_calls(others) as carrier:
+        hub.turn("align", 0, judge.name)
+        chosen.match(hub, Peers(method, hub, carrier, WireLog(), carrier.names).speaking(chosen))
+    found = {party.name: party.data for party in (judge, *others)}
+    return replace(federation, tables={name: found[name] for name in federation.tables}, aligned=True)
+
+
 def refuse_other_kind(method: Method, federation: Federation) -> None:
     """Refuse a vertical method on parties with other rows, the other way round, and one that lacks public rows.
 

@@ -28,7 +28,9 @@ from .models.averages import Krum as Krum
 from .models.averages import Mean as Mean
 from .models.averages import Median as Median
 from .models.averages import TrimmedMean as TrimmedMean
+from .models.best import Best as Best
 from .models.clustering import purity as purity
+from .models.estimator import Estimator as Estimator
 from .models.learner import Learner as Learner
 from .models.learner import Shard as Shard
 from .models.learner import check_model as check_model

@@ -6,6 +6,8 @@ from .families.guided import SendLabels as SendLabels
 from .families.rows import batch_rows as batch_rows
 from .families.rows import labelled as labelled
 from .families.summed import Admm as Admm
+from .horizontal.fedkt import Majority as Majority
+from .horizontal.fedkt import PooledShares as PooledShares
 from .horizontal.fedkt import Prox as Prox
 from .registry import methods as methods
 from .vertical.rap import MixedRows as MixedRows

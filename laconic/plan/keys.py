@@ -24,7 +24,7 @@ _WHERE = re.compile(r"(?s)(.*?)(?: - at `\$\.?(.*)`)?$")
 
 def to_settings(plain: Plain, kind: type[T]) -> T:
     """Build settings from plain values; a PlanError names the key in full, what was found and what is allowed."""
-    tidy = _tidy(plain, kinds.type_info(kind), "")
+    tidy = _tidy(plain, _info(kind), "")
     try:
         return msgspec.convert(tidy, kind)
     except msgspec.ValidationError as problem:
@@ -39,7 +39,7 @@ def set_key(plain: Plain, key: str, value: object, kind: type) -> Plain:
     """
     changed = deepcopy(plain)
     *path, last = key.split(".")
-    table, info = changed, kinds.type_info(kind)
+    table, info = changed, _info(kind)
     for depth, (part, after) in enumerate(pairwise([*path, last])):
         info = _field_kinds(_struct(info, table)).get(part, kinds.AnyType())
         if table.get(part) in (None, NONE, (), []):
@@ -52,6 +52,16 @@ def set_key(plain: Plain, key: str, value: object, kind: type) -> Plain:
     if last == "type":
         _drop_strangers(table, info, key)
     return changed
+
+
+_found: dict[Any, kinds.Type] = {}
+
+
+def _info(kind: Any) -> kinds.Type:
+    """What a kind of settings may hold; of all methods together, to find that out takes longer than to read a plan."""
+    if kind not in _found:
+        _found[kind] = kinds.type_info(kind)
+    return _found[kind]
 
 
 def _tidy(value: Any, info: kinds.Type, path: str) -> Any:
@@ -120,7 +130,7 @@ def _drop_strangers(table: Plain, info: kinds.Type, key: str) -> None:
 
 def _fits(value: object, kind: Any) -> bool:
     try:
-        msgspec.convert(_tidy(value, kinds.type_info(kind), ""), kind)
+        msgspec.convert(_tidy(value, _info(kind), ""), kind)
     except (PlanError, msgspec.ValidationError):
         return False
     return True

@@ -60,6 +60,21 @@ class Budget(Settings, frozen=True):
             return {party: self._least({party: demand})[party] for party, demand in demands.items()}
         return self._least(demands)
 
+    def least_noise(self, events: Callable[[float], Events]) -> float:
+        """The least scale of noise for which what happens under it keeps the budget, for someone known to one party.
+
+        Args:
+            events: what Gaussian noise of this scale is put on; more noise must cost less.
+        """
+        # What happens is like one Gaussian answer: a good start for the search.
+        once = sqrt(sum(count / event.multiplier**2 for event, count in events(1.0).items()))
+        near = 1 / (gaussian_scale(self.epsilon, self.delta, 1.0) * once)
+
+        def fits(loss: float) -> bool:
+            return self.accountant.epsilon({"": events(1 / loss)}, self.delta) <= self.epsilon
+
+        return 1 / _greatest(fits, 0.99 * near, 1.001 * near, _CLOSE)
+
     def spent(self, demands: Mapping[str, Demand], multipliers: Mapping[str, float]) -> float:
         """The epsilon of doing all this with that noise."""
         if self.people == "disjoint":

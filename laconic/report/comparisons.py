@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 from laconic.core.result import Release, Result
 from laconic.core.traffic import Traffic
 from laconic.report.words import figure, scored
-
-_LOWER_IS_BETTER = {"rmse", "mae", "log_loss", "rmse_scaled"}
+from laconic.tables.task import LOWER_IS_BETTER
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,7 @@ class MethodRuns:
     @property
     def sign(self) -> int:
         """1 if more is better, -1 if less is."""
-        return -1 if self.metric in _LOWER_IS_BETTER else 1
+        return -1 if self.metric in LOWER_IS_BETTER else 1
 
     @property
     def score(self) -> float:
@@ -103,6 +102,11 @@ class MethodRuns:
         rows = self.first.data.get("alignment") or self.first.data.get("rows") or {}
         count = rows.get("test") if isinstance(rows, dict) else None
         return self.first.final.bytes / count if isinstance(count, int) and count > 0 else None
+
+    @property
+    def allowed(self) -> tuple[int, float] | None:
+        """Trials and processor seconds for finding its settings, which all arms should share; None if not tuned."""
+        return None if self.first.tuning is None else self.first.tuning.allowed
 
     @property
     def is_alone(self) -> bool:
@@ -200,8 +204,14 @@ def flatten(settings: dict[str, Any], path: str = "") -> dict[str, Any]:
 
 
 def settings_key(result: Result) -> str:
-    """A method's settings as one text, the same for equal settings."""
-    return json.dumps(result.method, sort_keys=True)
+    """A method's settings, as they were given before any tuning, as one text: the same for equal settings."""
+    tuned = [] if result.tuning is None else [result.tuning.allowed]
+    return json.dumps([settings_given(result), *tuned] if tuned else result.method, sort_keys=True)
+
+
+def settings_given(result: Result) -> dict[str, Any]:
+    """A method's settings before any tuning."""
+    return result.method if result.tuning is None else result.tuning.given
 
 
 def members(result: Result) -> tuple[str, ...]:
@@ -351,15 +361,16 @@ def _arms_of(results: Sequence[Result]) -> tuple[MethodRuns, ...]:
 def _label(result: Result, all_of_them: Sequence[Result]) -> str:
     """The method's name, with its epsilon, and the fewest settings that set it apart from others of that name."""
     others = [one for one in all_of_them if _plain_label(one) == _plain_label(result) and one is not result]
-    mine = flatten(result.method)
+    mine = flatten(settings_given(result))
     said = [_plain_label(result)]
     # Settings near the top, and which part was chosen rather than its numbers, say most.
     for key in sorted(mine, key=lambda one: (one.removesuffix(".type").count("."), not one.endswith(".type"))):
-        differing = [one for one in others if flatten(one.method).get(key) != mine[key]]
+        differing = [one for one in others if flatten(settings_given(one)).get(key) != mine[key]]
         if differing:
             name = key.removesuffix(".type").rpartition(".")[2]
             said.append(str(mine[key]) if key.endswith(".type") else f"{name} {mine[key]}")
             others = [one for one in others if one not in differing]
+    said += ["tuned"] if others and result.tuning is not None else []
     return ", ".join(said)
 
 

@@ -6,12 +6,13 @@ from typing import Any
 
 import msgspec
 
+from laconic.core.method import Method
 from laconic.core.result import Result
 from laconic.errors import PlanError
 from laconic.moved import with_current_names
 from laconic.plan.plan import DataPlan
 from laconic.plan.text import change_plan, draft, value_text
-from laconic.report.comparisons import Comparison, MethodRuns, comparisons_of, settings_key
+from laconic.report.comparisons import Comparison, MethodRuns, comparisons_of, settings_given, settings_key
 
 _SHORT = {"name": "--data", "id": "--id", "label": "--label", "public": "--public", "parties": "--parties"}
 
@@ -35,9 +36,11 @@ def _of_arm(arm: MethodRuns) -> str | None:
     seeds, settings, data = _seeds(arm), _settings(arm, "method"), _data(arm.first)
     if settings is None or data is None or seeds is None:
         return None
-    if len(seeds) == 1:
+    if len(seeds) == 1 and arm.allowed is None:
         return shlex.join(["laconic", "run", arm.kind, *data, "--seed", str(seeds[0]), *settings])
-    return shlex.join(["laconic", "compare", arm.kind, *data, *_seed_words(seeds), "--no-yardsticks", *settings])
+    return shlex.join(
+        ["laconic", "compare", arm.kind, *data, *_seed_words(seeds), *_tune_words(arm), "--no-yardsticks", *settings]
+    )
 
 
 def _of_part(part: Comparison) -> str | None:
@@ -47,10 +50,12 @@ def _of_part(part: Comparison) -> str | None:
     settings = [_settings(arm, arm.kind) for arm in part.arms]
     data = _data(part.first)
     several = len(set(kinds)) == len(kinds) > 1 and len(seeds) == 1 and () not in seeds
+    several &= len({arm.allowed for arm in part.arms}) == 1
     if not several or data is None or any(one is None for one in settings):
         return None
     own = [word for words in settings for word in words or []]
-    return shlex.join(["laconic", "compare", *kinds, *data, *_seed_words(next(iter(seeds))), "--no-yardsticks", *own])
+    how_often = [*_seed_words(next(iter(seeds))), *_tune_words(part.arms[0])]
+    return shlex.join(["laconic", "compare", *kinds, *data, *how_often, "--no-yardsticks", *own])
 
 
 def _seeds(arm: MethodRuns) -> Sequence[int] | None:
@@ -62,6 +67,13 @@ def _seed_words(seeds: Sequence[int]) -> list[str]:
     return [*(["--seed", str(seeds[0])] if seeds[0] else []), "--seeds", str(len(seeds))]
 
 
+def _tune_words(arm: MethodRuns) -> list[str]:
+    if arm.allowed is None:
+        return []
+    trials, seconds = arm.allowed
+    return ["--tune", "--trials", str(trials), "--seconds", f"{seconds:g}"]
+
+
 def _settings(arm: MethodRuns, prefix: str) -> list[str] | None:
     """What is not as usual in a method's settings, as `--set` options; None if that would not give the same method."""
     from laconic.methods.registry import methods
@@ -69,8 +81,9 @@ def _settings(arm: MethodRuns, prefix: str) -> list[str] | None:
     kind = methods().get(arm.kind)
     if kind is None:
         return None
-    plain = _as_read(with_current_names(arm.first.method))
+    plain = _as_read(with_current_names(settings_given(arm.first)))
     changes = _unusual(plain, _as_read(draft(kind)["method"]))
+    changes = [shorter for key, value in changes for shorter in _in_short(kind, key, value)]
     named = [("data.name", "breast_cancer"), *((f"method.{key}", value) for key, value in changes)]
     try:
         same = msgspec.to_builtins(change_plan(draft(kind), named).method)
@@ -79,6 +92,20 @@ def _settings(arm: MethodRuns, prefix: str) -> list[str] | None:
     if _as_read(same) != plain:
         return None
     return [word for key, value in changes for word in ("--set", f"{prefix}.{key}={value_text(value)}")]
+
+
+def _in_short(kind: type[Method], key: str, value: Any) -> list[tuple[str, Any]]:
+    """Settings of another type by their type and what is not as usual for it; anything else as it is."""
+    if not isinstance(value, dict) or "type" not in value:
+        return [(key, value)]
+    named = [("data.name", "breast_cancer"), (f"method.{key}.type", value["type"])]
+    try:
+        begun: Any = _as_read(msgspec.to_builtins(change_plan(draft(kind), named).method))
+    except PlanError:
+        return [(key, value)]
+    for part in key.split("."):
+        begun = begun[part]
+    return [(f"{key}.type", value["type"]), *((f"{key}.{inner}", one) for inner, one in _unusual(value, begun))]
 
 
 def _data(result: Result) -> list[str] | None:

@@ -9,8 +9,11 @@ from rich.table import Table
 from rich.text import Text
 
 from laconic.audit.attacks import Finding
-from laconic.core.result import Price, Result
+from laconic.core.result import Price, Result, Tuning
+from laconic.deploy.method_code import code_digest
 from laconic.inference.bundle import Card
+from laconic.methods.registry import methods
+from laconic.plan.text import value_text
 from laconic.report.comparisons import Comparison, MethodRuns, comparisons_of, costs_of, same_releases
 from laconic.report.verdict import sentences
 from laconic.report.words import (
@@ -27,6 +30,7 @@ from laconic.report.words import (
     rows_of,
     rows_used,
     rows_were_matched,
+    tried_line,
 )
 
 
@@ -100,10 +104,45 @@ def show_arms(results: Sequence[Result]) -> RenderableType:
             fit = arm.fit
             crossed = (in_bytes(fit.bytes_up), in_bytes(fit.bytes_down), f"{fit.rounds:,}", in_seconds(fit.seconds))
             given = (epsilon_in_words(arm.first), _given(arm, letters))
-            table.add_row(Text(arm.label), score, *crossed, *given, style="bold" if arm is part.recommended else "")
+            table.add_row(
+                Text(arm.label + _mark(arm)), score, *crossed, *given, style="bold" if arm is part.recommended else ""
+            )
         verdict = Text.assemble(("In short: ", "bold"), " ".join(sentences(part)))
-        shown += [table, _legend(letters), _seeds(part), verdict, ""]
+        shown += [table, _legend(letters), _seeds(part), *_tuning(part), verdict, ""]
     return Group(*shown)
+
+
+def _mark(arm: MethodRuns) -> str:
+    """A star if an arm was run by code that has changed since, as far as its record says."""
+    kind = methods().get(arm.kind)
+    made_by = {result.versions.get("code") for result in arm.results} - {None}
+    return "" if kind is None or made_by <= {code_digest(kind)} else "*"
+
+
+def _tuning(part: Comparison) -> list[RenderableType]:
+    """What every arm was allowed for finding its settings, what it used, and what it chose."""
+    shown: list[RenderableType] = []
+    if any(_mark(arm) for arm in part.arms):
+        shown.append(Text("* by older code than is installed now; remove the file to run it again", "yellow"))
+    allowed = {arm.allowed for arm in part.arms}
+    if len(allowed) > 1:
+        shown.append(Text("UNEQUAL: the arms were not allowed the same tuning; run them together", "yellow"))
+    if not any(allowed):
+        return shown
+    words = [f"{trials} trials and {seconds:g} processor seconds" for trials, seconds in filter(None, allowed)]
+    head = Text(f"\nTuned on validation rows. Allowed to each arm with each seed: {'; '.join(words)}.", "bold")
+    tuned = [(f"{arm.label}, seed {one.seed}", one.tuning) for arm in part.arms for one in arm.results if one.tuning]
+    table = Table.grid(padding=(0, 2))
+    for name, found in tuned:
+        table.add_row(Text(f" {name}"), Text.assemble(*_choice(found)))
+    return [*shown, head, table, ""]
+
+
+def _choice(found: Tuning) -> list[str | tuple[str, str]]:
+    used = f"{found.trials} of {found.of:,} settings, {in_seconds(found.seconds)}, {in_bytes(found.bytes)} sent; "
+    chosen = " ".join(f"{key}={value_text(value)}" for key, value in found.chosen.items())
+    capped = f"; capped: {found.capped}" if found.capped else ""
+    return [used, f"chose {chosen}" if chosen else "kept its settings", (capped, "yellow")]
 
 
 def _letters(part: Comparison) -> dict[tuple[str, str], str]:
@@ -228,6 +267,8 @@ def _remarks(result: Result) -> list[RenderableType]:
     for party, times in Counter(absence.party for absence in result.absences).items():
         remarks.append(Text(f"Absent: {party} did not answer {times:,} of the questions asked of it", "yellow"))
     remarks.extend(Text(f"Checked: {words}", "yellow" if odd else "") for words, odd in contribution_lines(result))
+    if chosen := tried_line(result):
+        remarks.append(Text(f"Model: {chosen}"))
     if result.stopped != "finished":
         remarks.append(Text(f"Fitting ended early: {result.stopped}", "yellow"))
     return remarks

@@ -104,6 +104,21 @@ def contribution_lines(result: Result) -> list[tuple[str, bool]]:
     return lines + ([(f"nothing odd in what was sent by {named}", False)] if sound else [])
 
 
+def tried_line(result: Result) -> str:
+    """What the hub's model was chosen from, and how each did on training rows held out; nothing if none was chosen."""
+    if not result.tried:
+        return ""
+    used = [one for one in result.tried if one.share > 0]
+    taken = used[-1] if len(used) > 1 else used[0]
+    parts = [f"{one.model} ({one.share:.0%})" for one in used[:-1]] if len(used) > 1 else []
+    others = [f"{one.model} {figure(one.score)}" for one in result.tried if one is not taken]
+    made = f" of {', '.join(parts)}" if parts else ""
+    return (
+        f"{taken.model}{made}: {metric_name(taken.metric)} {figure(taken.score)} on training rows held out; "
+        f"tried besides: {', '.join(others)}"
+    )
+
+
 _LEFT_OUT = "The model was learnt without it"
 _COUNTS = "It counts all the same; method.check.leave_out = true learns without it"
 

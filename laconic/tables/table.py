@@ -175,6 +175,16 @@ class Table:
         same.cuts = {name: cut for name, cut in self.cuts.items() if name not in dropping} | added
         return same
 
+    def without(self, rows: str) -> "Table":
+        """The table without the rows of a cut, which are gone from every other cut too; prepared in the same way."""
+        kept = np.setdiff1d(np.arange(self.rows), self.cuts.get(rows, ()))
+        places = np.full(self.rows, -1)
+        places[kept] = np.arange(len(kept))
+        moved = {name: places[cut] for name, cut in self.cuts.items() if name != rows}
+        cuts = {name: cut[cut >= 0] for name, cut in moved.items()}
+        ids, y = (None if one is None else one[kept] for one in (self.ids, self.y))
+        return self.changed(raw=self.raw[kept], ids=ids, y=y, cuts=cuts, recipe=self._given)
+
     def as_new(self, rows: str) -> "Table":
         """The rows of a cut alone, without labels and prepared in the same way: as if they had come after training."""
         at = self.cut(rows)

@@ -43,6 +43,9 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
 _HEADLINE = {"binary": "auc", "multiclass": "accuracy", "regression": "rmse"}
 
 
+LOWER_IS_BETTER = frozenset({"rmse", "mae", "log_loss", "rmse_scaled"})
+
+
 class Score(msgspec.Struct, frozen=True):
     """The headline figure of a run."""
 
@@ -55,6 +58,11 @@ class Score(msgspec.Struct, frozen=True):
 
     def __repr__(self) -> str:
         return f"<{metric_name(self.metric)} {figure(self.value)}>"
+
+    @property
+    def goodness(self) -> float:
+        """The value, with its sign turned where less is better."""
+        return -self.value if self.metric in LOWER_IS_BETTER else self.value
 
 
 def metrics(task: Task, y: Array, predictions: Array, train_range: float = 1.0) -> dict[str, float]:

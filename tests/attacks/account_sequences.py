@@ -1,255 +1,526 @@
 """Random acts of a hub on one to three processes of a party, and a count of what it got by them.
 
-What left is counted here by itself: the times that the noisy numbers of each person reached the hub.
+What left is counted here by itself: how many different noisy numbers about each person reached the hub. In most
+sequences processes are objects that share nothing but the disk, and a crash drops one of them at a random write; in
+some they are real processes, which SIGKILL ends.
 """
 
+import copy
+import dataclasses
 import os
 import shutil
-from collections import Counter
+import signal
+import tempfile
+import time
+from collections import defaultdict
+from contextlib import contextmanager, suppress
+from functools import cache
+from pathlib import Path
+from threading import Condition, Thread, get_ident
+from typing import Any
 
 import numpy as np
+import pytest
 
-from laconic.core import Party, Question, encode
-from laconic.data.partition.columns import split
-from laconic.deploy import EpsilonAccount, PartyFolder, make_key, save_key, seal_plan, trust
-from laconic.deploy.party_account import open_account
+from laconic.core import Ledger, Question, decode, encode
+from laconic.deploy import PartyFolder, consortium, make_key, save_key, seal_plan, trust
+from laconic.deploy.epsilon_account import Limit
 from laconic.deploy.party_context import open_context
-from laconic.deploy.party_memory import respond
-from laconic.deploy.policy import Gatekeeper, read_policy
+from laconic.deploy.responder import open_kept
 from laconic.deploy.session import read_rows
-from laconic.deploy.store import copy_kept
-from laconic.errors import Refused
+from laconic.deploy.store import Store, copy_kept
+from laconic.errors import LaconicError
+from laconic.inference.bundle import load_part, save_part
+from laconic.inference.predict import cut_name
+from laconic.inference.server.party import Answerer
 from laconic.plan import read_plan
 from laconic.privacy import compose, epsilon_of
-from tests.attacks.harness import DELTA, FORK, HUB, LIMITED, NOISY_ROWS, Trial, was_answered
+from tests.attacks import harness
+from tests.attacks.harness import DELTA, FORK, HUB, LIMITED, NOISY_ROWS, Hub, Trial, make_model, people
 
-PEOPLE, SIGMA, LIMIT = 30, 4.0, 6.0
+PEOPLE, SIGMA = 20, 4.0
+LENGTH = 10
+"""How many acts a sequence has."""
+REAL = 20
+"""One in so many sequences has real processes."""
 CUTS = ("train", "valid", "test", "own", "shared", "train+test")
 ACTS = {
-    "greet": 3, "cut": 4, "learn": 3, "represent": 6, "restart": 2, "crash": 3, "together": 2, "lose": 1, "put back": 2,
+    "greet": 3, "cut": 6, "learn": 3, "represent": 6, "restart": 2, "crash": 4, "together": 4, "lose": 2, "put back": 4,
     "anew": 1, "seal": 2, "serve": 3,
 }  # fmt: skip
 """What may happen, and how often beside the others."""
+ALIKE = 1e-6
+"""By which part two ways to work out the same epsilon may differ."""
+
+
+@cache
+def loss(times: int) -> float:
+    """What so many releases about a person cost."""
+    return epsilon_of(compose([1 / SIGMA] * times), DELTA) if times else 0.0
+
+
+class Crashed(BaseException):
+    """A process has ended amid its work; nothing in it can catch this."""
+
+
+class Process:
+    """One process of the party: what it has in memory, and a hub's channels to it in every run."""
+
+    def __init__(self, trial: Trial, rounds: dict[str, dict[str, int]]) -> None:
+        self.trial = copy.copy(trial)
+        self.trial.desks = {"shop": trial.desk("shop")}
+        self.answerer: Answerer | None = None
+        self.hubs = {run: Hub(self.trial, "shop", run) for run in rounds}
+        for run, hub in self.hubs.items():
+            hub.rounds = rounds[run]
+
+    def end(self) -> None:
+        """Let its threads go."""
+        self.trial.desks["shop"]._worker.shutdown(wait=True)
 
 
 class Sequence:
     """A party with a limit on epsilon, and what a hub does to it; of several runs, some have the same name again."""
 
-    def __init__(self, folder, seed):
-        self.rng = np.random.default_rng(seed)
-        self.trial = Trial(folder, method=NOISY_ROWS, rows=PEOPLE, allow=f"{LIMITED}max_epsilon = {LIMIT}\n")
-        self.count = 1 + seed % 3
-        self.processes = [self.trial.desk("shop") for _ in range(self.count)]
-        self.hubs = {run: self.trial.hub(run=run) for run in ("one", "two")}
-        self.cuts = {run: {} for run in self.hubs}
-        self.copies, self.done = {}, []
-        self.released, self.served = Counter(), None
+    def __init__(self, folder: Path, seed: int, *, real: bool) -> None:
+        self.rng, self.real, self.root = np.random.default_rng([seed, 25]), real, folder
         # Some acts never happen in a sequence: with all of them, what one hides another would pay for.
         weights = np.array(list(ACTS.values())) * (self.rng.random(len(ACTS)) < 0.4)
         weights[list(ACTS).index("represent")] += 1
         self.chances = weights / weights.sum()
-        self.use(0)
+        crowded = bool(weights[list(ACTS).index("together")]) and seed % 3 > 0
+        tight, runs = (0.8, [0, 0.2, 0.8]) if crowded else (0.2, [0.6, 0.3, 0.1])
+        self.limit = 1.05 * loss(int(self.rng.integers(1, 12))) if self.rng.random() < tight else 100.0
+        self.allow = f"{LIMITED}max_epsilon = {self.limit}\n"
+        self.trial = _copy_trial(folder, self.allow)
+        # A run more charges everybody for all cuts of all runs, which may hide what went wrong in one of them.
+        names = ("one", "two", "three")[: int(self.rng.choice([1, 2, 3], p=runs))]
+        self.rounds = {run: dict.fromkeys(("align", "fit", "look", "final"), 0) for run in names}
+        self.processes = [Process(self.trial, self.rounds) for _ in range(1 + seed % 3)]
+        self.asked: dict[str, tuple[bytes, Any]] = {}
+        self.got: dict[str, set[bytes]] = defaultdict(set)
+        self.copies: set[str] = set()
+        self.done: list[str] = []
+        self.usual = str(self.rng.choice(CUTS[:3])) if self.rng.random() < 0.5 else ""
+        self.at = self.processes[0]
         self.cut("one")
         self.put_back("one")
-        self.ask("one", *self.learning())
+        self.learn("one")
 
-    def act(self):
-        """One random act."""
+    def act(self) -> None:
+        """One random act, at one of the processes and in one of the runs."""
         act = str(self.rng.choice(list(ACTS), p=self.chances))
         self.done.append(act)
-        self.use(int(self.rng.integers(self.count)))
-        getattr(self, act.replace(" ", "_"))(str(self.rng.choice(list(self.hubs), p=[0.7, 0.3])))
+        self.at = self.processes[int(self.rng.integers(len(self.processes)))]
+        self._do(act, str(self.rng.choice(list(self.rounds))))
 
-    def use(self, at):
-        self.at = at
-        self.trial.desks["shop"] = self.processes[at]
+    def _do(self, act: str, run: str) -> None:
+        getattr(self, act.replace(" ", "_"))(run)
 
-    @staticmethod
-    def learning():
-        return ("train", "valid"), "learn_and_send", "fit", {}
-
-    def question(self):
-        rows = str(self.rng.choice(CUTS))
-        return (*rows.split("+"),), "represent", "final", {"rows": rows}
-
-    def ask(self, run, cuts, step, phase, payload):
-        self.note(run, cuts, self.hubs[run].ask(step, phase, **payload))
-
-    def note(self, run, cuts, said):
-        if was_answered(said):
-            self.released.update(int(person) for cut in cuts for person in self.cuts[run][cut])
-
-    def greet(self, run):
-        self.hubs[run].greet()
-
-    def learn(self, run):
-        self.ask(run, *self.learning())
-
-    def represent(self, run):
-        self.ask(run, *self.question())
-
-    def restart(self, run):
-        self.processes[self.at] = self.trial.desk("shop")
-
-    def restart_all(self):
-        self.processes = [self.trial.desk("shop") for _ in range(self.count)]
-
-    def cut(self, run):
-        """Have rows matched, with ids shown or not."""
-        hub, shared, seed = self.hubs[run], int(self.rng.integers(10, PEOPLE + 1)), int(self.rng.integers(100))
-        hub.greet()
-        if self.rng.random() < 0.9:
-            hub.ask("show_ids", "align")
-        before = self.cuts[run].get("order", np.arange(PEOPLE))
-        if was_answered(hub.keep_rows(shared, seed)):
-            # The first so many rows, as they lie there now, become the shared ones, in the order of their ids.
-            order = np.concatenate([np.sort(before[:shared]), before[shared:]])
-            found = split(shared, np.random.default_rng(seed), test=0.2, valid=0.1)
-            found |= {"shared": np.arange(shared), "own": np.arange(shared, PEOPLE)}
-            self.cuts[run] = {name: order[places] for name, places in found.items()} | {"order": order}
-
-    def crash(self, run):
-        """A process ends amid an answer, of which the hub gets nothing; then it asks the same again."""
-        cuts, step, phase, payload = self.question()
-        hub, point = self.hubs[run], int(self.rng.integers(3))
-        question = hub.question(step, phase, **payload)
-
-        def answer_and_die():
-            if point < 2:
-                _die_at(point)
-            self.trial.restart("shop")
-            hub.greet()
-            self.trial.hear("shop", question, HUB)
-            os._exit(1)
-
-        process = FORK.Process(target=answer_and_die)
-        process.start()
-        process.join()
-        self.restart(run)
-        self.use(self.at)
-        hub.greet()
-        self.note(run, cuts, self.trial.hear("shop", question, HUB))
-
-    def together(self, run):
-        """All processes of the party are asked at the same moment, in either run."""
-        asked = [(one, *self.question()) for one in self.rng.choice(list(self.hubs), size=self.count).tolist()]
-        gate, said = FORK.Barrier(self.count), FORK.SimpleQueue()
-
-        def answer(number, frame, hub):
-            kind = "none"
-            try:
-                self.trial.restart("shop")
-                hub.greet()
-                gate.wait()
-                kind = self.trial.hear("shop", frame, HUB)["type"]
-            finally:
-                said.put((number, kind))
-
-        frames = [self.hubs[one].question(step, phase, **payload) for one, _, step, phase, payload in asked]
-        running = [
-            FORK.Process(target=answer, args=(number, frame, self.hubs[asked[number][0]]))
-            for number, frame in enumerate(frames)
-        ]
-        for process in running:
-            process.start()
-        for number, kind in [said.get() for _ in running]:
-            self.note(asked[number][0], asked[number][1], {"type": kind})
-        for process in running:
-            process.join()
-
-    def lose(self, run):
-        """The folder of a run is deleted, and its name used again."""
-        shutil.rmtree(self.trial.site("shop") / "runs" / run, ignore_errors=True)
-        self.cuts[run] = {}
-        self.restart_all()
-
-    def put_back(self, run):
-        """A run's folder is copied, or replaced by a copy from before."""
-        folder, copy = self.trial.site("shop") / "runs" / run, self.trial.root / f"copy of {run}"
-        if run in self.copies:
-            shutil.rmtree(folder, ignore_errors=True)
-            shutil.copytree(copy, folder)
-            self.cuts[run] = self.copies[run]
-            self.restart_all()
-        elif folder.exists():
-            copy_kept(folder, copy)
-            self.copies[run] = self.cuts[run]
-
-    def anew(self, run):
-        """Certificates have expired: the site is made anew, and the rows stay where they were."""
-        site, rows = self.trial.site("shop"), self.trial.root / "rows.csv"
-        shutil.copy(site / "rows.csv", rows)
-        shutil.copytree(site / "keys", self.trial.root / "keys kept", dirs_exist_ok=True)
-        shutil.rmtree(site)
-        self.trial.make_site("shop", f"{LIMITED}max_epsilon = {LIMIT}\n")
-        shutil.rmtree(site / "keys", ignore_errors=True)
-        shutil.copytree(self.trial.root / "keys kept", site / "keys")  # The keys are the party's own, and stay.
-        shutil.copy(rows, site / "rows.csv")
-        self.cuts = {run: {} for run in self.hubs}
-        self.restart_all()
-
-    def seal(self, run):
-        """The party answers a plan by envelope: everybody's numbers leave once."""
-        root, site = self.trial.root, self.trial.site("shop")
-        plan, out = root / "mail.toml", root / f"{len(self.done)}.envelope"
-        match = self.trial.plan.replace("ExactMatch", "AgreedIds").replace("seed = 3", f"seed = {len(self.done)}")
-        plan.write_text(match)
-        if not (root / "keys").exists():
-            keys = {name: make_key(name) for name in (HUB, "shop")}
-            save_key(keys["shop"], root / "keys")
-            save_key(keys[HUB], root / "bank keys")
-            trust(root / "keys", root / "bank keys" / f"{HUB}.public", keys[HUB].public.fingerprint)
-        try:
-            seal_plan(open_context(plan, site / "party.toml", root / "keys"), out)
-        except Refused:
-            return
-        self.released.update(range(PEOPLE))
-
-    def serve(self, run):
-        """A model in use is asked about some people, by the same rules and account."""
-        file = self.trial.desks["shop"].site.party_file
-        plan = read_plan(self.trial.plan)
-        if self.served is None:
-            table = read_rows(plan, "shop", file)
-            net = plan.method.encoder.fit(table.x, np.random.default_rng(0))
-            self.served = Party("shop", table, 0, {"net": net, "learnt from": PEOPLE})
-        party, people = self.served, self.rng.choice(PEOPLE, size=5, replace=False)
-        party.data = party.data.with_cut(f"asked {len(self.done)}", people)
-        rules = Gatekeeper(read_policy(file.allow), open_account(file), "a model", HUB, ("shop",))
-        asked = Question("represent", "final", len(self.done), {"rows": f"asked {len(self.done)}"})
-        before = Party("shop", party.data, 0, dict(party.memory), type(party.ledger)(party.ledger.entries))
-        try:
-            respond(plan.method, party, encode(asked), rules)
-        except Refused:
-            self.served = before
-            return
-        self.released.update(people.tolist())
+    def end(self) -> None:
+        for process in self.processes:
+            process.end()
 
     @property
-    def left(self):
-        """The loss of the person whose numbers left most often; two cuts of one answer are of different people."""
-        times = max(self.released.values(), default=0)
-        return epsilon_of(compose([1 / SIGMA] * times), DELTA) if times else 0.0
+    def left(self) -> float:
+        """The loss of the person of whom the hub has most."""
+        return loss(max(map(len, self.got.values()), default=0))
+
+    # What a hub does.
+
+    def greet(self, run: str) -> None:
+        self.at.hubs[run].greet()
+
+    def cut(self, run: str) -> None:
+        """Have rows matched, with ids shown or not."""
+        shared, seed = int(self.rng.integers(10, PEOPLE + 1)), int(self.rng.integers(100))
+        self.greet(run)
+        if self.rng.random() < 0.9:
+            self.ask(run, None, "show_ids", "align")
+        self.ask(run, None, "keep_rows", "align", shared=np.arange(shared), some=np.arange(0), seed=seed)
+
+    def learn(self, run: str) -> None:
+        self.ask(run, "all", "learn_and_send", "fit")
+
+    def represent(self, run: str) -> None:
+        self.ask(run, *self.question())
+
+    def question(self) -> tuple[str, str, str]:
+        """The rows of the cut that this sequence asks for most, or of any."""
+        usual = self.usual and self.rng.random() < 0.7
+        return self.usual if usual else str(self.rng.choice(CUTS)), "represent", "final"
+
+    def ask(self, run: str, cuts: str | None, step: str, phase: str, **payload: Any) -> None:
+        """Ask a question; `cuts` are those that its answer is about."""
+        if step == "represent":
+            payload["rows"] = cuts
+        self.asked[run] = self.at.hubs[run].unsigned_question(step, phase, **payload), cuts
+        self.ask_again(run)
+
+    def ask_again(self, run: str) -> None:
+        plain, cuts = self.asked[run]
+        self.note(run, cuts, self.at.hubs[run].say(plain))
+
+    def note(self, run: str, cuts: str | None, said: dict[str, Any]) -> None:
+        """Count what an answer says about each person."""
+        if said["type"] != "Answer" or cuts is None:
+            return
+        kept = PartyFolder(self.site / "runs" / run / "memory")
+        table = kept.load().data
+        answer = decode(said["data"])
+        for rows, numbers in answer.items() if cuts == "all" else [(cuts, answer)]:
+            places = np.concatenate([table.cut(one) for one in rows.split("+")])
+            self.count(table.keys[places].tolist(), numbers)
+        kept._store.close()
+
+    def count(self, ids: list[str], numbers: Any) -> None:
+        for person, one in zip(ids, numbers, strict=True):
+            self.got[person].add(one.tobytes())
+
+    def together(self, run: str) -> None:
+        """All processes are asked at the same moment, in different runs if there are as many."""
+        names = list(self.rounds)[::-1]  # The last ones first, which may not have begun.
+        runs = [names[number % len(names)] for number in range(len(self.processes))]
+        step = self.question() if self.rng.random() < 0.3 else ("all", "learn_and_send", "fit")
+        for process, one in zip(self.processes, runs, strict=True):
+            self.at = process
+            self.cut(one)
+        asked = []
+        for process, one in zip(self.processes, runs, strict=True):
+            payload = {"rows": step[0]} if step[1] == "represent" else {}
+            asked.append((process.hubs[one], process.hubs[one].unsigned_question(*step[1:], **payload)))
+        said = _in_processes(asked) if self.real else _in_threads(asked)
+        for one, reply in zip(runs, said, strict=True):
+            self.note(one, step[0], reply)
+
+    # What happens to a party.
+
+    def restart(self, run: str) -> None:
+        number = self.processes.index(self.at)
+        self.at.end()
+        self.at = self.processes[number] = Process(self.trial, self.rounds)
+
+    def restart_all(self) -> None:
+        self.end()
+        self.processes = [Process(self.trial, self.rounds) for _ in self.processes]
+        self.at = self.processes[0]
+
+    def crash(self, run: str) -> None:
+        """A process ends amid an act, at a random write; then the hub may ask the same again."""
+        act = str(self.rng.choice(["represent", "learn", "cut", "greet", "serve", "seal"], p=[0.4, 0.2, *[0.1] * 4]))
+        self.done[-1] += f" in {act}"
+        if self.real:
+            self._kill(run)
+        else:
+            with suppress(Crashed), _ending_at(int(self.rng.integers(14)), _raise):
+                self._do(act, run)
+            self.restart(run)
+        if run in self.asked and self.rng.random() < 0.8:
+            self.greet(run)
+            self.ask_again(run)
+
+    def _kill(self, run: str) -> None:
+        """The same for a real process: it ends at a random write, or a random time."""
+        cuts, step, phase = self.question()
+        hub = self.at.hubs[run]
+        plain = hub.unsigned_question(step, phase, rows=cuts)
+        self.asked[run] = plain, cuts
+        here, there = FORK.Pipe(duplex=False)
+        write, delay = int(self.rng.integers(14)), float(self.rng.uniform(0, 0.03))
+        timed = bool(self.rng.random() < 0.5)
+
+        def answer() -> None:
+            hub.trial.restart("shop")
+            with _ending_at(999 if timed else write, lambda: os.kill(os.getpid(), signal.SIGKILL)):
+                hub.greet()
+                there.send(hub.say(plain))
+
+        child = FORK.Process(target=answer)
+        child.start()
+        if timed:
+            time.sleep(delay)
+            child.kill()
+        child.join()
+        there.close()
+        with suppress(EOFError):
+            self.note(run, cuts, here.recv())
+        self.restart(run)
+
+    def lose(self, run: str) -> None:
+        """The folder of a run is deleted, and its name used again."""
+        self.end()
+        shutil.rmtree(self.site / "runs" / run, ignore_errors=True)
+        self.restart_all()
+
+    def put_back(self, run: str) -> None:
+        """A run's folder, or a model's, is copied, or replaced by a copy from before."""
+        at = self.site / "runs" / run
+        if self.rng.random() < 0.3 and self.model.exists():
+            at, run = self.model, "model"
+        before = self.root / f"copy of {run}"
+        if run in self.copies:
+            self.end()
+            shutil.rmtree(at, ignore_errors=True)
+            shutil.copytree(before, at)
+            self.restart_all()
+        elif at.exists():
+            copy_kept(at, before)
+            self.copies.add(run)
+
+    def anew(self, run: str) -> None:
+        """Certificates have expired: the site is made anew, and rows and keys, which are the party's own, stay."""
+        self.end()
+        kept = self.site.rename(self.root / f"old {len(self.done)}")
+        self.trial.make_site("shop", self.allow)
+        shutil.copytree(kept / "keys", self.site / "keys", dirs_exist_ok=True)
+        shutil.copy(kept / "rows.csv", self.site / "rows.csv")
+        self.restart_all()
+
+    def seal(self, run: str) -> None:
+        """The party answers a plan by envelope; one of few plans, which may be sealed a second time."""
+        plan, number = self.root / "mail.toml", int(self.rng.integers(3))
+        out = self.root / f"{len(self.done)}-{time.monotonic_ns()}.envelope"
+        plan.write_text(self.trial.plan.replace("ExactMatch", "AgreedIds").replace("seed = 3", f"seed = {number}"))
+        context = open_context(plan, self.site / "party.toml", self.root / "mail keys")
+        with suppress(LaconicError):
+            sealed = seal_plan(context, out)
+            kept = open_kept(context.folder)
+            table = kept.load().data
+            for blob in sealed.content.blobs:
+                numbers = decode(kept.reply(blob.question))
+                if blob.step in ("learn_and_send", "represent"):
+                    for rows, block in numbers.items() if isinstance(numbers, dict) else [("test", numbers)]:
+                        self.count(table.keys[table.cut(rows)].tolist(), block)
+            kept._store.close()
+
+    def serve(self, run: str) -> None:
+        """A model in use is asked about some people, by the same rules and account."""
+        if not self.model.exists():
+            shutil.copytree(_model() / "model" / "shop", self.model)
+        ids = self.rng.choice(people(PEOPLE), size=5, replace=False).tolist()
+        with suppress(LaconicError):
+            if self.at.answerer is None:
+                file = self.trial.desk("shop").site.party_file
+                part = load_part(self.model)
+                rows = read_rows(read_plan(self.trial.plan), "shop", file, part.about.recipe)
+                self.at.answerer = Answerer(part, rows, file)
+            for step, more in (("find_rows", {"ids": ids}), ("represent", {}), ("represent", {})):
+                asked = Question(step, "final", 1, {"rows": cut_name(ids), **more})
+                answer = decode(self.at.answerer.answer(encode(asked), "somebody"))
+                if step == "represent":
+                    self.count(ids, answer)
+
+    @property
+    def site(self) -> Path:
+        return self.trial.site("shop")
+
+    @property
+    def model(self) -> Path:
+        return self.root / "model"
 
 
-def _die_at(point):
-    """End this process when it is about to write to the account, or has done so and is about to keep the answer."""
-
-    def die(*_, **__):
-        os._exit(1)
-
-    if point == 0:
-        EpsilonAccount.write = die
-    else:
-        PartyFolder._save = die
+def _raise() -> None:
+    raise Crashed
 
 
-def run_sequence(folder, seed, acts=8):
-    """What is wrong after a sequence; empty if the account is not below what left, nor above the limit."""
-    sequence = Sequence(folder / str(seed), seed)
-    for _ in range(acts):
-        sequence.act()
-    spent = sequence.trial.spent()
-    if 0.98 * sequence.left <= spent <= LIMIT:
-        return ""
-    return f"{sequence.left:.3g} left, the account says {spent:.3g}: {', '.join(sequence.done)}"
+@contextmanager
+def _ending_at(write: int, end: Any) -> Any:
+    """A process that ends when it has begun, made or finished so many writes of the store."""
+    seen, put, writing = [0], Store.put, Store.writing
+
+    def tick() -> None:
+        seen[0] += 1
+        if seen[0] > write:
+            end()
+
+    def counted_put(store: Store, *given: Any, **more: Any) -> Any:
+        tick()
+        return put(store, *given, **more)
+
+    @contextmanager
+    def counted_writing(store: Store) -> Any:
+        tick()
+        with writing(store):
+            yield
+            tick()
+        tick()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Store, "put", counted_put)
+        patch.setattr(Store, "writing", counted_writing)
+        yield
+
+
+class Meeting:
+    """Processes that, once they have looked at the limit, wait until all others have, or cannot before they go on."""
+
+    def __init__(self, processes: int) -> None:
+        self.processes, self.changed = processes, Condition()
+        self.arrived: set[int] = set()
+        self.blocked: set[int] = set()
+        self.ended = 0
+
+    @contextmanager
+    def held(self) -> Any:
+        refuse, wait = Limit.refuse, Store._wait
+
+        def arrive(limit: Limit, total: float) -> None:
+            refuse(limit, total)
+            with self.changed:
+                if get_ident() not in self.arrived:
+                    self.arrived.add(get_ident())
+                    self.changed.notify_all()
+                    self.changed.wait_for(self._all_here, timeout=0.5)
+
+        def queue(store: Store, connection: Any, statement: str) -> None:
+            if store.path.stem == "spent" and statement.startswith("BEGIN"):
+                with self.changed:
+                    self.blocked.add(get_ident())
+                    self.changed.notify_all()
+            wait(store, connection, statement)
+            self.blocked.discard(get_ident())
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Limit, "refuse", arrive)
+            patch.setattr(Store, "_wait", queue)
+            yield
+
+    def _all_here(self) -> bool:
+        return len(self.arrived | self.blocked) + self.ended >= self.processes
+
+    def end(self) -> None:
+        """A process has answered, or refused to."""
+        with self.changed:
+            self.ended += 1
+            self.changed.notify_all()
+
+
+def _in_threads(asked: list[tuple[Hub, bytes]]) -> list[dict[str, Any]]:
+    """What each process says to its question, all asked at once."""
+    meeting, said = Meeting(len(asked)), [{"type": "none"} for _ in asked]
+
+    def ask(number: int, hub: Hub, plain: bytes) -> None:
+        said[number] = hub.say(plain)
+        meeting.end()
+
+    threads = [Thread(target=ask, args=(number, *one)) for number, one in enumerate(asked)]
+    with meeting.held():
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    return said
+
+
+def _in_processes(asked: list[tuple[Hub, bytes]]) -> list[dict[str, Any]]:
+    """The same with real processes."""
+    gate, said = FORK.Barrier(len(asked)), FORK.SimpleQueue()
+
+    def ask(number: int, hub: Hub, plain: bytes) -> None:
+        reply = {"type": "none"}
+        try:
+            hub.trial.restart("shop")
+            gate.wait(60)
+            hub.greet()
+            reply = hub.say(plain)
+        finally:
+            said.put((number, reply))
+
+    running = [FORK.Process(target=ask, args=(number, *one)) for number, one in enumerate(asked)]
+    for process in running:
+        process.start()
+    found = dict(said.get() for _ in running)
+    for process in running:
+        process.join()
+    return [found[number] for number in range(len(asked))]
+
+
+_made: dict[str, tempfile.TemporaryDirectory[str]] = {}
+"""What all sequences of this process begin with."""
+
+
+def _folder(name: str) -> tuple[Path, bool]:
+    """A folder for the life of this process, and whether it is new."""
+    new = name not in _made
+    if new:
+        _made[name] = tempfile.TemporaryDirectory(prefix="laconic-")
+    return Path(_made[name].name), new
+
+
+def _copy_trial(root: Path, allow: str) -> Trial:
+    """A trial in a folder, with keys and rows that were made once."""
+    folder, new = _folder("trial")
+    if new:
+        _made_trial[0] = Trial(folder / "trial", method=NOISY_ROWS, rows=PEOPLE, allow=allow)
+        keys = {name: make_key(name) for name in (HUB, "shop")}
+        save_key(keys["shop"], folder / "trial" / "mail keys")
+        save_key(keys[HUB], folder / "bank keys")
+        trust(folder / "trial" / "mail keys", folder / "bank keys" / f"{HUB}.public", keys[HUB].public.fingerprint)
+    shutil.copytree(folder / "trial", root)
+    trial = copy.copy(_made_trial[0])
+    trial.root = root
+    trial.write_party("shop", allow)
+    return trial
+
+
+_made_trial: list[Trial] = [None]  # type: ignore[list-item]
+
+
+def _model() -> Path:
+    """A model of the same people in `model/shop`, of whose training nobody knows."""
+    folder, new = _folder("model")
+    if new:
+        settings = ("encoder.type=PublicProjection", "encoder.dim=2", "noise.type=ClippedGaussian")
+        settings += (f"noise.sigma={SIGMA}", "trainer.epochs=1")
+        make_model(folder, "FedOnce", *(word for one in settings for word in ("--set", f"method.{one}")), rows=PEOPLE)
+        part = load_part(folder / "model" / "shop")
+        shutil.rmtree(folder / "model" / "shop")
+        save_part(folder / "model", dataclasses.replace(part, ledger=Ledger(), path=None))
+    return folder
+
+
+@contextmanager
+def _reading_once() -> Any:
+    """Settings are read again when their text has changed, and not each time: that took a third of the time."""
+
+    @cache
+    def read_text(read: Any, text: str, *path: Path) -> Any:
+        return read(*path) if path else read(text)
+
+    def of_file(read: Any) -> Any:
+        return lambda path: read_text(read, path.read_text(), path)
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("read_party", "read_consortium"):
+            patch.setattr(consortium, name, of_file(getattr(consortium, name)))
+        for module in (consortium, harness):
+            patch.setattr(module, "read_plan", lambda text: read_text(read_plan, text))
+        yield
+
+
+def is_real(seed: int) -> bool:
+    """Whether a sequence has real processes."""
+    return seed % REAL == REAL - 1
+
+
+def run_sequence(folder: Path, seed: int) -> str:
+    """What is wrong after any act of a sequence; empty if the account never falls, and is not below what left."""
+    with _reading_once():
+        return _run_sequence(folder, seed)
+
+
+def _run_sequence(folder: Path, seed: int) -> str:
+    sequence = Sequence(folder / str(seed), seed, real=is_real(seed))
+    try:
+        before = 0.0
+        for _ in range(LENGTH):
+            sequence.act()
+            spent = sequence.trial.spent()
+            least = max(sequence.left, before) * (1 - ALIKE)
+            if not least <= spent <= sequence.limit * (1 + ALIKE):
+                said = f"{sequence.left:.3g} left, the account said {before:.3g} and says {spent:.3g}"
+                return f"{said}, its limit is {sequence.limit:.3g}: {', '.join(sequence.done)}"
+            before = spent
+    finally:
+        sequence.end()
+    return ""

@@ -191,7 +191,7 @@ def test_a_party_joins_a_model_of_party_files(tmp_path, end):
 
 
 def test_a_model_that_keeps_no_answers_says_that_rows_cannot_be_added(tmp_path):
-    words = ("--files", *party_files(tmp_path), "--set", "method.learner.trainer.epochs=1")
+    words = ("--files", *party_files(tmp_path), "--set", "method.learner.type=LinearModel")
     assert call("run", "Rap", *words, "--model", tmp_path / "model").exit_code == 0
     refused = call("add", tmp_path / "model", "--files", tmp_path / "bank-may.csv", tmp_path / "shop-may.csv")
     assert "the model of Rap keeps no answers, so rows cannot be added to it; train it again" in refused.stderr

@@ -65,6 +65,20 @@ def test_disclose_prints_json_or_writes_what_the_names_say(kept, tmp_path):
     assert json.loads(files[1].read_text()) == printed
 
 
+def test_tuned_arms_print_one_allowance_and_what_each_chose(tmp_path):
+    words = ("compare", "Solo", "FedOnce", "--no-yardsticks", "--data", "breast_cancer", "--seeds", "1", "--tune")
+    save = (*QUICK[:4], "--trials", "2", "--seconds", "30", "--save", str(tmp_path / "runs.jsonl"))
+    outcome = call(*words, *save)
+    assert outcome.exit_code == 0, outcome.output
+    printed = " ".join(outcome.stdout.split())
+    assert "Allowed to each arm with each seed: 2 trials and 30 processor seconds." in printed
+    assert "Solo, seed 0" in printed
+    assert "2 of 24 settings" in printed
+    assert "UNEQUAL" not in printed
+    again = call(*words, *save)
+    assert "2 of 2 runs are in" in again.stderr
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -75,6 +89,8 @@ def test_disclose_prints_json_or_writes_what_the_names_say(kept, tmp_path):
         (("compare", "FedOnc", "--data", "digits"), "did you mean FedOnce"),
         (("compare", "FedOnce", "FedKt", "--data", "digits"), "cannot share a split"),
         (("compare", "FedOnce", "--data", "digits", "--set", "Rap.precision=float16"), "is not compared"),
+        (("compare", "FedOnce", "--data", "digits", "--trials", "3"), "--trials is for --tune"),
+        (("compare", "FedOnce", "--data", "digits", "--tune", "--seconds", "0"), "seconds must be above 0"),
         (("compare", "FedOnce", "--data", "digits", "--save", "gone/runs.jsonl"), "there is no folder gone"),
     ],
 )

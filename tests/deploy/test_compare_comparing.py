@@ -1,3 +1,5 @@
+import shlex
+
 import pytest
 
 from laconic import DataPlan, FedAvg, FedOnce, Plan, Rap, Solo
@@ -104,13 +106,14 @@ def test_the_command_to_run_it_again_gives_the_same_plan(compared, monkeypatch):
     commands = commands_for(results)
     assert commands["breast_cancer, 3 parties"] == (
         "laconic compare Solo FedOnce --data breast_cancer --parties 3 --seeds 2 --no-yardsticks "
-        "--set Solo.trainer.epochs=2 --set FedOnce.trainer.epochs=2"
+        "--set 'Solo.trainer.type=\"Sgd\"' --set Solo.trainer.epochs=2 --set Solo.trainer.patience=10 "
+        "--set 'FedOnce.trainer.type=\"Sgd\"' --set FedOnce.trainer.epochs=2 --set FedOnce.trainer.patience=10"
     )
     heard = []
     monkeypatch.setattr(
         "laconic.deploy.compare.compare", lambda plans, seeds, *_, **__: heard.append((plans, seeds)) or results
     )
-    words = commands["breast_cancer, 3 parties"].split()[1:]
+    words = shlex.split(commands["breast_cancer, 3 parties"])[1:]
     assert CliRunner().invoke(main, words).exit_code == 0
     assert heard == [(PLANS, range(2))]
 

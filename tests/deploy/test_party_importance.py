@@ -21,7 +21,7 @@ from laconic import (
 from laconic.deploy.party_importance import denoise, head_norms, importance, noise_losses, shapley, summarise
 from laconic.deploy.simulation import train
 from laconic.deploy.transports.inprocess import Faults, InProcess
-from laconic.learn import Boosted, FixMatchTab, Nat, Pca, Sgd, SummedHeads
+from laconic.learn import Boosted, FixMatchTab, Mlp, Nat, Pca, Sgd, SummedHeads
 from laconic.privacy import BatchClip, RowsOnce, ledgers_of
 
 _GUIDED = {"width": 8, "local": FixMatchTab(steps=30, lr=1e-2)}
@@ -31,9 +31,9 @@ _METHODS = [
     VimAdmmJoint(epochs=2, batch=128, local_steps=5, width=12),
     Vafl(epochs=4, width=12),
     FedOnce(encoder=Pca(dim=8), trainer=Sgd(epochs=8, lr=3e-3)),
-    OneShot(**_GUIDED, trainer=Sgd(epochs=8, lr=3e-3)),
+    OneShot(**_GUIDED, head=Mlp(hidden=()), trainer=Sgd(epochs=8, lr=3e-3)),
     OneShot(**_GUIDED, head=SummedHeads()),
-    FewShot(**_GUIDED, trainer=Sgd(epochs=8, lr=3e-3)),
+    FewShot(**_GUIDED, head=Mlp(hidden=()), trainer=Sgd(epochs=8, lr=3e-3)),
 ]
 _TREES = [
     FedOnce(encoder=Pca(dim=8), head=Boosted(trees=10)),

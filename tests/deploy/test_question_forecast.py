@@ -60,7 +60,7 @@ def names(predicted):
 def test_questions_are_predicted_to_the_byte(method, align, look_every):
     listening = Listening("shop")
     simulate(method, unmatched(), seed=5, align=align, look_every=look_every, runtime=listening)
-    schedule = QuestionForecast(method, align, SERVER if method.server else "bank", 5, look_every)
+    schedule = QuestionForecast(method, align, SERVER if method.server else "bank", 5, look_every, "bank")
     opening = [one.blob for one in schedule.opening()]
     assert opening == listening.heard[: len(opening)]
     headings = [read_heading(blob) for blob in listening.heard]

@@ -11,6 +11,7 @@ import pytest
 from laconic import train
 from laconic.core import encode
 from laconic.inference.save import save_model
+from laconic.learn import Sgd
 from laconic.methods import methods
 from laconic.tables import Table
 from laconic.testing import small_federation, small_horizontal
@@ -41,7 +42,7 @@ def quick(kind):
     method = kind()
     fields = {field.name for field in msgspec.structs.fields(kind)}
     if "trainer" in fields:
-        method = msgspec.structs.replace(method, trainer=msgspec.structs.replace(method.trainer, epochs=1))
+        method = msgspec.structs.replace(method, trainer=msgspec.structs.replace(method.trainer or Sgd(), epochs=1))
     if "epochs" in fields:
         method = msgspec.structs.replace(method, epochs=1)
     if "least_rows" in fields:

@@ -102,8 +102,8 @@ def test_a_model_under_noise_is_no_open_release_when_it_comes_home(tmp_path):
     trained = fitted(method, public=NEW)
     save_model(trained, tmp_path, id="")
     (sent,) = [one for one in trained.to_date().releases if one.step == "take_model" and one.party == "server"]
-    (made,) = [one for one in trained.to_date().releases if one.step == "final model"]
-    assert sent.noise == made.noise
+    made = [one.noise for one in trained.to_date().releases if one.step == "final model"]
+    assert sent.noise in made
     assert sent.noise.once
 
 

@@ -27,6 +27,7 @@ SETTINGS = {
     "Rap": LEARNER,
     "LocalDp": f"{LEARNER}\nmethod.noise = {{epsilon = 8.0, seeded = true}}",
     "Scaffold": 'method.trainer = {epochs = 2, lr = 0.05, optimizer = "sgd", weight_decay = 0.0}',
+    **dict.fromkeys(("OneShot", "FewShot"), f'{QUICK}\nmethod.head = {{type = "Mlp", hidden = []}}'),
     "FedOnce": 'method.trainer = {type = "Sgd", epochs = 2}',
 }
 BY_NUMPY = ("Analytic", "Linear", "VerticalXgboost")

@@ -1,5 +1,8 @@
 """FedKT: the contract at every level, its edge cases, and models that are not what they say."""
 
+from collections import Counter
+
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -7,14 +10,14 @@ from hypothesis import strategies as st
 from sklearn.naive_bayes import GaussianNB
 from torch import nn
 
-from laconic import Dirichlet, check_method, deal_rows, load, simulate
-from laconic.core import Party
-from laconic.deploy import Faults, InProcess
-from laconic.errors import LaconicError, WireError
+from laconic import Dirichlet, check_method, deal_rows, load, price, simulate, train
+from laconic.core import Party, decode
+from laconic.deploy import Faults, InProcess, Recorder
+from laconic.errors import LaconicError, PlanError, WireError
 from laconic.learn import Boosted, Cnn, Forest, Learner, Logistic, Mlp, Network, Sgd, check_model
 from laconic.learn.nets.layers import Linear
-from laconic.methods.horizontal.fedkt import FedKt, Prox
-from laconic.privacy import L1, L2, GaussianVotes, LaplaceVotes
+from laconic.methods.horizontal.fedkt import FedKt, Majority, PooledShares, Prox
+from laconic.privacy import L0, L1, L2, Budget, Event, GaussianVotes, LaplaceVotes, Rdp, ledgers_of
 from laconic.privacy.mechanisms.votes import SEEDED
 from laconic.testing import small_horizontal
 from laconic.values import Array, Rng, Settings, Weights
@@ -33,12 +36,13 @@ def test_keeps_the_contract():
 @pytest.mark.parametrize(
     "method",
     [
-        FedKt(model=Logistic(), level=L1(noise=LaplaceVotes(gamma=2.0)), queries=0.5),
-        FedKt(model=Logistic(), level=L2(noise=GaussianVotes(sigma=0.5))),
+        FedKt(model=Logistic(), level=L1(noise=LaplaceVotes(gamma=2.0), secure=False, smooth=False), queries=0.5),
+        FedKt(model=Logistic(), level=L1(noise=GaussianVotes(sigma=0.5), secure=False), labels=40),
+        FedKt(model=Logistic(), level=L2(noise=GaussianVotes(sigma=0.5), secure=False)),
         FedKt(model=Boosted(trees=5), teacher=TREE),
         FedKt(more=Prox(exchanges=2, trainer=Sgd(epochs=2))),
     ],
-    ids=["L1", "L2", "trees", "more"],
+    ids=["L1 as published", "L1", "L2", "trees", "more"],
 )
 def test_keeps_the_contract_at_every_level(method):
     pytest.importorskip("xgboost")
@@ -137,7 +141,9 @@ def test_an_absent_party_does_not_vote():
 
 
 def test_l1_puts_noise_on_the_final_model_and_names_the_bare_students():
-    result = simulate(FedKt(model=Logistic(), level=L1(noise=LaplaceVotes(gamma=0.5)), queries=0.5), BINARY)
+    result = simulate(
+        FedKt(model=Logistic(), level=L1(noise=LaplaceVotes(gamma=0.5), secure=False), queries=0.5), BINARY
+    )
     final = next(release for release in result.releases if release.party == "server")
     assert final.noise.sensitivity == 2 * 2
     assert final.noise.count == round(0.5 * result.data["rows"]["public"])
@@ -153,7 +159,7 @@ def test_l2_puts_noise_on_every_student_and_counts_all_partitions():
 
 
 def test_secure_noise_cannot_be_repeated_and_is_marked():
-    method = FedKt(model=Logistic(), level=L1(noise=LaplaceVotes(gamma=0.05), secure=True))
+    method = FedKt(model=Logistic(), level=L1(noise=LaplaceVotes(gamma=0.05), smooth=False))
     one, other = (simulate(method, BINARY, seed=1) for _ in range(2))
     assert one.predictions != other.predictions
     assert one.releases[0].noise.secure
@@ -192,7 +198,98 @@ def test_a_hostile_model_is_an_error_or_a_model(blob):
         assert predict_model(classifier, task, model, x).shape == (len(x),)
 
 
+def test_votes_cut_at_the_pooled_share_name_the_rarer_class_as_often_as_it_comes():
+    # Nine parties know next to nothing of class 1; the tenth, with as many rows as all of them, does.
+    hub = Party("server", BINARY.tables["server"], 0)
+    rows = len(hub.data.cut("public"))
+    truth = np.arange(rows) < rows // 4
+    groups = [np.zeros((2, rows), dtype=np.int64)] * 9 + [np.tile(truth.astype(np.int64), (2, 1))]
+    counts = np.array([[100, 1]] * 9 + [[600, 300]])
+    everything = np.arange(rows)
+    _, plain = FedKt(count=Majority())._elect(hub, groups, counts, everything)
+    _, cut = FedKt(count=PooledShares())._elect(hub, groups, counts, everything)
+    assert plain.sum() == 0
+    assert cut.sum() == round(309 / 1809 * rows)
+    assert truth[cut == 1].all()
+
+
+def test_class_counts_cross_only_where_they_are_used():
+    words = {}
+    for count in (Majority(), PooledShares()):
+        recorder = Recorder()
+        simulate(FedKt(model=Logistic(), count=count), BINARY, runtime=recorder)
+        answers = [decode(blob) for party, _, way, blob in recorder.crossings if way == "up"]
+        words[type(count)] = {key for one in answers for key in one}
+    assert words == {Majority: {"students"}, PooledShares: {"students", "counts"}}
+
+
+@pytest.mark.parametrize("counts", [None, [3, 4], np.array([3]), np.array([-1, 3]), np.array([np.nan, 1.0])])
+def test_counts_that_nobody_can_have_are_an_error_that_names_the_party(counts):
+    hub = Party("server", BINARY.tables["server"], 0)
+    answer = {"students": [{"constant": np.array([1])}] * 2, "counts": counts}
+    with pytest.raises(WireError, match="party1"):
+        FedKt(model=Logistic(), count=PooledShares())._read(hub, "party1", answer)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.floats(0.05, 20),
+    st.sampled_from([1e-6, 1e-5, 1e-3]),
+    st.sampled_from([L0(), L1(), L2()]),
+    st.sampled_from([1, 2, 3]),
+    st.integers(2, 60),
+    st.integers(1, 3000),
+    st.sampled_from([None, 1, 41, 1000]),
+    st.sampled_from([None, Majority()]),
+)
+def test_what_is_priced_never_exceeds_the_budget(epsilon, delta, level, partitions, parties, rows, labels, count):
+    names = tuple(f"party{at}" for at in range(parties))
+    method = FedKt(level=level, partitions=partitions, labels=labels, count=count)
+    found = method.within(Budget(epsilon=epsilon, delta=delta, accountant=Rdp()), rows, "server", names)
+    for noises in found.expected_noise(rows, "server", names).values():
+        events = sum((Counter({Event(noise.mechanism, noise.multiplier): noise.count}) for noise in noises), Counter())
+        spent = Rdp().epsilon({"party": events}, delta)
+        assert 0.95 * epsilon < spent <= epsilon
+
+
+@pytest.mark.parametrize("level", [L0(), L1(), L2()], ids=["open", "L1", "L2"])
+def test_a_run_within_a_budget_spends_no_more_in_its_ledgers(level):
+    method = FedKt(model=Logistic(), level=level).within(Budget(epsilon=3.0), 40, "server", BINARY.peers)
+    result = simulate(method, BINARY)
+    found = price(ledgers_of(result), 1e-5, "disjoint")
+    assert found.epsilon is not None
+    assert found.epsilon <= 3.0
+    assert found.secure
+    expected = method.expected_noise(40, "server", BINARY.peers)
+    for party, noises in expected.items():
+        written = [one.noise for one in result.releases if one.party == party and one.noise is not None]
+        assert [one.multiplier for one in written] == [one.multiplier for one in noises]
+        assert all(one.count <= most.count for one, most in zip(written, noises, strict=True))
+
+
+def test_a_budget_is_refused_where_nothing_can_keep_it():
+    budget = Budget(epsilon=3.0)
+    for method in (FedKt(level=L1(noise=LaplaceVotes())), FedKt(more=Prox())):
+        with pytest.raises(PlanError, match="GaussianVotes"):
+            method.within(budget, 40, "server", BINARY.peers)
+    with pytest.raises(PlanError, match=r"method\.labels"):
+        FedKt(level=L2()).expected_noise(40, "server", BINARY.peers)
+
+
+def test_a_price_made_from_votes_is_kept_with_its_warning_and_never_by_default():
+    for smooth in (True, False):
+        kept = train(FedKt(model=Logistic(), level=L1(smooth=smooth)), BINARY)
+        found = kept.hub.memory["price"]
+        assert ("dependent" in found) is not smooth
+        assert ("not to be published" in found.get("warning", "")) is not smooth
+        assert b"dependent" not in msgspec.json.encode(kept.result)
+
+
 def test_senseless_settings_are_refused():
+    with pytest.raises(ValueError, match="number of public rows"):
+        FedKt(labels=0)
+    with pytest.raises(ValueError, match="GaussianVotes"):
+        FedKt(level=L1(noise=LaplaceVotes()), count=PooledShares())
     with pytest.raises(ValueError, match="1 or more"):
         FedKt(partitions=0)
     with pytest.raises(ValueError, match="share of the public rows"):

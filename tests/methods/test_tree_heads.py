@@ -66,7 +66,7 @@ def test_trees_are_refused_where_gradients_are_needed():
 
 
 def test_trees_are_refused_under_a_privacy_budget():
-    with pytest.raises(PlanError, match="no trees as head"):
+    with pytest.raises(PlanError, match="no trees, no Best"):
         FedOnce(head=FEW).within(Budget(epsilon=1.0, delta=1e-5), 1000, "bank", ("shop",))
 
 

@@ -40,7 +40,7 @@ def test_a_plan_with_choices_made_is_read_back_as_it_was_written(plan):
 
 
 def test_a_written_plan_says_what_its_keys_mean():
-    text = write_plan(Plan(method=FedOnce(), data=BREAST))
+    text = write_plan(Plan(method=FedOnce(trainer=Sgd()), data=BREAST))
     epochs = next(line for line in text.splitlines() if line.startswith("epochs"))
     assert epochs.split("#")[1].strip() == "how often every row is seen"
     assert max(map(len, text.splitlines())) <= 120

@@ -54,7 +54,7 @@ _DRAWS = {
     "Codebook": lambda x, hub: _flat(Codebook(trainer=DpSgd(sigma=2.0, epochs=1)).fit(x, hub.rng)),
     "ClippedGaussian": lambda x, hub: ClippedGaussian(sigma=2.0).put_on_rows(x, hub, "train", ()).value,
     "LocalGaussian": lambda x, hub: LocalGaussian(epsilon=1.0).put_on(x, hub, "train").value,
-    "votes": lambda x, hub: _FEDKT.level.winners(np.rint(9 * abs(x)), hub.rng),
+    "votes": lambda x, hub: _FEDKT.level.noisy(np.rint(9 * abs(x)), hub.rng),
 }
 
 

@@ -1,11 +1,14 @@
 from io import StringIO
 
+import msgspec
 import pytest
 from rich.console import Console
 
-from laconic import Result
-from laconic.core import Absence, Noise, Release, Traffic
-from laconic.report.tables import show_comparison, show_result, show_rows
+from laconic import FedOnce, Result
+from laconic.core import Absence, Noise, Release, Traffic, Tuning
+from laconic.deploy import code_digest
+from laconic.report.comparisons import comparisons_of
+from laconic.report.tables import show_arms, show_comparison, show_result, show_rows
 from laconic.report.words import figure, in_bytes, in_seconds, rows_of, rows_used
 from laconic.tables import Score, Task
 
@@ -145,3 +148,33 @@ def test_parties_with_a_model_each_are_shown_one_by_one():
     assert "Each party alone" in said
     assert "0.7100" in said
     assert "0.8900" in said
+
+
+def tuned(kind, trials=4, **changes):
+    said = {"given": {"type": kind}, "trials_allowed": trials, "seconds_allowed": 30.0, "trials": 3, "of": 12}
+    said |= {"seconds": 1.5, "bytes": 700, "chosen": {"trainer.lr": 0.01}, "valid": Score("auc", 0.9), "capped": ""}
+    return result(method={"type": kind, "trainer": {"lr": 0.01}}, tuning=Tuning(**said | changes))
+
+
+def test_tuned_arms_show_one_allowance_and_what_each_used_and_chose():
+    words = printed(show_arms([tuned("Solo"), tuned("FedOnce", capped="its seconds ended", chosen={})]))
+    assert "Allowed to each arm with each seed: 4 trials and 30 processor seconds." in words
+    assert "3 of 12 settings, 1.50 s, 700 B sent; chose trainer.lr=0.01" in words
+    assert "kept its settings; capped: its seconds ended" in words
+    assert "UNEQUAL" not in words
+
+
+def test_arms_with_different_allowances_are_not_shown_as_equals():
+    for other in (tuned("FedOnce", trials=5), result(method={"type": "FedOnce"})):
+        assert "UNEQUAL: the arms were not allowed the same tuning" in printed(show_arms([tuned("Solo"), other]))
+
+
+def test_seeds_that_chose_different_settings_are_one_arm():
+    runs = [tuned("Solo"), msgspec.structs.replace(tuned("Solo", chosen={}), seed=1, method={"type": "Solo"})]
+    assert "Solo, seed 0" in printed(show_arms(runs))
+    assert [len(arm.results) for part in comparisons_of(runs) for arm in part.arms] == [2]
+
+
+def test_a_run_by_older_code_is_marked():
+    for code, stars in ((code_digest(FedOnce), False), ("0" * 16, True)):
+        assert ("* by older code" in printed(show_arms([result(versions={"code": code})]))) is stars

@@ -6,9 +6,9 @@ from typing import TypeAlias
 
 import numpy as np
 
-from laconic.errors import WireError
+from laconic.errors import PlanError, WireError
 from laconic.tables.task import Task
-from laconic.values import Array, Rng, Settings, Weights
+from laconic.values import Array, Rng, Settings, Weights, flat
 
 Shard: TypeAlias = tuple[Array, Array]
 """Prepared rows and their labels."""
@@ -63,6 +63,16 @@ def predict_each(predict: Callable[[Weights], Array], weights: Weights) -> Array
         models.setdefault(place, {})[name] = values
     found = [predict(model) for model in models.values()]
     return found[0] if "" in models else np.column_stack(found)
+
+
+def refuse_missing(model: str, x: Array) -> None:
+    """Refuse rows that lack numbers, for a model that cannot learn from them."""
+    lacking = int(np.isnan(flat(x)).any(axis=1).sum())
+    if lacking:
+        raise PlanError(
+            f"{model} takes no missing numbers, and {lacking:,} of {len(x):,} rows lack some; use Best(), Boosted() or "
+            "Forest(), or an Estimator whose pipeline begins with sklearn.impute.SimpleImputer"
+        )
 
 
 def fit_models(learner: Learner, task: Task, shards: Sequence[Shard], rng: Rng) -> list[Weights]:

@@ -1,7 +1,7 @@
 """The learners: nets, linear models and trees.
 
-`Network`, `Logistic`, `Forest` and `Boosted` are local models of horizontal methods. `NetModel`, `LinearModel` and
-`TreeModel` learn from columns that parties sent, several numbers per row too.
+`Network`, `Logistic`, `Forest` and `Boosted` are local models of horizontal methods. `NetModel`, `LinearModel`,
+`TreeModel` and `Best`, which tries them all, learn from columns that parties sent, several numbers per row too.
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,9 @@ from typing import TypeAlias
 import numpy as np
 from torch.nn import functional
 
-from laconic.learn.models.learner import Learner, Shard, fit_each, predict_each
+from laconic.learn.models.best import Best
+from laconic.learn.models.estimator import Estimator
+from laconic.learn.models.learner import Learner, Shard, fit_each, predict_each, refuse_missing
 from laconic.learn.models.supervised import fit_linear, fit_supervised, predict_linear, predict_supervised
 from laconic.learn.nets.layers import Shape
 from laconic.learn.nets.nets import Mlp, Net, default_net, initialise, load, to_array, to_tensor, weights_of
@@ -68,11 +70,11 @@ class NetModel(Learner, frozen=True):
     """A fully connected net.
 
     Attributes:
-        net: its layers; no hidden layer makes it linear.
+        net: its layers; no hidden layer makes it linear. None takes a small net that suits the rows, images too.
         trainer: how it is trained; with patience, it also looks at validation rows.
     """
 
-    net: Mlp = Mlp(hidden=(128,))
+    net: Net | None = Mlp(hidden=(128,))
     trainer: Sgd = Sgd(epochs=100, patience=10)
 
     @property
@@ -82,27 +84,32 @@ class NetModel(Learner, frozen=True):
 
     def fit(self, task: Task, x: Array, y: Array, rng: Rng, valid: Shard | None = None) -> Weights:
         """Train the net; several numbers per row share its hidden layers."""
+        refuse_missing("NetModel", x)
         if y.ndim == 2:
             return self._fit_numbers(x, y, rng, valid)
         kept = valid and ([valid[0]], valid[1])
-        return fit_supervised(self.net, task, [x], y, self.trainer, rng, valid=kept, what="server")
+        return fit_supervised(self.form(x.shape[1:]), task, [x], y, self.trainer, rng, valid=kept, what="net")
 
     def predict(self, task: Task, weights: Weights, x: Array) -> Array:
         """Put the rows through the net."""
         several = weights[MEAN].size if task.kind == "regression" else 1
         if several == 1:
-            return predict_supervised(self.net, task, weights, [x])
+            return predict_supervised(self.form(x.shape[1:]), task, weights, [x])
         layers = {name: values for name, values in weights.items() if name not in (MEAN, SD)}
-        found = evaluate(load(self.net.build(x.shape[1:], several), layers), [to_tensor(x)])
+        found = evaluate(load(self.form(x.shape[1:]).build(x.shape[1:], several), layers), [to_tensor(x)])
         return np.asarray(to_array(found).astype(np.float64) * weights[SD] + weights[MEAN])
+
+    def form(self, shape: Shape) -> Net:
+        """The net for rows of this shape."""
+        return self.net or default_net(shape)
 
     def _fit_numbers(self, x: Array, y: Array, rng: Rng, valid: Shard | None) -> Weights:
         """One net with an output for each number, trained on the sum of their squared errors."""
         mean, sd = y.mean(axis=0, dtype=np.float64), y.std(axis=0, dtype=np.float64)
-        module = initialise(self.net.build(x.shape[1:], y.shape[1]), rng)
+        module = initialise(self.form(x.shape[1:]).build(x.shape[1:], y.shape[1]), rng)
         kept = valid and ([to_tensor(valid[0])], to_tensor((valid[1] - mean) / sd))
         targets = to_tensor((y - mean) / sd)
-        self.trainer.fit(module, [to_tensor(x)], targets, functional.mse_loss, rng, valid=kept, what="server")
+        self.trainer.fit(module, [to_tensor(x)], targets, functional.mse_loss, rng, valid=kept, what="net")
         return {**weights_of(module), MEAN: mean, SD: sd}
 
 
@@ -116,6 +123,7 @@ class _Linear(Learner, frozen=True):
 
     def fit(self, task: Task, x: Array, y: Array, rng: Rng, valid: Shard | None = None) -> Weights:
         """Solve for the coefficients; takes no randomness."""
+        refuse_missing(type(self).__name__, x)
         return fit_each(lambda numbers: fit_linear(task, x, numbers, self.penalty), y)
 
     def predict(self, task: Task, weights: Weights, x: Array) -> Array:
@@ -168,4 +176,18 @@ class TreeModel(Learner, frozen=True):
 
 
 AnyClassifier: TypeAlias = Network | Logistic | Forest | Boosted
-AnyLearner: TypeAlias = NetModel | LinearModel | TreeModel
+AnyLearner: TypeAlias = Best | NetModel | LinearModel | TreeModel | Estimator
+AnyHead: TypeAlias = Best | NetModel | LinearModel | Boosted | Forest | Estimator
+"""A label holder's model of all numbers side by side."""
+
+
+def yardstick(model: AnyHead | None, net: Net | None, trainer: Sgd | None, shape: Shape) -> AnyHead:
+    """The model of a method that has `model`, and `net` and `trainer` for a plain net, for rows of this shape."""
+    if net is None and trainer is None:
+        return model or (NetModel(net=None) if len(shape) == 3 else Best())
+    if model is not None:
+        raise ValueError(
+            f"model = {type(model).__name__} leaves no place for net and trainer, which are of a plain net; leave out "
+            "either model, or net and trainer"
+        )
+    return NetModel(net=net, trainer=trainer or Sgd(epochs=100, patience=10))

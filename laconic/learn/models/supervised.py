@@ -8,10 +8,10 @@ import numpy as np
 from torch import Tensor
 from torch.nn import functional
 
+from laconic.learn.models.learner import Learner
 from laconic.learn.nets.nets import AnyNet, Net, initialise, load, to_tensor, weights_of
 from laconic.learn.train import losses as heads
 from laconic.learn.train.sgd import Sgd, Trainer, evaluate
-from laconic.learn.trees.dense_trees import Boosted, Forest
 from laconic.tables.task import Task
 from laconic.threads import limit_threads
 from laconic.values import Array, Rng, Weights
@@ -187,10 +187,8 @@ def mean_of(models: list[Weights], shares: list[float]) -> Weights:
     }
 
 
-Trees: TypeAlias = Boosted | Forest
-"""Grown rather than trained; they take no look at validation rows."""
-
-Top: TypeAlias = AnyNet | Trees
+Top: TypeAlias = AnyNet | Learner
+"""A net of own columns and received numbers, or a learner that sees all of them side by side."""
 
 
 def fit_top(
@@ -203,15 +201,15 @@ def fit_top(
     *,
     valid: tuple[Sequence[Array], Array] | None = None,
 ) -> Weights:
-    """Learn labels from own columns and received numbers; trees see all of them side by side."""
-    if isinstance(top, Trees):
-        return top.fit(task, _beside(inputs), y, rng)
+    """Learn labels from own columns and received numbers."""
+    if isinstance(top, Learner):
+        return top.fit(task, _beside(inputs), y, rng, valid and (_beside(valid[0]), valid[1]))
     return fit_supervised(top, task, inputs, y, trainer, rng, valid=valid, what="label holder")
 
 
 def predict_top(top: Top, task: Task, weights: Weights, inputs: Sequence[Array]) -> Array:
     """Predictions for rows, from the same model and what `fit_top` returned."""
-    if isinstance(top, Trees):
+    if isinstance(top, Learner):
         return top.predict(task, weights, _beside(inputs))
     return predict_supervised(top, task, weights, inputs)
 

@@ -1,4 +1,8 @@
-"""Forests and boosted trees, grown by XGBoost and kept as plain arrays (see `complete_trees`)."""
+"""Forests and boosted trees, grown by XGBoost and kept as plain arrays: all of one depth, padded where one is shorter.
+
+A row that lacks the number a question is about goes where XGBoost learnt to send it, if it learnt from such rows at
+all; else to the left.
+"""
 
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -8,7 +12,6 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from laconic.errors import MissingExtra
 from laconic.learn.models.learner import Learner, Shard
 from laconic.tables.task import Task
 from laconic.values import Array, Rng, Weights, check_above_zero, check_least
@@ -20,28 +23,35 @@ _MOST_NODES = 2**26
 _ROWS_AT_ONCE = 8192
 
 
-def read_model(written: bytes, depth: int) -> Weights:
+MISSING = "missing"
+"""The array that holds 1 for each question of which rows that lack the number go right; left out if none did."""
+
+
+def read_model(written: bytes, depth: int, *, missing: bool = False) -> Weights:
     """The trees of a model that XGBoost wrote as JSON, and which output each is for.
+
+    With `missing`, also where rows go that lack a number.
 
     All are padded to the same depth, level by level for all of them at once. XGBoost writes a tree node by node; a leaf
     has children -1 and its answer for a condition.
     """
     model = msgspec.json.decode(written)["learner"]["gradient_booster"]["model"]
     trees = model["trees"]
-    left, right, column, value = (
+    left, right, column, value, stays = (
         np.concatenate([np.array(tree[name]) for tree in trees])
-        for name in ("left_children", "right_children", "split_indices", "split_conditions")
+        for name in ("left_children", "right_children", "split_indices", "split_conditions", "default_left")
     )
     sizes = [len(tree["left_children"]) for tree in trees]
     starts = np.cumsum([0, *sizes])[:-1]
     offsets = np.repeat(starts, sizes)
     ends = left < 0
     left, right = np.where(ends, 0, left + offsets), np.where(ends, 0, right + offsets)
-    at, columns, thresholds = starts[:, None], [], []
+    at, columns, thresholds, goes_right = starts[:, None], [], [], []
     for _ in range(depth):
         done = ends[at]
         columns.append(np.where(done, 0, column[at]))
         thresholds.append(np.where(done, ALWAYS, value[at]))
+        goes_right.append(np.where(done, 0, 1 - stays[at]))
         both = np.stack([np.where(done, at, left[at]), np.where(done, at, right[at])], axis=2)
         at = both.reshape(len(trees), -1)
     return {
@@ -49,6 +59,7 @@ def read_model(written: bytes, depth: int) -> Weights:
         "threshold": np.concatenate(thresholds, axis=1).astype(np.float32),
         "leaf": value[at].astype(np.float32),
         "output": np.array(model["tree_info"], dtype=np.int16),
+        **({MISSING: np.concatenate(goes_right, axis=1).astype(np.uint8)} if missing else {}),
     }
 
 
@@ -72,13 +83,16 @@ def predict_trees(task: Task, weights: Weights, x: Array) -> Array:
 
 def check_trees(task: Task, weights: Weights, shape: tuple[int, ...]) -> None:
     """Raise a `ValueError` unless these arrays, which may come from anyone, are trees for rows of this shape."""
-    if weights.keys() != {"column", "threshold", "leaf", "output", "base", "logit"}:
+    if weights.keys() - {MISSING} != {"column", "threshold", "leaf", "output", "base", "logit"}:
         raise ValueError(f"its arrays are {sorted(weights)}")
     column, threshold, leaf, output = (weights[name] for name in ("column", "threshold", "leaf", "output"))
     if leaf.ndim != 2 or leaf.size == 0 or leaf.size > _MOST_NODES or leaf.shape[1].bit_count() != 1:
         raise ValueError(f"leaves of shape {leaf.shape}; a power of two for each of some trees is needed")
     inner = (len(leaf), leaf.shape[1] - 1)
-    if column.shape != inner or threshold.shape != inner or output.shape != (len(leaf),):
+    if (
+        any(one.shape != inner for one in (column, threshold, weights.get(MISSING, column)))
+        or output.shape != inner[:1]
+    ):
         raise ValueError("its arrays do not fit each other")
     if weights["base"].shape != (task.outputs,) or weights["logit"].shape != (1,):
         raise ValueError(f"it does not give {task.outputs} numbers per row")
@@ -93,9 +107,13 @@ def _sums(weights: Weights, x: Array) -> Array:
     rows = np.arange(len(x), dtype=np.int32)[None] * np.int32(x.shape[1])
     column, threshold = weights["column"].astype(np.int32).ravel(), weights["threshold"].ravel()
     cells, at = x.ravel(), np.zeros((trees, len(x)), dtype=np.int32)
+    missing = weights[MISSING].ravel() if MISSING in weights and np.isnan(x).any() else None
     for _ in range(leaves.bit_length() - 1):
         node = at + starts
-        goes_right = cells.take(column.take(node) + rows) >= threshold.take(node)
+        asked = cells.take(column.take(node) + rows)
+        goes_right = asked >= threshold.take(node)
+        if missing is not None:
+            goes_right |= np.isnan(asked) & (missing.take(node) == 1)
         at += at + 1 + goes_right
     leaf = np.take_along_axis(weights["leaf"], at - (leaves - 1), axis=1)
     outputs = range(len(weights["base"]))
@@ -116,9 +134,14 @@ _ALWAYS_WANTED = {"tree_method": "hist", "nthread": 1, "verbosity": 0}
 class _Trees(Learner, frozen=True):
     """Abstract: trees, whichever way they are grown; also for regression."""
 
+    @property
+    @abstractmethod
+    def follow(self) -> int:
+        """How many trees follow each other."""
+
     @abstractmethod
     def plan(self, task: Task, columns: int) -> dict[str, Any]:
-        """What to ask XGBoost for; `rounds` is how many trees follow each other."""
+        """What to ask XGBoost for."""
 
     def fit(self, task: Task, x: Array, y: Array, rng: Rng, valid: Shard | None = None) -> Weights:
         """Grow trees on labelled rows."""
@@ -126,28 +149,29 @@ class _Trees(Learner, frozen=True):
 
     def fit_many(self, task: Task, shards: Sequence[Shard], rng: Rng) -> list[Weights]:
         """Grow trees for each shard; rows that shards share are sorted into bins once."""
-        try:
-            import xgboost
-        except ImportError as problem:
-            raise MissingExtra("xgboost", "trees") from problem
+        import xgboost
+
         binned: dict[int, Any] = {}
         models = []
         for x, y in shards:
-            wanted = self.plan(task, prod(x.shape[1:]))
+            wanted = self.wanted(task, prod(x.shape[1:]), y, rng)
             if id(x) not in binned:
                 flat = x.reshape(len(x), -1).astype(np.float32)
                 binned = {id(x): xgboost.QuantileDMatrix(flat, max_bin=wanted["max_bin"], nthread=1)}
-            rows, rounds, base = binned[id(x)], wanted.pop("rounds"), 0.5
-            is_logit = wanted["objective"] != "reg:squarederror"
-            if task.kind == "regression":
-                base = float(np.mean(y))
+            rows, is_logit = binned[id(x)], wanted["objective"] != "reg:squarederror"
             flags = task.kind == "multiclass" and not is_logit
             rows.set_label(np.eye(len(task.classes), dtype=np.float32)[y] if flags else y.astype(np.float32))
-            booster = xgboost.train(wanted | {"base_score": base, "seed": int(rng.integers(2**31))}, rows, rounds)
-            models.append(read_model(bytes(booster.save_raw("json")), wanted["max_depth"]))
-            models[-1]["base"] = np.full(task.outputs, 0.0 if is_logit else base, dtype=np.float32)
+            booster = xgboost.train(wanted, rows, self.follow)
+            lacks = bool(np.isnan(x).any())
+            models.append(read_model(bytes(booster.save_raw("json")), wanted["max_depth"], missing=lacks))
+            models[-1]["base"] = np.full(task.outputs, 0.0 if is_logit else wanted["base_score"], dtype=np.float32)
             models[-1]["logit"] = np.array([is_logit], dtype=np.uint8)
         return models
+
+    def wanted(self, task: Task, columns: int, y: Array, rng: Rng) -> dict[str, Any]:
+        """What XGBoost is asked for, where these labels are learnt."""
+        base = float(np.mean(y)) if task.kind == "regression" else 0.5
+        return self.plan(task, columns) | {"base_score": base, "seed": int(rng.integers(2**31))}
 
     def predict(self, task: Task, weights: Weights, x: Array) -> Array:
         """What the trees say together."""
@@ -180,12 +204,17 @@ class Forest(_Trees, frozen=True):
         check_least(1, trees=self.trees)
         check_above_zero(1, rows=self.rows, columns=1.0 if self.columns is None else self.columns)
 
+    @property
+    def follow(self) -> int:
+        """None follows another."""
+        return 1
+
     def plan(self, task: Task, columns: int) -> dict[str, Any]:
         """What to ask XGBoost for: squared error on class flags makes each leaf a class's share of its rows."""
         share = columns**-0.5 if self.columns is None else self.columns
         wanted = {"num_parallel_tree": self.trees, "subsample": self.rows, "colsample_bynode": share, "eta": 1.0}
         wanted |= {"objective": "reg:squarederror", "lambda": 0.0, "max_depth": self.depth}
-        return wanted | _ALWAYS_WANTED | {"max_bin": _BINS, "rounds": 1}
+        return wanted | _ALWAYS_WANTED | {"max_bin": _BINS}
 
 
 class Boosted(_Trees, frozen=True):
@@ -197,6 +226,9 @@ class Boosted(_Trees, frozen=True):
         lr: the share of each tree's answer that is taken.
         penalty: weight of the squared size of the leaves.
         bins: into how many bins the rows of a column are put at most.
+        rows: share of the rows that each tree sees.
+        columns: share of the columns that each tree sees.
+        least_rows: how many rows, each weighed by how undecided it still is, each leaf must have.
     """
 
     trees: int = 50
@@ -204,14 +236,22 @@ class Boosted(_Trees, frozen=True):
     lr: float = 0.3
     penalty: float = 1.0
     bins: int = _BINS
+    rows: float = 1.0
+    columns: float = 1.0
+    least_rows: float = 1.0
 
     def __post_init__(self) -> None:
         _check_depth(self.depth)
         check_least(1, trees=self.trees)
-        check_least(0, penalty=self.penalty)
-        check_above_zero(1, lr=self.lr)
+        check_least(0, penalty=self.penalty, least_rows=self.least_rows)
+        check_above_zero(1, lr=self.lr, rows=self.rows, columns=self.columns)
         if not 2 <= self.bins <= _MOST_BINS:
             raise ValueError(f"bins must be 2 to {_MOST_BINS}, not {self.bins}")
+
+    @property
+    def follow(self) -> int:
+        """All of them."""
+        return self.trees
 
     def plan(self, task: Task, columns: int) -> dict[str, Any]:
         """What to ask XGBoost for."""
@@ -219,7 +259,9 @@ class Boosted(_Trees, frozen=True):
         wanted = {"objective": objectives[task.kind], "eta": self.lr, "lambda": self.penalty, "max_depth": self.depth}
         if task.kind == "multiclass":
             wanted["num_class"] = len(task.classes)
-        return wanted | _ALWAYS_WANTED | {"max_bin": self.bins, "rounds": self.trees}
+        if self.rows < 1 or self.columns < 1 or self.least_rows != 1.0:
+            wanted |= {"subsample": self.rows, "colsample_bytree": self.columns, "min_child_weight": self.least_rows}
+        return wanted | _ALWAYS_WANTED | {"max_bin": self.bins}
 
 
 def _check_depth(depth: int) -> None:

@@ -18,7 +18,6 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from laconic.errors import MissingExtra
 from laconic.values import Array, Weights
 
 _LEAST_WEIGHT = 1.0
@@ -47,10 +46,8 @@ def fit_bins(x: Array, most: int) -> Weights:
     Returns:
         `edges`, the upper edges of all bins of all columns one after the other, and `counts`, how many each column has.
     """
-    try:
-        import xgboost
-    except ImportError as problem:
-        raise MissingExtra("xgboost", "trees") from problem
+    import xgboost
+
     # XGBoost cuts each column by itself, so a party's bins are those that it would find on everybody's columns.
     rows = xgboost.QuantileDMatrix(np.ascontiguousarray(x, dtype=np.float32), max_bin=most, nthread=1)
     starts, values = rows.get_quantile_cut()

@@ -1,4 +1,4 @@
-"""Centralised: all columns pooled at the label holder and one net trained on them. What federation should reach."""
+"""Centralised: all columns pooled at the label holder and the best model of them. What federation should reach."""
 
 from collections.abc import Iterator
 
@@ -6,39 +6,39 @@ from laconic.core.method import task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.step import Opening
-from laconic.learn.models.supervised import fit_supervised, predict_supervised
-from laconic.learn.nets.nets import Net, default_net
+from laconic.learn.models.best import what_was_tried
+from laconic.learn.models.learners import AnyHead, yardstick
+from laconic.learn.nets.nets import Net
 from laconic.learn.train.sgd import Sgd
 from laconic.methods.families.rows import Pooling, labelled
 from laconic.values import Array
 
 
 class Centralised(Pooling, frozen=True):
-    """One net on everybody's columns.
+    """The best model that is found on everybody's columns.
 
     Attributes:
-        net: its model; None takes a small net that suits the data.
-        trainer: how it is trained.
+        model: it. None takes `Best()`, which tries linear models, trees and nets; a net for images, or where `net` or
+            `trainer` ask for one.
+        net: a plain net instead; None takes a small one that suits the data, if a net is trained.
+        trainer: how a plain net is trained; None takes 100 epochs that end early.
     """
 
+    model: AnyHead | None = None
     net: Net | None = None
-    trainer: Sgd = Sgd(epochs=100, patience=10)
+    trainer: Sgd | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse two models at once."""
+        yardstick(self.model, self.net, self.trainer, ())
 
     def fit(self, hub: Party, peers: Peers, /) -> Iterator[None]:
-        """Collect all columns and train on them."""
+        """Collect all columns and learn from them."""
         pooled = self.pool(hub, peers, "train+valid")
-        _, y = labelled(hub, "train")
-        _, valid_y = labelled(hub, "valid")
-        hub.memory["model"] = fit_supervised(
-            self._net(pooled["train"]),
-            task_of(hub),
-            [pooled["train"]],
-            y,
-            self.trainer,
-            hub.rng,
-            valid=([pooled["valid"]], valid_y),
-            what="pooled columns",
-        )
+        y, valid_y = (labelled(hub, cut)[1] for cut in ("train", "valid"))
+        model = self._model(pooled["train"])
+        hub.memory["model"] = model.fit(task_of(hub), pooled["train"], y, hub.rng, (pooled["valid"], valid_y))
+        hub.memory["tried"] = what_was_tried([hub.memory["model"]])
         yield
 
     def fit_opening(self) -> Opening:
@@ -48,7 +48,7 @@ class Centralised(Pooling, frozen=True):
     def predict(self, hub: Party, peers: Peers, rows: str, /) -> Array:
         """Collect the columns of these rows and predict."""
         x = self.pool(hub, peers, rows)[rows]
-        return predict_supervised(self._net(x), task_of(hub), hub.memory["model"], [x])
+        return self._model(x).predict(task_of(hub), hub.memory["model"], x)
 
-    def _net(self, x: Array) -> Net:
-        return self.net or default_net(x.shape[1:])
+    def _model(self, x: Array) -> AnyHead:
+        return yardstick(self.model, self.net, self.trainer, x.shape[1:])

@@ -12,8 +12,9 @@ from laconic.core.method import Method, task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.step import Ask, Opening, step
-from laconic.learn.models.supervised import fit_supervised, predict_supervised
-from laconic.learn.nets.nets import Net, default_net
+from laconic.learn.models.best import what_was_tried
+from laconic.learn.models.learners import AnyHead, yardstick
+from laconic.learn.nets.nets import Net
 from laconic.learn.train.sgd import Sgd
 from laconic.methods.families.rows import labelled
 from laconic.tables.task import Task
@@ -26,20 +27,28 @@ class LateFusion(Method, frozen=True):
     """Models learnt apart, whose log-odds are summed (whose numbers are averaged, for regression).
 
     Attributes:
-        net: each party's model; None takes one that suits its data.
-        trainer: how each is trained.
+        model: each party's model. None takes `Best()`, which tries linear models, trees and nets; a net for images, or
+            where `net` or `trainer` ask for one.
+        net: a plain net instead; None takes a small one that suits the data, if a net is trained.
+        trainer: how a plain net is trained; None takes 30 epochs.
     """
 
+    model: AnyHead | None = None
     net: Net | None = None
-    trainer: Sgd = Sgd(epochs=30)
+    trainer: Sgd | None = None
 
     rounds = 1  # Labels go down once.
+
+    def __post_init__(self) -> None:
+        """Refuse two models at once."""
+        yardstick(self.model, self.net, self.trainer, ())
 
     def fit(self, hub: Party, peers: Peers, /) -> Iterator[None]:
         """Send everybody the labels."""
         task, labels = task_of(hub), labelled(hub, "train")[1]
         if hub.data.columns:
             self.learn_alone(hub, task.kind, len(task.classes), labels)
+            hub.memory["tried"] = what_was_tried([hub.memory["model"]])
         peers.ask(self.learn_alone, kind=task.kind, classes=len(task.classes), labels=labels)
         yield
 
@@ -62,16 +71,19 @@ class LateFusion(Method, frozen=True):
         """Learn a model from the party's own columns."""
         party.memory["task"] = [kind, classes]
         x, task = party.data.part("train")[0], _task(kind, classes)
-        party.memory["model"] = fit_supervised(self._net(party), task, [x], labels, self.trainer, party.rng)
+        party.memory["model"] = self._model(party).fit(task, x, labels, party.rng)
 
     @step(takes=None, gives="its own model's predictions for the rows asked for")
     def give_predictions(self, party: Party, rows: str) -> Array:
         """Predict the rows of a cut from the party's own columns."""
         task, x = _task(*party.memory["task"]), party.data.part(rows)[0]
-        return predict_supervised(self._net(party), task, party.memory["model"], [x])
+        return self._model(party).predict(task, party.memory["model"], x)
 
-    def _net(self, party: Party) -> Net:
-        return self.net or default_net(party.data.shape)
+    def _model(self, party: Party) -> AnyHead:
+        # Parties have no labels of validation rows to stop by.
+        no_model = self.model is None and (self.net is not None or len(party.data.shape) == 3)
+        trainer = self.trainer or (Sgd(epochs=30) if no_model else None)
+        return yardstick(self.model, self.net, trainer, party.data.shape)
 
 
 def _task(kind: Kind, classes: int) -> Task:

@@ -1,45 +1,54 @@
 """Solo: the label holder learns from its own columns and asks nobody. What every federation has to beat."""
 
 from collections.abc import Iterator
+from typing import ClassVar
 
 from laconic.core.method import Method, task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.step import Opening
-from laconic.learn.models.supervised import fit_supervised, predict_supervised
-from laconic.learn.nets.nets import Net, default_net
+from laconic.learn.models.best import what_was_tried
+from laconic.learn.models.learners import AnyHead, yardstick
+from laconic.learn.nets.nets import Net
 from laconic.learn.train.sgd import Sgd
-from laconic.methods.families.rows import labelled
+from laconic.methods.families.rows import all_labelled, labelled
 from laconic.values import Array
 
 
 class Solo(Method, frozen=True):
-    """The label holder alone, on its own columns.
+    """The label holder alone, on its own columns, with all its labels and the best model that it finds.
 
     Attributes:
-        net: its model; None takes a small net that suits the data.
-        trainer: how it is trained.
+        model: its model. None takes `Best()`, which tries linear models, trees and nets; a net for images, or where
+            `net` or `trainer` ask for one.
+        net: a plain net instead; None takes a small one that suits the data, if a net is trained.
+        trainer: how a plain net is trained; None takes 100 epochs that end early.
     """
 
+    uses: ClassVar[tuple[str, ...]] = ("train", "valid", "own")
+
+    model: AnyHead | None = None
     net: Net | None = None
-    trainer: Sgd = Sgd(epochs=100, patience=10)
+    trainer: Sgd | None = None
 
     rounds = 0  # Nobody is asked.
 
+    def __post_init__(self) -> None:
+        """Refuse two models at once."""
+        yardstick(self.model, self.net, self.trainer, ())
+
     def fit(self, hub: Party, peers: Peers, /) -> Iterator[None]:
-        """Train on the hub's own columns."""
+        """Learn from the hub's own columns."""
         if not hub.data.columns:
             raise ValueError(f"{hub.name} has labels but no columns of its own, so it cannot learn alone")
-        x, y = labelled(hub, "train")
-        valid_x, valid_y = labelled(hub, "valid")
-        hub.memory["model"] = fit_supervised(
-            self._net(hub), task_of(hub), [x], y, self.trainer, hub.rng, valid=([valid_x], valid_y), what="label holder"
-        )
+        (x, y), valid = all_labelled(hub), labelled(hub, "valid")
+        hub.memory["model"] = self._model(hub).fit(task_of(hub), x, y, hub.rng, valid)
+        hub.memory["tried"] = what_was_tried([hub.memory["model"]])
         yield
 
     def predict(self, hub: Party, peers: Peers, rows: str, /) -> Array:
         """Predict from the hub's own columns."""
-        return predict_supervised(self._net(hub), task_of(hub), hub.memory["model"], [hub.data.part(rows)[0]])
+        return self._model(hub).predict(task_of(hub), hub.memory["model"], hub.data.part(rows)[0])
 
     def fit_opening(self) -> Opening:
         """Nobody is asked."""
@@ -49,5 +58,5 @@ class Solo(Method, frozen=True):
         """Nobody is asked."""
         return Opening(then="ends")
 
-    def _net(self, hub: Party) -> Net:
-        return self.net or default_net(hub.data.shape)
+    def _model(self, hub: Party) -> AnyHead:
+        return yardstick(self.model, self.net, self.trainer, hub.data.shape)

@@ -11,7 +11,10 @@ from laconic.core.method import Method, task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.step import Ask, Opening, Step, step
-from laconic.learn.models.supervised import Trees, fit_top, predict_top
+from laconic.learn.models.best import Best, what_was_tried
+from laconic.learn.models.learner import Learner
+from laconic.learn.models.learners import AnyHead
+from laconic.learn.models.supervised import fit_top, predict_top
 from laconic.learn.nets.ensembles import LINEAR, AnyExtractor, PartLayer, SummedHeads, add_up, class_head
 from laconic.learn.nets.nets import Join, Mlp, load, to_array, to_tensor
 from laconic.learn.train import losses as heads
@@ -159,9 +162,10 @@ class Guided(Method, frozen=True):
         labels: randomised response applied to labels before anything derived from them is sent; None disables it.
         bins: for regression, how many classes labels are put into while parties learn, about equally many rows in each;
             fewer where labels are tied.
-        head: the label holder's model of all parties' numbers: a net; trees, which see its own columns as they are; or
-            the parties' own class heads, added up.
-        trainer: how that model is trained; with patience, parties send numbers for validation rows too.
+        head: the label holder's model of all parties' numbers: a net; a learner such as trees, which sees its own
+            columns as they are; or the parties' own class heads, added up. None takes `Best()`, which tries linear
+            models, trees and nets, and a linear net for images or with `more`.
+        trainer: how a net as head is trained; with patience, parties send numbers for validation rows too.
         more: go on by split learning over many exchanges, trained like this; None stops here.
         precision: how exactly numbers are sent that the label holder learns from.
         check: what the label holder looks for in what parties sent, before its head learns from it.
@@ -175,7 +179,7 @@ class Guided(Method, frozen=True):
     guide: AnyGuide = Gradients()
     labels: RandomisedResponse | None = None
     bins: int = 8
-    head: Mlp | Trees | SummedHeads = Mlp(hidden=())
+    head: Mlp | AnyHead | SummedHeads | None = None
     trainer: Sgd = Sgd(epochs=100, batch=64, lr=3e-3, decay="cosine", weight_decay=1e-3)
     more: Sgd | None = None
     precision: Precision = "float16"
@@ -194,8 +198,11 @@ class Guided(Method, frozen=True):
                 f"guide=Gradients(numbers={self.guide.numbers}) asks for more numbers per row than the {self.width} "
                 "that an extractor puts out; ask for fewer, or raise width"
             )
-        if isinstance(self.head, Trees) and self.more is not None:
-            raise ValueError("trees have no gradients: leave out more, or use a net as head, such as Mlp()")
+        if isinstance(self.head, Learner) and self.more is not None:
+            raise ValueError(
+                f"head = {type(self.head).__name__} is not trained by gradients that more could use (trees have no "
+                "gradients): leave out more, or use a net as head, such as Mlp()"
+            )
         if self.labels is not None and self.more is not None:
             raise ValueError(
                 "labels=RandomisedResponse(...) covers what guides parties, but more=Sgd(...) sends gradients made "
@@ -287,7 +294,7 @@ class Guided(Method, frozen=True):
     @property
     def _cuts(self) -> tuple[str, ...]:
         """What the label holder's head looks at."""
-        looks = self.trainer.patience is not None and isinstance(self.head, Mlp)
+        looks = self.trainer.patience is not None and isinstance(self.head, Mlp | None)
         return ("train", "valid") if looks else ("train",)
 
     def refuse_nothing(self, hub: Party, peers: Peers, received: Mapping[str, Any]) -> None:
@@ -307,9 +314,11 @@ class Guided(Method, frozen=True):
         """Fit the label holder's head to all parties' numbers and the true labels, which go nowhere."""
         hub.memory["received"] = {name: block["train"] for name, block in received.items()}
         hub.memory["means"] = {name: block.mean(axis=0) for name, block in hub.memory["received"].items()}
-        if isinstance(self.head, Trees):
+        model = self.model_of(hub)
+        if isinstance(model, Learner):
             x = self._columns_beside(hub, [block["train"] for block in received.values()], "train")
-            hub.memory["model"] = self.head.fit(task_of(hub), x, labelled(hub, "train")[1], hub.rng)
+            hub.memory["model"] = model.fit(task_of(hub), x, labelled(hub, "train")[1], hub.rng)
+            hub.memory["tried"] = what_was_tried([hub.memory["model"]])
             return
         blocks = ({hub.name: self.shared_numbers(hub)} if hub.data.columns else {}) | dict(received)
         fitted = self._fit_head(hub, list(blocks.values()))
@@ -337,12 +346,18 @@ class Guided(Method, frozen=True):
             return add_up(task, [PartLayer(block["train"], block[_HEAD]) for block in blocks], y)
         joined = {rows: _beside([block[rows] for block in blocks]) for rows in blocks[0]}
         valid = ([joined["valid"]], labelled(hub, "valid")[1]) if "valid" in joined else None
-        return fit_top(self.head, task, [joined["train"]], y, self.trainer, hub.rng, valid=valid)
+        return fit_top(self.form, task, [joined["train"]], y, self.trainer, hub.rng, valid=valid)
 
     @property
-    def form(self) -> Mlp | Trees:
-        """The form of the label holder's model."""
-        return LINEAR if isinstance(self.head, SummedHeads) else self.head
+    def form(self) -> Mlp | AnyHead:
+        """The form of models that learn from parties' numbers alone: linear where no other one is set."""
+        return LINEAR if isinstance(self.head, SummedHeads | Best | None) else self.head
+
+    def model_of(self, hub: Party) -> Mlp | AnyHead:
+        """The label holder's model: of its own columns and received numbers, or a net of numbers alone."""
+        if self.head is not None:
+            return self.head if isinstance(self.head, Learner) else self.form
+        return self.form if len(hub.data.shape) == 3 or self.more is not None else Best()
 
     def predict(self, hub: Party, peers: Peers, rows: str, /) -> Array:
         """Put the rows through every party's extractor, then through the head; who is lost counts as its mean row."""
@@ -359,10 +374,11 @@ class Guided(Method, frozen=True):
 
     def predictions_from(self, hub: Party, outputs: Mapping[str, Array], rows: str) -> Array:
         """Predictions from what parties sent for the rows of a cut."""
-        if not isinstance(self.head, Trees):
+        model = self.model_of(hub)
+        if not isinstance(model, Learner):
             return split_learning.predict_from_outputs(self.split, hub, outputs, rows)
         x = self._columns_beside(hub, list(outputs.values()), rows)
-        return predict_top(self.head, task_of(hub), hub.memory["model"], [x])
+        return predict_top(model, task_of(hub), hub.memory["model"], [x])
 
     def stored_parts(self, hub: Party, places: Array) -> dict[str, Array]:
         """Each party's numbers for these places in cut "train"; where trees see them, the hub's own columns."""
@@ -377,11 +393,11 @@ class Guided(Method, frozen=True):
         ]
         model, scale = hub.memory["model"], hub.memory.get("scale", {})
         top = {name.removeprefix("head."): values for name, values in model.items() if not name.startswith("own.")}
-        return predict_top(self.form, task_of(hub), top | scale, [_beside(blocks)])
+        return predict_top(self.model_of(hub), task_of(hub), top | scale, [_beside(blocks)])
 
     def head_norms(self, hub: Party, ask: Callable[[Step], dict[str, Any]]) -> dict[str, float]:
-        """The length of the weights by which each party's numbers enter the hub's head; none if it is of trees."""
-        if isinstance(self.head, Trees):
+        """The length of the weights by which each party's numbers enter the hub's head; none if it is no net."""
+        if isinstance(self.model_of(hub), Learner):
             return {}
         names = [*([hub.name] if hub.data.columns else []), *hub.memory["received"]]
         return heads.lengths_by_block(hub.memory["model"]["head.1.weight"], dict.fromkeys(names, self.width))
@@ -392,7 +408,7 @@ class Guided(Method, frozen=True):
         if not hub.data.columns:
             return received
         x = hub.data.part("train")[0]
-        own = flat(x) if isinstance(self.head, Trees) else self.numbers(hub, "train")
+        own = flat(x) if isinstance(self.model_of(hub), Learner) else self.numbers(hub, "train")
         return {hub.name: own} | received
 
     def bottom(self, party: Party) -> nn.Module:
@@ -401,8 +417,8 @@ class Guided(Method, frozen=True):
 
     def top(self, hub: Party, width: int) -> nn.Module:
         """The label holder's own extractor, if it has columns, and its head."""
-        if isinstance(self.form, Trees):
-            raise ValueError("trees cannot be trained by gradients; use a net as head, such as Mlp()")
+        if isinstance(self.form, Learner):
+            raise ValueError("only a net can be trained by gradients; use one as head, such as Mlp()")
         own = self.bottom(hub) if hub.data.columns else None
         inputs = width + (self.width if hub.data.columns else 0)
         return Join(own, self.form.build((inputs,), task_of(hub).outputs))

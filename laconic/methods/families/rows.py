@@ -37,6 +37,19 @@ def rows_without_labels(party: Party) -> Array:
     return np.concatenate([own_rows(party), party.data.part("train")[0]])
 
 
+def all_labelled(party: Party) -> tuple[Array, Array]:
+    """All rows that a party alone may learn from, with their labels: the shared training rows, then its own.
+
+    Rows of its own without a label are left out.
+    """
+    x, y = labelled(party, "train")
+    if "own" not in party.data.cuts:
+        return x, y
+    places, own_y = party.data.cut("own"), labels_of(party, "own")
+    known = np.isfinite(own_y) if own_y.dtype.kind == "f" else own_y >= 0
+    return np.concatenate([x, party.data.x[places[known]]]), np.concatenate([y, own_y[known]])
+
+
 def some_rows(party: Party, places: Array) -> tuple[Array, Array]:
     """Some training rows and their labels, by their places in cut "train", without copying all the others."""
     return party.data.x[party.data.cut("train")[places]], labels_of(party, "train")[places]

@@ -36,7 +36,7 @@ from laconic.learn.nets.nets import (
 from laconic.learn.train import losses as heads
 from laconic.learn.train.sgd import Sgd, evaluate
 from laconic.methods.families.rows import batch_rows, labelled, rows_without_labels, some_rows
-from laconic.values import Array, Weights
+from laconic.values import Array, Weights, track
 
 Precision = Literal["float32", "float16"]
 """How exactly numbers are sent; float16 halves the bytes."""
@@ -171,7 +171,7 @@ def train_together(method: Splits, hub: Party, peers: Peers, note: Note | None =
     head = _HeadTraining(split, hub, seed)
     rows, patience = len(hub.data.cut("train")), trainer.patience if len(hub.data.cut("valid")) else None
     gradients: Mapping[str, Array | None] = dict.fromkeys(peers.names)
-    for epoch in range(trainer.epochs):
+    for epoch in track(trainer.epochs, "epochs"):
         for number in range(-(-rows // trainer.batch)):
             when = {"seed": seed, "epoch": epoch, "number": number}
             questions = {name: {**when, "gradient": gradients[name]} for name in peers.names}

@@ -4,26 +4,52 @@ Li, He, Song: Practical One-Shot Federated Learning for Cross-Silo Setting (2021
 few shards, trains a teacher on each, lets them vote on public rows, and trains a student on the winners; it does so
 for several partitions and sends its students. The server lets all students vote on the public rows, a party's votes
 counting only where its students agree, and trains the final model on the winners. Any classifier will do.
+
+Beyond the paper: votes count by rows and are cut at the classes' shares of all rows (`PooledShares`), noisy votes are
+smoothed before they are learnt (`NoisyVotes.smooth`), and a privacy budget decides noise and number of labels.
 """
 
 from collections.abc import Iterator
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
+from msgspec.structs import replace
 
+from laconic.core.ledger import Noise
 from laconic.core.method import Method, task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.step import step
-from laconic.errors import WireError
+from laconic.errors import PlanError, WireError
+from laconic.learn.models.elections import (
+    count_consistent,
+    count_votes,
+    cut_at_shares,
+    fall_back,
+    to_shares,
+    winners,
+)
 from laconic.learn.models.learner import CONSTANT, Shard, check_model, classes_of, fit_models, predict_model
 from laconic.learn.models.learners import AnyClassifier, Network
 from laconic.learn.models.supervised import mean_of
-from laconic.learn.train.semisupervised import count_consistent, count_votes, fall_back, winners
 from laconic.learn.train.sgd import Sgd
 from laconic.methods.families.averaged import Local, check_exchanges, collect, first_model, improve
 from laconic.methods.families.rows import labelled
-from laconic.privacy.mechanisms.votes import L0, Level, VotePrice, note_model, under_noise
+from laconic.privacy.accounting import Events, events_of, together
+from laconic.privacy.budget import Budget
+from laconic.privacy.mechanisms.gaussian import mu_of
+from laconic.privacy.mechanisms.votes import (
+    L0,
+    L1,
+    L2,
+    WARNING,
+    GaussianVotes,
+    Level,
+    NoisyVotes,
+    VotePrice,
+    note_model,
+    under_noise,
+)
 from laconic.values import Array, Settings, Weights
 
 
@@ -47,6 +73,30 @@ class Prox(Settings, frozen=True):
             raise ValueError(f"mu must be 0 or more, not {self.mu}")
 
 
+class Majority(Settings, frozen=True):
+    """As published: every party counts the same, and the class with the most votes has the row."""
+
+
+class PooledShares(Settings, frozen=True):
+    """Parties count by their rows, and each class wins as often as it is among all parties' rows.
+
+    Parties send how many rows of each class they have, which a party can get wrong on purpose; use `Majority` where
+    that is to be feared. At `L2` these counts bear noise like one more vote. At `L1` each party counts the same, and
+    what is used is the mean of its shares of classes under noise, which costs a quarter of what the votes cost.
+    """
+
+
+AnyCount: TypeAlias = Majority | PooledShares
+
+_PARTY = "all rows of one party, replaced by others"
+_ROW = "one row of this party, replaced by another"
+_NOISE_PER_VOTER = 0.4
+"""Where a budget decides: how much noise is on a count, as a share of the voters; more labels mean more noise."""
+_LEAST_LABELS = 50
+_ROWS_PER_TEACHER = 20
+_MOST_TEACHERS = 25
+
+
 class FedKt(Method, frozen=True):
     """Teachers vote on public rows, students learn the winners and travel, and the server does the same with them.
 
@@ -57,7 +107,9 @@ class FedKt(Method, frozen=True):
         teachers: into how many shards a partition cuts the rows (t in the paper).
         queries: the share of the public rows whose labels are asked for: of the server's votes, or at `L2` of each
             partition's. Each answer costs privacy; without noise all rows may be asked for.
+        labels: the most public rows whose labels are asked for, in rows; None for no limit but `queries`.
         level: who is trusted, and so where noise is put.
+        count: how votes decide; None for `Majority`, or `PooledShares` where counts of classes bear Gaussian noise.
         more: go on from the final model with FedProx; None stops after the one exchange.
     """
 
@@ -70,7 +122,9 @@ class FedKt(Method, frozen=True):
     partitions: int = 2
     teachers: int = 5
     queries: float = 1.0
+    labels: int | None = None
     level: Level = L0()
+    count: AnyCount | None = None
     more: Prox | None = None
 
     improve = improve  # For `more`.
@@ -81,6 +135,10 @@ class FedKt(Method, frozen=True):
             raise ValueError(f"partitions and teachers must be 1 or more, not {self.partitions} and {self.teachers}")
         if not 0 < self.queries <= 1:
             raise ValueError(f"queries is a share of the public rows above 0 and up to 1, not {self.queries}")
+        if self.labels is not None and self.labels < 1:
+            raise ValueError(f"labels is a number of public rows, 1 or more, not {self.labels}")
+        if isinstance(self.count, PooledShares) and isinstance(self.level, L1):
+            self.level.for_shares(1)
         if self.more is not None and not isinstance(self.model, Network):
             raise ValueError(f"only nets can be averaged, not {type(self.model).__name__}; use model=Network(...)")
         if self.more is not None and self.level != L0():
@@ -95,18 +153,14 @@ class FedKt(Method, frozen=True):
         """Take the students, let them vote on public rows, and learn the winners; absent parties do not vote."""
         seed = int(hub.rng.integers(2**31))
         answers = peers.tolerant.ask(self.give_students, seed=seed)
-        x = hub.data.part("public")[0]
-        groups = [
-            classes_of(self.model, task_of(hub), students, x)
-            for name, answer in answers.items()
-            if (students := self._read(hub, name, answer))
-        ]
+        sent = {name: self._read(hub, name, answer) for name, answer in answers.items()}
+        x, task = hub.data.part("public")[0], task_of(hub)
+        groups = [classes_of(self.model, task, students, x) for students, _ in sent.values() if students]
         if not groups:
             raise ValueError("no party has any rows to learn from; deal the rows anew")
-        # Where students are protected already, labelling more rows with them costs nothing.
-        rows = self._asked(len(x), seed) if self.level.at_parties() is None else np.arange(len(x))
-        labels = self._elect(hub, [votes[:, rows] for votes in groups])
-        hub.memory["model"] = fit_models(self.model, task_of(hub), [(x[rows], labels)], hub.rng)[0]
+        counts = np.array([own for students, own in sent.values() if students])
+        rows, labels = self._elect(hub, groups, counts, self._asked(len(x), seed))
+        hub.memory["model"] = fit_models(self.model, task, [(x[rows], labels)], hub.rng)[0]
         yield
         if self.more is not None:
             if CONSTANT in hub.memory["model"]:
@@ -119,26 +173,81 @@ class FedKt(Method, frozen=True):
         """Ask the final model."""
         return predict_model(self.model, task_of(hub), hub.memory["model"], hub.data.part(rows)[0])
 
-    @step(takes=None, gives="its student models, trained on public rows as models of its own rows label them")
+    @step(
+        takes=None,
+        gives="its student models, trained on public rows as models of its own rows label them, and how many rows of "
+        "each class it has, where votes are cut at classes' shares",
+    )
     def give_students(self, party: Party, seed: int) -> Any:
         """Train teachers on shards of this party's rows, let them label public rows, and train students on that."""
-        x = party.data.part("public")[0]
+        x, task, guard = party.data.part("public")[0], task_of(party), self.level.at_parties()
         shards, sizes = self._shards(party)
-        guard, kind, task = self.level.at_parties(), self.teacher or self.model, task_of(party)
+        kind = self.teacher or self.model
         teachers = fit_models(kind, task, shards, party.rng)
         if not teachers:
             return {"students": []}
-        asked = x if guard is None else x[self._asked(len(x), seed)]
-        votes = np.split(classes_of(kind, task, teachers, asked), np.cumsum(sizes)[:-1])
+        asked = np.arange(len(x)) if guard is None else self._asked(len(x), seed)
+        votes = np.split(classes_of(kind, task, teachers, x[asked]), np.cumsum(sizes)[:-1])
         counts = [count_votes(one, len(task.classes)) for one in votes]
-        labels = [winners(one, party.rng) if guard is None else guard.winners(one, party.rng) for one in counts]
-        students = fit_models(self.model, task, [(asked, one) for one in labels], party.rng)
+        own = np.bincount(labelled(party, "train")[1].astype(np.int64), minlength=len(task.classes))
         if guard is None:
-            return {"students": students}
+            labels = [winners(one, party.rng) for one in counts]
+            return self._answer(fit_models(self.model, task, [(x, one) for one in labels], party.rng), own)
+        scores = [guard.scores(one, x[asked], x, party.rng) for one in counts]
+        rows = x if guard.smooth else x[asked]
+        students = fit_models(self.model, task, [(rows, winners(one, party.rng)) for one in scores], party.rng)
         # A row is in one shard of every partition, so all partitions' answers add up; the price stays with the party.
-        party.memory["price"] = _plain(guard.price(np.concatenate(counts), moved=1))
-        answers = self.partitions * len(asked)
-        return under_noise(students, guard.words(answers, 1, "one row of this party, replaced by another"))
+        released = np.concatenate([*counts, own[None]] if self._by_share else counts)
+        party.memory["price"] = _plain(guard.price(released, moved=1))
+        answer = self._answer(students, guard.noisy(own, party.rng) if self._by_share else own)
+        return under_noise(answer, guard.words(len(released), 1, _ROW))
+
+    def within(self, budget: Budget, rows: int, hub: str, guests: tuple[str, ...]) -> "FedKt":
+        """The same with labels asked for and noise that keep a budget.
+
+        Without a level it is `L2`, which covers all that leaves a party, with one partition of as many teachers as
+        the least party's rows allow. A level that is set stays; at `L1` the budget is for the final model.
+
+        Args:
+            budget: what may be lost. At `L2` each row is at one party, which has the budget whole.
+            rows: how many rows the party with the fewest has.
+            hub: the server's name.
+            guests: the parties' names.
+        """
+        teachers = min(_MOST_TEACHERS, max(5, rows // _ROWS_PER_TEACHER))
+        free = self.level == L0() and self.more is None
+        method = replace(self, level=L2(), partitions=1, teachers=teachers) if free else self
+        level = method.level
+        if not isinstance(level, NoisyVotes) or not isinstance(level.noise, GaussianVotes):
+            raise PlanError(
+                "budget.epsilon needs Gaussian noise on votes: use level.noise.type = GaussianVotes, no more"
+            )
+        at_server = level.at_server() is not None
+        voters = len(guests) if at_server else method.teachers
+        answers = (mu_of(budget.epsilon, budget.delta) * _NOISE_PER_VOTER * voters) ** 2 / 2
+        labels = self.labels or max(_LEAST_LABELS, int(answers / (1.25 if at_server else method.partitions)))
+
+        def with_noise(sigma: float) -> FedKt:
+            noisy = replace(level, noise=GaussianVotes(sigma=sigma), delta=budget.delta)
+            return replace(method, level=noisy, labels=labels)
+
+        def events(sigma: float) -> Events:
+            found = with_noise(sigma).expected_noise(rows, hub, guests)
+            return together({str(at): events_of(one) for at, one in enumerate(next(iter(found.values())))})
+
+        return with_noise(budget.least_noise(events))
+
+    def expected_noise(self, rows: int, hub: str, guests: tuple[str, ...]) -> dict[str, tuple[Noise, ...]]:
+        """The noise on the final model (`L1`) or on each party's students (`L2`), for as many labels as may be."""
+        if self.level == L0():
+            return {}
+        if self.labels is None:
+            raise PlanError("what FedKt costs depends on how many public rows are asked about: set method.labels")
+        if isinstance(self.level, L1):
+            return {hub: self._server_noise(self.level, self.labels)}
+        guard = self.level.at_parties()
+        answers = self.partitions * self.labels + self._by_share
+        return {} if guard is None else dict.fromkeys(guests, (guard.words(answers, 1, _ROW),))
 
     @property
     def local(self) -> Local:
@@ -155,32 +264,94 @@ class FedKt(Method, frozen=True):
         ]
         return [shard for part in parts for shard in part], [len(part) for part in parts]
 
-    def _elect(self, hub: Party, groups: list[Array]) -> Array:
-        """The class of each row by consistent votes, under noise where the level wants it."""
-        counts = count_consistent(groups, len(task_of(hub).classes))
-        guard = self.level.at_server()
-        if guard is None:
-            return winners(fall_back(counts, groups), hub.rng)
-        # No falling back here: which rows nobody agreed on is itself a secret, so noise alone decides them.
-        hub.memory["price"] = _plain(guard.price(counts, moved=self.partitions))
-        unit = "all rows of one party, replaced by others"
-        note_model(hub, guard.words(len(counts), self.partitions, unit), len(counts))
-        return guard.winners(counts, hub.rng)
+    @property
+    def _by_share(self) -> bool:
+        """Whether votes are cut at the classes' shares."""
+        if self.count is not None:
+            return isinstance(self.count, PooledShares)
+        return isinstance(self.level, NoisyVotes) and isinstance(self.level.noise, GaussianVotes)
+
+    def _elect(self, hub: Party, groups: list[Array], counts: Array, asked: Array) -> tuple[Array, Array]:
+        """The public rows that get a label, and the class of each, under noise where the level wants it.
+
+        Args:
+            groups: each party's votes, of shape (students, rows).
+            counts: each party's rows of each class; zeros if they were not asked for.
+            asked: the rows that a noisy election may ask about.
+        """
+        classes = len(task_of(hub).classes)
+        everything = np.arange(groups[0].shape[1])
+        if isinstance(self.level, L1):
+            rows = everything if self.level.smooth else asked
+            return rows, self._noisy_winners(self.level, hub, groups, counts, asked)
+        # Where students are protected already, labelling more rows with them costs nothing.
+        rows = asked if self.level == L0() else everything
+        groups = [votes[:, rows] for votes in groups]
+        if not self._by_share:
+            return rows, winners(fall_back(count_consistent(groups, classes), groups), hub.rng)
+        owned = np.maximum(counts, 0)
+        votes = count_consistent(groups, classes, owned.sum(axis=1))
+        shares = owned.sum(axis=0) if owned.sum() > 0 else np.ones(classes)
+        return rows, cut_at_shares(fall_back(votes, groups), shares, hub.rng)
+
+    def _noisy_winners(self, level: L1, hub: Party, groups: list[Array], counts: Array, asked: Array) -> Array:
+        """The winners by votes under noise.
+
+        No falling back here: which rows nobody agreed on is itself a secret, so noise alone decides them.
+        """
+        x, classes = hub.data.part("public")[0], len(task_of(hub).classes)
+        votes = count_consistent([one[:, asked] for one in groups], classes)
+        scores = level.scores(votes, x[asked], x, hub.rng)
+        hub.memory["price"] = _plain(level.price(votes, moved=self.partitions))
+        note_model(hub, self._server_noise(level, len(asked)), len(asked))
+        if not self._by_share:
+            return winners(scores, hub.rng)
+        # A party counts for its number of students, divided by its rows of each class: one more vote of sensitivity s.
+        own = self.partitions * counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+        noisy = level.for_shares(len(asked)).noisy(own.sum(axis=0), hub.rng)
+        return cut_at_shares(scores, to_shares(noisy, self.partitions * len(groups)), hub.rng)
+
+    def _server_noise(self, level: L1, answers: int) -> tuple[Noise, ...]:
+        """The noise on the server's votes, and on the classes' shares if they are asked for."""
+        votes = level.words(answers, self.partitions, _PARTY)
+        return (votes, level.for_shares(answers).words(1, self.partitions, _PARTY)) if self._by_share else (votes,)
+
+    def _answer(self, students: list[Weights], counts: Array) -> dict[str, Any]:
+        return {"students": students, "counts": counts} if self._by_share else {"students": students}
 
     def _asked(self, rows: int, seed: int) -> Array:
         """The public rows whose labels are asked for: the same at every party that knows the seed."""
-        count = max(1, round(self.queries * rows))
+        count = min(max(1, round(self.queries * rows)), self.labels or rows)
         return np.sort(np.random.default_rng(seed).permutation(rows)[:count])
 
-    def _read(self, hub: Party, name: str, answer: Any) -> list[Weights]:
-        """A party's students, each checked to be a model and nothing else; none from a party without rows."""
+    def _read(self, hub: Party, name: str, answer: Any) -> tuple[list[Weights], Array]:
+        """A party's students, each checked to be a model and nothing else, and its rows of each class.
+
+        A party without rows sends no students; counts that are not asked for are zeros.
+        """
+        task = task_of(hub)
         students = answer.get("students") if isinstance(answer, dict) else None
         if not isinstance(students, list) or len(students) not in (0, self.partitions):
             raise WireError(
                 f"{name} did not send {self.partitions} students, nor none; check that its plan is the same"
             )
-        return [check_model(self.model, task_of(hub), one, hub.data.shape, name) for one in students]
+        models = [check_model(self.model, task, one, hub.data.shape, name) for one in students]
+        nothing = np.zeros(len(task.classes))
+        return models, _check_counts(
+            answer.get("counts"), nothing.shape, name
+        ) if models and self._by_share else nothing
 
 
-def _plain(price: VotePrice) -> dict[str, float]:
-    return {"independent": price.independent, "dependent": price.dependent, "delta": price.delta}
+def _check_counts(counts: object, shape: tuple[int, ...], sender: str) -> Array:
+    """How many rows of each class a party says it has; noise may have made some of them negative."""
+    if not isinstance(counts, np.ndarray) or counts.dtype.kind not in "iuf" or counts.shape != shape:
+        raise WireError(f"{sender} did not say how many rows of each class it has; check that its plan is the same")
+    if not np.isfinite(counts).all() or (counts.dtype.kind != "f" and counts.min() < 0):
+        raise WireError(f"{sender} says that it has {counts.tolist()} rows of the classes, which nobody can have")
+    return counts.astype(np.float64)
+
+
+def _plain(price: VotePrice) -> dict[str, Any]:
+    """A price as plain values, for the memory of whoever worked it out."""
+    found = {"independent": price.independent, "delta": price.delta}
+    return found if price.dependent is None else found | {"dependent": price.dependent, "warning": WARNING}

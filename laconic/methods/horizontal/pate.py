@@ -12,9 +12,9 @@ import numpy as np
 from laconic.core.method import task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
+from laconic.learn.models.elections import count_votes, winners
 from laconic.learn.models.learner import classes_of, fit_models, predict_model
 from laconic.learn.models.learners import AnyClassifier, Network
-from laconic.learn.train.semisupervised import count_votes, winners
 from laconic.methods.families.rows import RowPooling
 from laconic.values import Array
 

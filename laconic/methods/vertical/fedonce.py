@@ -18,7 +18,10 @@ from laconic.core.peers import Peers
 from laconic.core.step import Ask, Opening, Step, step
 from laconic.errors import PlanError
 from laconic.learn.encoders.learnt import AnyEncoder, BestEncoder
-from laconic.learn.models.supervised import Trees, fit_top, predict_top
+from laconic.learn.models.best import Best, what_was_tried
+from laconic.learn.models.learner import Learner
+from laconic.learn.models.learners import AnyHead
+from laconic.learn.models.supervised import fit_top, predict_top
 from laconic.learn.nets.nets import Cnn, Joint, Mlp
 from laconic.learn.train import losses as heads
 from laconic.learn.train.sgd import Sgd
@@ -36,6 +39,9 @@ from laconic.values import Array
 _GIVES = "a few numbers for each row, made from its columns by an encoder of its own; columns can be guessed from them"
 
 
+_USUAL = Sgd(epochs=100, patience=10)
+"""How the label holder trains a net if nothing else is said."""
+
 _PRIVATE = DpSgd(epochs=20, batch=1024, lr=2.0)
 _PRIVATE_HEAD = Joint(head=Mlp(hidden=(32,)))
 """How, and what, the label holder trains if nothing else is said and a budget must be kept."""
@@ -49,9 +55,9 @@ class FedOnce(Method, frozen=True):
 
     Attributes:
         encoder: how each guest puts a row into numbers.
-        head: the label holder's model: a net, or trees on its columns and all numbers received; None takes a net that
-            suits its data.
-        trainer: how the label holder trains a net.
+        head: the label holder's model of its columns and all numbers received. None takes `Best()`, which tries linear
+            models, trees and nets, and a net where the label holder has images, or `trainer` or `more` ask for one.
+        trainer: how the label holder trains a net; None takes 100 epochs that end early, if a net is trained.
         precision: how exactly numbers are sent.
         noise: noise on every representation sent; None for none. `ClippedGaussian` has an epsilon, `Perturb` has none.
         more: go on from the one-shot model by split learning over many exchanges, trained like this; None stops
@@ -61,8 +67,8 @@ class FedOnce(Method, frozen=True):
 
     precision: Precision = "float32"
     encoder: AnyEncoder | PrivateEncoder = BestEncoder()
-    head: Joint | Trees | None = None
-    trainer: Sgd | DpSgd = Sgd(epochs=100, patience=10)
+    head: Joint | AnyHead | None = None
+    trainer: Sgd | DpSgd | None = None
     noise: Perturb | ClippedGaussian | None = None
     more: Sgd | None = None
     check: Check = Check()
@@ -72,9 +78,12 @@ class FedOnce(Method, frozen=True):
     give_outputs, keep, go_back = split_learning.give_outputs, split_learning.keep, split_learning.go_back
 
     def __post_init__(self) -> None:
-        """Refuse noise together with further exchanges, and trees where gradients are needed."""
-        if isinstance(self.head, Trees) and (self.more is not None or isinstance(self.trainer, DpSgd)):
-            raise ValueError("trees have no gradients: leave out more and DpSgd, or use a net as head, such as Joint()")
+        """Refuse noise together with further exchanges, and models without gradients where these are needed."""
+        if isinstance(self.head, Learner) and (self.more is not None or isinstance(self.trainer, DpSgd)):
+            raise ValueError(
+                f"head = {type(self.head).__name__} is not trained by gradients that more or DpSgd could use (trees "
+                "have no gradients): leave out more and DpSgd, or use a net as head, such as Joint()"
+            )
         if self.noise is not None and self.more is not None:
             raise ValueError("noise covers the one exchange only; leave out either noise or more")
         if self.check.leave_out and isinstance(self.trainer, DpSgd):
@@ -100,8 +109,9 @@ class FedOnce(Method, frozen=True):
         }
         valid = (inputs["valid"], valid_y) if "valid" in inputs else None
         hub.memory["model"] = fit_top(
-            self._model(hub), task_of(hub), inputs["train"], y, self.trainer, hub.rng, valid=valid
+            self._model(hub), task_of(hub), inputs["train"], y, self.trainer or _USUAL, hub.rng, valid=valid
         )
+        hub.memory["tried"] = what_was_tried([hub.memory["model"]])
         write_model(
             hub, "fit", "the label holder's model, if it is published", hub.memory["model"], self._on_head(len(y))
         )
@@ -159,12 +169,12 @@ class FedOnce(Method, frozen=True):
         """
         # Of the sound guests this did best at equal epsilon: `studies/fedonce_privacy.py`.
         encoder = PublicProjection() if self.encoder == BestEncoder() else self.encoder
-        trainer = _PRIVATE if self.trainer == FedOnce().trainer else self.trainer
-        can_be = self.more is None and not isinstance(self.head, Trees)
+        trainer = _PRIVATE if self.trainer in (None, _USUAL) else self.trainer
+        can_be = self.more is None and not isinstance(self.head, Learner)
         if not can_be or not isinstance(encoder, PrivateEncoder) or not isinstance(trainer, DpSgd):
             raise PlanError(
                 "budget.epsilon needs noise wherever FedOnce learns: use trainer.type = DpSgd, an encoder of type "
-                "DpPca, Codebook, DpNat or PublicProjection, no trees as head, and leave out more"
+                "DpPca, Codebook, DpNat or PublicProjection, a net as head (no trees, no Best), and leave out more"
             )
         demands = {name: encoder.demand(rows) for name in guests} | {hub: trainer.demand(rows)}
         if isinstance(self.noise, ClippedGaussian):
@@ -189,7 +199,7 @@ class FedOnce(Method, frozen=True):
         """One exchange with guests that join later, in the form of `answers_at_hand`; nobody else is asked."""
         sent: dict[str, dict[str, Array]] = peers.ask(self.learn_and_send)
         if "valid" not in self._cuts:
-            # Trees look at no validation rows, but heads that are refitted later are judged by them.
+            # Most models look at no validation rows, but heads that are refitted later are judged by them.
             valid = peers.ask(self.represent, rows="valid")
             sent = {name: cuts | {"valid": valid[name]} for name, cuts in sent.items()}
         return {name: {"represent": cuts} for name, cuts in sent.items()}
@@ -209,8 +219,8 @@ class FedOnce(Method, frozen=True):
         return self._predictions(hub, {name: parts[name] for name in hub.memory["guests"] if name in parts}, x)
 
     def head_norms(self, hub: Party, ask: Callable[[Step], dict[str, Any]]) -> dict[str, float]:
-        """The length of the weights by which each party's numbers enter the host's model; none if it is of trees."""
-        if isinstance(self.head, Trees):
+        """The length of the weights by which each party's numbers enter the host's model; none if it is no net."""
+        if isinstance(self._model(hub), Learner):
             return {}
         first, guests = hub.memory["model"]["head.1.weight"], hub.memory["guests"]
         own = {hub.name: first.shape[1] - sum(guests.values())} if hub.data.columns else {}
@@ -231,7 +241,7 @@ class FedOnce(Method, frozen=True):
 
     def _on_head(self, rows: int) -> tuple[Noise, ...] | None:
         """The noise under which the host learns; proven only if what guests send moves with its own row alone."""
-        noises, learnt = self.trainer.noise(rows), self.encoder.noise(rows)
+        noises, learnt = (self.trainer or _USUAL).noise(rows), self.encoder.noise(rows)
         if noises is None or (learnt is not None and all(noise.proven for noise in learnt)):
             return noises
         return tuple(msgspec.structs.replace(one, proven=False, caveat=f"NOT PROVEN: {COUPLED}") for one in noises)
@@ -256,15 +266,20 @@ class FedOnce(Method, frozen=True):
 
     @property
     def _cuts(self) -> tuple[str, ...]:
-        return ("train",) if isinstance(self.head, Trees) else ("train", "valid")
+        return self.head.cuts if isinstance(self.head, Learner) else ("train", "valid")
 
-    def _model(self, hub: Party) -> Joint | Trees:
-        own = Cnn(hidden=(), final="relu") if len(hub.data.shape) == 3 else None
-        return self.head or Joint(own=own, width=128, head=Mlp(hidden=(64,)))
+    def _model(self, hub: Party) -> Joint | AnyHead:
+        if self.head is not None:
+            return self.head
+        has_images = len(hub.data.shape) == 3
+        if not has_images and self.trainer is None and self.more is None:
+            return Best()
+        own = Cnn(hidden=(), final="relu") if has_images else None
+        return Joint(own=own, width=128, head=Mlp(hidden=(64,)))
 
     def _top(self, hub: Party, width: int) -> nn.Module:
         """The host's model as a net, for its own columns and so many numbers of guests."""
         shapes, model = [hub.data.shape, (width,)] if hub.data.columns else [(width,)], self._model(hub)
-        if isinstance(model, Trees):
-            raise ValueError("trees cannot be trained by gradients; use a net as head, such as Joint()")
+        if isinstance(model, Learner):
+            raise ValueError("only a net can be trained by gradients; use one as head, such as Joint()")
         return model.model(shapes, task_of(hub).outputs)

@@ -24,7 +24,8 @@ from laconic.learn.encoders.rap import (
     project,
     reveal_labels,
 )
-from laconic.learn.models.learners import AnyLearner, NetModel
+from laconic.learn.models.best import Best, what_was_tried
+from laconic.learn.models.learners import AnyLearner
 from laconic.methods.families.contributions import Check
 from laconic.methods.families.rows import labelled, side_by_side
 from laconic.methods.families.split import Precision
@@ -68,7 +69,7 @@ class Rap(Method, frozen=True):
 
     Attributes:
         matrix: how columns are mixed: a rotation, or a Gaussian matrix as published.
-        learner: the model that is trained.
+        learner: the model that is trained; `Best()` tries linear models, trees and nets.
         trains: who trains. With `label holder`, the server hands the mixed columns on to it and no label leaves it.
         numbers: for a numeric label, one model predicts both hidden numbers, or two models one each, as published.
         noise: noise on every mixed row, for a stated epsilon; None for none.
@@ -80,7 +81,7 @@ class Rap(Method, frozen=True):
     server: ClassVar[bool] = True
 
     matrix: AnyMatrix = Orthogonal()
-    learner: AnyLearner = NetModel()
+    learner: AnyLearner = Best()
     trains: Literal["server", "label holder"] = "server"
     numbers: Literal["one model", "two models"] = "one model"
     noise: LocalGaussian | None = None
@@ -113,6 +114,7 @@ class Rap(Method, frozen=True):
             label = sent[holder]["label"]
             hub.memory["classes"] = label["classes"]
             hub.memory["models"] = self._train(columns, label, hub.rng)
+            hub.memory["tried"] = what_was_tried(hub.memory["models"])
         else:
             peers.only((holder,)).ask(self.learn, columns=columns)
         yield

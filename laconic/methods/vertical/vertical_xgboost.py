@@ -347,7 +347,7 @@ class VerticalXgboost(Method, frozen=True):
         widths = {hub.name: int(np.prod(hub.data.shape))} | self._apart(hub, peers)
         base = float(np.mean(y)) if task.kind == "regression" else 0.5
         wanted, world = self.trees.plan(task, sum(widths.values())) | {"base_score": base}, len(widths)
-        rounds = wanted.pop("rounds")
+        rounds = self.trees.trees
         first = dict(zip(widths, np.cumsum([0, *widths.values()]).tolist(), strict=False))
         with federated_server(world, settings.tls) as port:
             relays = {name: Relay(port, tls=settings.tls is not None) for name in peers.names}

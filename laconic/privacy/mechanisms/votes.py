@@ -3,25 +3,28 @@
 Li, He, Song: Practical One-Shot Federated Learning for Cross-Silo Setting (2021), Theorems 1 to 4, after Papernot and
 others: PATE (2017) for Laplace noise and Scalable Private Learning with PATE (2018) for Gaussian noise.
 
-Every price has two figures. The *independent* epsilon holds whatever the votes were. The *dependent* one is smaller
-where voters agree, but it is calculated from the true counts: publishing it gives away something about them. It is not
-to be published; show it, if at all, with `WARNING` beside it.
+The *independent* epsilon holds whatever the votes were. It is the price of the noisy counts themselves, so anything may
+be made from them. The *dependent* one is for who won alone, as published (`smooth=False`). It is smaller where voters
+agree, but it is calculated from the true counts: publishing it gives away something about them. It is not to be
+published; show it, if at all, with `WARNING` beside it.
 """
 
 from math import inf, log, sqrt
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 from scipy.special import log_ndtr, logsumexp, ndtri
 
 from laconic.core.ledger import Noise, Noised
 from laconic.core.party import Party
-from laconic.privacy.accounting import check_delta
+from laconic.learn.models.elections import smooth_votes
+from laconic.privacy.accounting import Event, Pld, check_delta
 from laconic.privacy.mechanisms.gaussian import epsilon_of
 from laconic.privacy.randomness import randomness_from
 from laconic.privacy.row_releases import write_noise
-from laconic.values import Array, Rng, Settings, Weights
+from laconic.values import Array, Rng, Settings
 
 WARNING = (
     "the data-dependent epsilon is calculated from the true votes, so the figure itself gives something away and is "
@@ -34,10 +37,10 @@ _ORDERS = np.concatenate([np.arange(1.1, 12, 0.1), np.arange(12, 64), np.arange(
 
 
 class VotePrice(msgspec.Struct, frozen=True, kw_only=True):
-    """What some noisy votes cost: epsilon whatever the votes were, and epsilon for these very votes (see `WARNING`)."""
+    """What noisy votes cost: epsilon whatever the votes were, and for these very votes (see `WARNING`) or None."""
 
     independent: float
-    dependent: float
+    dependent: float | None
     delta: float
 
 
@@ -64,6 +67,11 @@ class LaplaceVotes(Settings, frozen=True):
         """The noise for the ledger; its sensitivity is in L1, as Laplace noise needs it."""
         return _words("laplace", 1 / self.gamma, 2.0 * moved, count, unit, secure)
 
+    @property
+    def spread(self) -> float:
+        """The standard deviation of the noise on a count."""
+        return sqrt(2) / self.gamma
+
     def price(self, counts: Array, moved: int, delta: float) -> VotePrice:
         """What answering with the noisy winners of these counts costs, if one unit moves `moved` votes.
 
@@ -75,7 +83,7 @@ class LaplaceVotes(Settings, frozen=True):
         worst = 2.0 * moved * self.gamma
         bound = worst**2 * _MOMENTS * (_MOMENTS + 1) / 2
         each = np.array([_laplace_moments(log_q, worst) for log_q in log_laplace_doubt(counts, self.gamma)])
-        independent = min(_from_moments(len(counts) * bound, delta), len(counts) * worst)
+        independent = Pld().epsilon({"votes": {Event("laplace", 1 / worst): len(counts)}}, delta)
         dependent = _from_moments(np.minimum(each, bound).sum(axis=0), delta)
         return VotePrice(independent=independent, dependent=min(dependent, independent), delta=delta)
 
@@ -101,6 +109,11 @@ class GaussianVotes(Settings, frozen=True):
         """The noise for the ledger."""
         return _words("gaussian", self.sigma, sqrt(2) * moved, count, unit, secure)
 
+    @property
+    def spread(self) -> float:
+        """The standard deviation of the noise on a count."""
+        return self.sigma
+
     def price(self, counts: Array, moved: int, delta: float) -> VotePrice:
         """As for `LaplaceVotes`; the independent epsilon is exact for Gaussian noise on the counts themselves."""
         independent = epsilon_of(sqrt(2 * len(counts)) * moved / self.sigma, delta)
@@ -116,16 +129,17 @@ class GaussianVotes(Settings, frozen=True):
 VoteNoise: TypeAlias = LaplaceVotes | GaussianVotes
 
 
-def under_noise(models: list[Weights], words: Noise) -> "Noised[dict[str, list[Weights]]]":
-    """Models learnt from noisy winners and from public rows alone, ready to leave a party."""
-    return Noised({"students": models}, words)
+def under_noise(answer: dict[str, Any], words: Noise) -> Noised[dict[str, Any]]:
+    """Models learnt from noisy votes and public rows alone, and noisy counts of classes, ready to leave a party."""
+    return Noised(answer, words)
 
 
-def note_model(party: Party, words: Noise, rows: int) -> None:
-    """Write in the ledger that a model learnt from the noisy winners of so many rows may be given to anyone."""
+def note_model(party: Party, noises: tuple[Noise, ...], rows: int) -> None:
+    """Write in the ledger that a model learnt from noisy votes on so many rows may be given to anyone."""
     what = "the final model, learnt from public rows labelled by noisy votes of all parties' models"
-    # Drawn once: whoever gets the model gets the same noise.
-    write_noise(party, "final model", what, f"{rows} labels", msgspec.structs.replace(words, once=True))
+    for noise in noises:
+        # Drawn once: whoever gets the model gets the same noise.
+        write_noise(party, "final model", what, f"{rows} labels", replace(noise, once=True))
 
 
 def uniforms(counts: Array, rng: Rng, *, secure: bool) -> Array:
@@ -227,24 +241,41 @@ class NoisyVotes(_Trust, frozen=True):
     Attributes:
         noise: what is added to the votes.
         delta: the probability that the loss is greater than epsilon.
-        secure: draw noise from the system's secure source, as anyone who claims privacy must; False draws it from the
-            run's seed, so that the run can be repeated, and the ledger records that such a run is not private.
+        secure: draw noise from the system's secure source; False draws it from the run's seed, so that a study can be
+            repeated, and the ledger records that such a run is not private.
+        smooth: let a ridge regression of the noisy votes on public columns label all public rows, so that noise
+            averages out; False labels only the rows asked about, each by its noisy winner, as published.
     """
 
-    noise: VoteNoise = LaplaceVotes()
+    noise: VoteNoise = GaussianVotes()
     delta: float = 1e-5
-    secure: bool = False
+    secure: bool = True
+    smooth: bool = True
 
     def __post_init__(self) -> None:
         check_delta(self.delta)
 
-    def winners(self, counts: Array, rng: Rng) -> Array:
-        """The class with the most votes of each row, once every count of shape (rows, classes) has its noise."""
-        return np.asarray((counts + self.noise.draw(uniforms(counts, rng, secure=self.secure))).argmax(axis=1))
+    def noisy(self, counts: Array, rng: Rng) -> Array:
+        """Counts of any shape, each with its noise."""
+        return np.asarray(counts + self.noise.draw(uniforms(counts, rng, secure=self.secure)))
+
+    def scores(self, counts: Array, asked: Array, rows: Array, rng: Rng) -> Array:
+        """What noisy counts say of rows: of all of them if votes are smoothed, else of those asked about.
+
+        Args:
+            counts: true counts, shape (rows asked about, classes).
+            asked: the columns of the rows asked about.
+            rows: the columns of all public rows.
+            rng: for the noise.
+        """
+        noisy = self.noisy(counts, rng)
+        return smooth_votes(noisy, asked, rows, self.noise.spread) if self.smooth else noisy
 
     def price(self, counts: Array, moved: int) -> VotePrice:
         """What these answers cost if one unit moves so many votes."""
-        return self.noise.price(counts, moved, self.delta)
+        found = self.noise.price(counts, moved, self.delta)
+        # Smoothed votes use the noisy counts themselves, which agreement makes no cheaper.
+        return replace(found, dependent=None) if self.smooth else found
 
     def words(self, answers: int, moved: int, unit: str) -> Noise:
         """The noise for the ledger."""
@@ -261,11 +292,17 @@ class L1(NoisyVotes, frozen=True):
     What is protected is whether a whole party took part with these rows or with others.
     """
 
-    noise: VoteNoise = LaplaceVotes(gamma=0.04)
+    noise: VoteNoise = GaussianVotes(sigma=40.0)
 
     def at_server(self) -> NoisyVotes | None:
         """These settings."""
         return self
+
+    def for_shares(self, answers: int) -> "L1":
+        """The noise on parties' shares of classes, which together cost a quarter of what so many answers do."""
+        if not isinstance(self.noise, GaussianVotes):
+            raise ValueError("class shares under Laplace noise are not offered; use GaussianVotes, or count=Majority()")
+        return replace(self, noise=GaussianVotes(sigma=self.noise.sigma / sqrt(max(1.0, answers / 4))))
 
 
 class L2(NoisyVotes, frozen=True):
@@ -275,7 +312,7 @@ class L2(NoisyVotes, frozen=True):
     noise, as they are made from what is already protected.
     """
 
-    noise: VoteNoise = LaplaceVotes(gamma=0.05)
+    noise: VoteNoise = GaussianVotes(sigma=20.0)
 
     def at_parties(self) -> NoisyVotes | None:
         """These settings."""

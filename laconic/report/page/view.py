@@ -29,6 +29,7 @@ from laconic.report.words import (
     metric_name,
     protection,
     rows_used,
+    tried_line,
 )
 
 if TYPE_CHECKING:
@@ -190,6 +191,7 @@ def _arm(part: Comparison, arm: MethodRuns, number: int, commands: Mapping[str, 
         "metrics": {metric_name(name): figure(value) for name, value in result.metrics.items()},
         "absent": sorted({absence.party for absence in result.absences}),
         "odd": [words for words, is_odd in contribution_lines(result) if is_odd],
+        "tried": tried_line(result),
         "stopped": "" if result.stopped == "finished" else result.stopped,
         "command": commands.get(settings_key(result), ""),
     }

@@ -90,3 +90,28 @@ def test_settings_that_grow_nothing_are_refused():
         Boosted(trees=0)
     with pytest.raises(ValueError, match="rows"):
         Forest(rows=0.0)
+
+
+@pytest.mark.parametrize("kind", ["binary", "regression"])
+def test_rows_that_lack_a_number_go_where_xgboost_learnt_to_send_them(kind):
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(400, 4)).astype(np.float32)
+    numbers = np.where(rng.random(400) < 0.5, x[:, 0], 2.0)
+    x[numbers == 2.0, 0] = np.nan  # Missing means high.
+    task = Task(kind=kind, classes=("no", "yes") if kind == "binary" else ())
+    y = (numbers > 0).astype(np.int64) if kind == "binary" else numbers
+    learner = Boosted(trees=12, depth=3)
+    weights = learner.fit(task, x, y, np.random.default_rng(0))
+    seed = int(np.random.default_rng(0).integers(2**31))
+    asked = learner.plan(task, 4) | {"seed": seed, "base_score": 0.5 if kind == "binary" else float(y.mean())}
+    same = xgboost.train(asked, xgboost.QuantileDMatrix(x, label=y, max_bin=64), 12).predict(xgboost.DMatrix(x))
+    assert predict_trees(task, weights, x) == pytest.approx(same, abs=1e-5)
+    learner.check(task, weights, (4,))
+    left = {name: values for name, values in weights.items() if name != "missing"}
+    assert not np.allclose(predict_trees(task, left, x), same, atol=1e-3)
+
+
+def test_trees_of_rows_that_lack_nothing_are_kept_as_before():
+    task, (x, y) = Task(kind="regression"), (np.arange(40, dtype=np.float32)[:, None], np.arange(40.0))
+    weights = Boosted(trees=2).fit(task, x, y, np.random.default_rng(0))
+    assert set(weights) == {"column", "threshold", "leaf", "output", "base", "logit"}

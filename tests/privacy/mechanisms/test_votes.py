@@ -7,6 +7,7 @@ import pytest
 
 from laconic.privacy.mechanisms.votes import (
     L1,
+    L2,
     GaussianVotes,
     LaplaceVotes,
     log_gaussian_doubt,
@@ -38,9 +39,9 @@ def test_the_papers_epsilons_at_l2_are_those_of_shares_of_the_held_out_quarter(g
     # calls 1 %. One partition, Theorem 3 with eight moments.
     by_hand = min((answers * 2 * gamma**2 * order * (order + 1) + log(1e5)) / order for order in range(1, 9))
     assert by_hand == pytest.approx(printed, abs=0.005)
-    # Ours looks at more moments.
+    # Ours follows the distribution of the loss instead of its moments.
     price = LaplaceVotes(gamma=gamma).price(np.tile([[3, 2]], (answers, 1)), 1, 1e-5)
-    assert printed - 0.05 < price.independent <= by_hand + 1e-12
+    assert 0.7 * printed < price.independent < printed
 
 
 @pytest.mark.parametrize("noise", [LaplaceVotes(gamma=0.04), GaussianVotes(sigma=20.0)])
@@ -73,7 +74,8 @@ def test_more_answers_cost_more():
     noise = LaplaceVotes(gamma=0.05)
     prices = [noise.price(SPLIT[:count], 1, 1e-5).independent for count in (1, 10, 41)]
     assert prices == sorted(prices)
-    assert prices[0] == pytest.approx(0.1)
+    # Pure noise of epsilon 0.1 is a little better than that at any delta above 0.
+    assert 0.0999 < prices[0] <= 0.1
 
 
 @pytest.mark.parametrize(
@@ -85,7 +87,7 @@ def test_the_doubt_bounds_how_often_noise_changes_the_winner(doubt, noise):
     counts = np.array([[30, 12, 5], [10, 9, 8], [40, 0, 0]])
     scale = noise.gamma if isinstance(noise, LaplaceVotes) else noise.sigma
     rng = np.random.default_rng(0)
-    changed = np.mean([L1(noise=noise).winners(counts, rng) != 0 for _ in range(4000)], axis=0)
+    changed = np.mean([L1(noise=noise).noisy(counts, rng).argmax(axis=1) != 0 for _ in range(4000)], axis=0)
     # Two standard errors of a share among 4,000 draws: 0.016.
     assert (changed <= np.exp(doubt(counts, scale)) + 0.016).all()
 
@@ -112,3 +114,23 @@ def test_noise_that_is_none_is_refused():
         LaplaceVotes(gamma=0.0)
     with pytest.raises(ValueError, match="sigma must be above 0"):
         GaussianVotes(sigma=-1.0)
+
+
+def test_noise_is_secure_unless_a_study_asks_for_a_seed():
+    assert L1().words(1, 1, "a party").secure
+    assert L2().words(1, 1, "a row").secure
+    assert not L1(secure=False).words(1, 1, "a party").secure
+
+
+def test_smoothed_votes_have_no_price_that_depends_on_data():
+    assert L1().price(AGREED, 2).dependent is None
+    assert L1(smooth=False).price(AGREED, 2).dependent <= L1().price(AGREED, 2).independent
+
+
+def test_the_noise_on_class_shares_costs_a_quarter_of_the_answers():
+    level = L1(noise=GaussianVotes(sigma=30.0))
+    shares = level.for_shares(100).words(1, 2, "a party")
+    votes = level.words(100, 2, "a party")
+    assert shares.multiplier**-2 == pytest.approx(votes.count * votes.multiplier**-2 / 4)
+    with pytest.raises(ValueError, match="GaussianVotes"):
+        L1(noise=LaplaceVotes()).for_shares(100)

@@ -1,0 +1,244 @@
+"""Best: the model that does best on rows held out, of linear models, boosted trees, nets and a stack of them.
+
+Whoever holds all numbers can try everything without asking anyone again. Every candidate is judged by cross-validation
+on the same folds of the training rows, by log loss or squared error. What is tried follows from the size of the table
+and the time allowed, by a stated model of what each candidate costs: no clock is read, so that a seed gives the same
+model on every machine.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+import numpy as np
+
+from laconic.core.result import Tried
+from laconic.errors import PlanError
+from laconic.learn.models.candidates import (
+    BINS,
+    AnyCandidate,
+    Folds,
+    LinearCandidate,
+    NetCandidate,
+    TreesCandidate,
+    Trial,
+    chosen_probability,
+    loss,
+)
+from laconic.learn.models.learner import Learner, Shard, fit_each, predict_each
+from laconic.learn.trees.dense_trees import Boosted
+from laconic.tables.task import Task, headline, metrics
+from laconic.values import Array, Rng, Weights, check_above_zero, flat, track
+
+Kind: TypeAlias = Literal["linear", "trees", "net"]
+
+_MOST_ROWS = 20_000
+"""More rows than this are not chosen on: candidates differ by more than what further rows would change."""
+
+_FEWEST = 20
+"""Fewer rows than this cannot be held out: the plainest candidate is taken."""
+
+_GAIN = 0.001
+"""A stack is taken if its loss is lower than that of the best candidate by this share."""
+
+_CHOICE = "choice"
+
+
+class Chosen(msgspec.Struct, frozen=True):
+    """A member of the model that was chosen, and the share of its answer that is taken."""
+
+    candidate: AnyCandidate
+    share: float
+
+
+class _Choice(msgspec.Struct, frozen=True):
+    members: tuple[Chosen, ...]
+    tried: tuple[Tried, ...]
+
+
+class Best(Learner, frozen=True):
+    """The best of linear models, boosted trees, nets, and a stack of them, by cross-validation.
+
+    Attributes:
+        seconds: how long choosing and fitting may take on one processor of 2020 or later, by the stated costs of the
+            candidates; what does not fit in is not tried.
+        kinds: what is tried.
+
+    Example:
+        >>> import numpy as np
+        >>> from laconic.tables import Task
+        >>> rng = np.random.default_rng(0)
+        >>> x = rng.normal(size=(200, 3)).astype(np.float32)
+        >>> best, task = Best(), Task(kind="regression")
+        >>> model = best.fit(task, x, x[:, 0] - 2 * x[:, 1], rng)
+        >>> [one.model for one in tried_of(model) if one.share > 0.5]
+        ['linear model, penalty 1']
+    """
+
+    seconds: float = 60.0
+    kinds: tuple[Kind, ...] = ("linear", "trees", "net")
+
+    def __post_init__(self) -> None:
+        """Refuse no time, and nothing to try."""
+        check_above_zero(seconds=self.seconds)
+        if not self.kinds:
+            raise ValueError("kinds must name at least one of linear, trees and net")
+
+    def fit(self, task: Task, x: Array, y: Array, rng: Rng, valid: Shard | None = None) -> Weights:
+        """Choose on folds of these rows, then fit to all of them; validation rows are not looked at.
+
+        Labels that are all of one class leave nothing to choose: the model then says how rare the others may be.
+        """
+        rows = flat(x).astype(np.float32)
+        return fit_each(lambda numbers: self._fit(task, rows, numbers, rng), y)
+
+    def predict(self, task: Task, weights: Weights, x: Array) -> Array:
+        """What the members say together."""
+        rows = flat(x).astype(np.float32)
+        return predict_each(lambda model: _predict(task, model, rows), weights)
+
+    def candidates(self, rows: int, columns: int, outputs: int) -> list[AnyCandidate]:
+        """What is tried on a table of this size, within the time allowed.
+
+        Raises:
+            PlanError: there is no time for any candidate.
+        """
+        chosen_on = min(rows, _MOST_ROWS)
+        left, found, least = self.seconds, [], np.inf
+        for one in _in_order(rows, self.kinds):
+            folds = _fold_count(chosen_on)
+            cost = folds * one.seconds(chosen_on * (folds - 1) // folds, columns, outputs)
+            cost += one.seconds(rows, columns, outputs)
+            least = min(least, cost)
+            if cost <= left:
+                left -= cost
+                found.append(one)
+        if not found:
+            raise PlanError(
+                f"seconds = {self.seconds:g} is too little to try any model of {', '.join(self.kinds)} on {rows:,} "
+                f"rows of {columns} numbers, of which the quickest takes about {least:.1f}; allow at least that"
+            )
+        return found
+
+    def _fit(self, task: Task, x: Array, y: Array, rng: Rng) -> Weights:
+        candidates = self.candidates(len(y), x.shape[1], task.outputs)
+        if len(y) < _FEWEST or (task.kind != "regression" and len(np.unique(y)) == 1):
+            only = LinearCandidate(penalty=1.0)
+            choice = _Choice((Chosen(only, 1.0),), ())
+        else:
+            choice = _choose(task, x, y, candidates, rng)
+        written = np.frombuffer(msgspec.json.encode(choice), dtype=np.uint8)
+        weights: Weights = {_CHOICE: written.copy()}
+        for place in track(len(choice.members), "fitting what was chosen"):
+            fitted = choice.members[place].candidate.fit(task, x, y, rng)
+            weights |= {f"{place}.{name}": values for name, values in fitted.items()}
+        return weights
+
+
+def tried_of(weights: Weights) -> tuple[Tried, ...]:
+    """What `Best` tried for a model, and how it did; nothing for a model of another learner."""
+    written = weights.get(_CHOICE)
+    return () if written is None else _read(written).tried
+
+
+def _in_order(rows: int, kinds: Sequence[Kind]) -> list[AnyCandidate]:
+    """All candidates, those first that give most for their time."""
+    trees = Boosted(trees=400, depth=6, lr=0.1, rows=0.8, columns=0.8, least_rows=3.0, bins=BINS)
+    shallow = msgspec.structs.replace(trees, depth=3, columns=0.6)
+    deep = msgspec.structs.replace(trees, depth=9, lr=0.06, columns=0.5, least_rows=5.0)
+    found: list[AnyCandidate] = [LinearCandidate(penalty=penalty) for penalty in (1.0, 100.0)]
+    found += [TreesCandidate(trees=trees), NetCandidate(hidden=(64,))]
+    found += [TreesCandidate(trees=shallow), NetCandidate(hidden=(128, 64))]
+    if rows >= 5_000:
+        found.append(TreesCandidate(trees=deep))
+    return [one for one in found if msgspec.to_builtins(one)["type"] in kinds]
+
+
+def _fold_count(rows: int) -> int:
+    return 5 if rows < 5_000 else 3
+
+
+def _choose(task: Task, x: Array, y: Array, candidates: Sequence[AnyCandidate], rng: Rng) -> _Choice:
+    """Try all candidates on the same folds, and weigh them."""
+    taken = np.sort(rng.permutation(len(y))[:_MOST_ROWS]) if len(y) > _MOST_ROWS else np.arange(len(y))
+    folds = Folds(task, x[taken], y[taken], _held_out(task, y[taken], rng))
+    trials = [candidates[place].try_out(folds, rng) for place in track(len(candidates), "choosing a model")]
+    losses = [loss(task, folds.y, trial.predictions) for trial in trials]
+    shares = _shares(task, folds.y, trials, losses)
+    tried = []
+    for trial, lost, share in zip(trials, losses, shares, strict=True):
+        score = headline(task, metrics(task, folds.y, trial.predictions))
+        tried.append(
+            Tried(model=trial.candidate.words, loss=lost, metric=score.metric, score=score.value, share=float(share))
+        )
+    members = [Chosen(trial.candidate, float(share)) for trial, share in zip(trials, shares, strict=True) if share > 0]
+    if len(members) > 1:
+        together = sum(one.predictions * share for one, share in zip(trials, shares, strict=True))
+        score = headline(task, metrics(task, folds.y, np.asarray(together)))
+        lost = loss(task, folds.y, np.asarray(together))
+        words = f"a stack of {len(members)} of them"
+        tried.append(Tried(model=words, loss=lost, metric=score.metric, score=score.value, share=1.0))
+    return _Choice(tuple(members), tuple(tried))
+
+
+def _held_out(task: Task, y: Array, rng: Rng) -> list[Array]:
+    """Each fold's rows: drawn at random, every class spread over all folds."""
+    count = _fold_count(len(y))
+    order = rng.permutation(len(y))
+    if task.kind != "regression":
+        order = order[np.argsort(y[order], kind="stable")]
+    return [np.sort(order[place::count]) for place in range(count)]
+
+
+def _shares(task: Task, y: Array, trials: Sequence[Trial], losses: Sequence[float]) -> Array:
+    """What share of each candidate's answer is taken: all of the best one's, unless a stack is better."""
+    alone = np.zeros(len(trials))
+    alone[int(np.argmin(losses))] = 1.0
+    linear = [place for place, one in enumerate(trials) if isinstance(one.candidate, LinearCandidate)]
+    worse = [place for place in linear if losses[place] > min(losses[one] for one in linear)]
+    stacked = np.array([place for place in range(len(trials)) if place not in worse])
+    found = _mix_numbers(y, trials, stacked) if task.kind == "regression" else _mix_classes(task, y, trials, stacked)
+    found = np.where(found < 0.05, 0.0, found)
+    shares = np.zeros(len(trials))
+    shares[stacked] = found / found.sum()
+    together = np.asarray(sum(one.predictions * share for one, share in zip(trials, shares, strict=True)))
+    return shares if loss(task, y, together) < (1 - _GAIN) * min(losses) else alone
+
+
+def _mix_numbers(y: Array, trials: Sequence[Trial], places: Array) -> Array:
+    """Shares of least squared error that are not negative and sum to 1."""
+    from scipy.optimize import nnls
+
+    scale = float(np.std(y)) or 1.0
+    said = np.stack([(trials[place].predictions - y) / scale for place in places], axis=1)
+    # With a heavy row of ones the shares sum to 1, and squared errors are what is left to lessen.
+    heavy = 1e3 * np.sqrt(len(y))
+    found, _ = nnls(np.vstack([said, np.full(len(places), heavy)]), np.append(np.zeros(len(y)), heavy))
+    return np.asarray(found / found.sum())
+
+
+def _mix_classes(task: Task, y: Array, trials: Sequence[Trial], places: Array) -> Array:
+    """Shares of least log loss, by expectation maximisation: a row counts for whom it is most likely from."""
+    given = np.stack([chosen_probability(task, y, trials[place].predictions) for place in places], axis=1)
+    shares = np.full(len(places), 1 / len(places))
+    for _ in range(200):
+        likely = given * shares
+        shares = (likely / likely.sum(axis=1, keepdims=True)).mean(axis=0)
+    return np.asarray(shares)
+
+
+def _predict(task: Task, weights: Weights, x: Array) -> Array:
+    found = np.zeros(task.shape(len(x)))
+    for place, member in enumerate(_read(weights[_CHOICE]).members):
+        own = {name.partition(".")[2]: values for name, values in weights.items() if name.startswith(f"{place}.")}
+        found += member.share * member.candidate.predict(task, own, x)
+    return found
+
+
+def _read(written: Array) -> _Choice:
+    return msgspec.json.decode(written.tobytes(), type=_Choice)
+
+
+def what_was_tried(models: Sequence[Weights]) -> list[dict[str, Any]]:
+    """What was tried for models, as plain values for a party's memory."""
+    return [msgspec.to_builtins(one) for model in models for one in tried_of(model)]

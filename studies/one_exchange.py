@@ -1,0 +1,314 @@
+"""What one exchange is worth on eleven tables: FedOnce as it comes, beside the label holder at home and all pooled.
+
+Every arm has the same rows, the same metric, the same splits by seed and the same time allowance for choosing its model
+(`Best`), by cross-validation on training rows; test rows choose nothing. How columns are parted stands in `TABLES`; the
+files of three outside projects are taken as they are. A second table gives few shared rows and all the hub's labels.
+Tables of more rows are drawn down to `MOST_ROWS` (covtype: 60,000), so that a seed of all of them takes minutes.
+"""
+
+import statistics
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from math import sqrt
+
+import numpy as np
+
+from laconic import Centralised, Equal, Federation, FedOnce, Method, Result, Solo, deal, from_frames, load, simulate
+from laconic.data import Groups
+from laconic.data.datasets.dataset import data_file
+from laconic.data.partition.columns import Cut
+from laconic.deploy import code_digest
+from laconic.learn import Best
+from laconic.tables import Score
+from studies.harness import (
+    Job,
+    Record,
+    arguments,
+    markdown,
+    mean_spread,
+    only_on,
+    read_records,
+    run_jobs,
+    some_rows,
+    write_whole,
+)
+
+SEEDS = range(5)
+MOST_ROWS = 10_000
+ARMS: dict[str, Callable[[Best | None], Method]] = {
+    "home": lambda model: Solo(model=model),
+    "FedOnce": lambda model: FedOnce(head=model),
+    "pooled": lambda model: Centralised(model=model),
+}
+"""The arms, each as it comes if no model is given: with `Best()`."""
+ASKED, MOST_BYTES = 0.8, 64
+
+
+@dataclass(frozen=True)
+class PublicTable:
+    """A public data set, how its columns are parted, and how many of its rows are used; the first party has labels."""
+
+    name: str
+    cut: Cut
+    rows: int = MOST_ROWS
+
+    def federation(self, seed: int) -> Federation:
+        """The parties with rows drawn and split by the seed."""
+        return deal(some_rows(load(self.name), self.rows, seed), self.cut, seed=seed)
+
+    @property
+    def split(self) -> str:
+        """How columns are parted, in words."""
+        if isinstance(self.cut, Equal):
+            return f"{self.cut.parties} parties, equal shares in the set's order"
+        return f"{', '.join(load(self.name).groups)}: its natural groups"
+
+
+@dataclass(frozen=True)
+class OutsideFiles:
+    """Files of another project, one per party as they are; the first has the label."""
+
+    files: tuple[str, ...]
+    id: str
+    label: str
+    rows: int = MOST_ROWS
+
+    def federation(self, seed: int) -> Federation:
+        """The parties' frames, with rows drawn by the seed where there are more; they are matched by the run."""
+        import pandas as pd
+
+        frames = {name.partition(".")[0]: pd.read_csv(data_file(f"judges/{name}")) for name in self.files}
+        ids = next(iter(frames.values()))[self.id].to_numpy()
+        kept = np.random.default_rng(seed).permutation(ids)[: self.rows]
+        some = {name: frame[frame[self.id].isin(kept)] for name, frame in frames.items()}
+        return from_frames(some, id=self.id, label=self.label)
+
+    @property
+    def split(self) -> str:
+        """How columns are parted, in words."""
+        return f"{len(self.files)} parties, files as they are"
+
+
+TABLES: dict[str, PublicTable | OutsideFiles] = {
+    "phishing": PublicTable("phishing", Equal(parties=4)),
+    "credit_default": PublicTable("credit_default", Equal(parties=3)),
+    "superconduct": PublicTable("superconduct", Equal(parties=4)),
+    "california_housing": PublicTable("california_housing", Equal(parties=3)),
+    "adult": PublicTable("adult", Groups()),
+    "nycflights13": PublicTable("nycflights13", Groups()),
+    "ujiindoorloc": PublicTable("ujiindoorloc", Equal(parties=4)),
+    "movie_lens": OutsideFiles(("movie_lens_hetero_guest.csv.gz", "movie_lens_hetero_host.csv.gz"), "id", "label"),
+    "motor": OutsideFiles(
+        ("motor_hetero_guest.csv", "motor_hetero_host_1.csv", "motor_hetero_host_2.csv"), "idx", "motor_speed"
+    ),
+    "vehicle": OutsideFiles(("vehicle_scale_hetero_guest.csv", "vehicle_scale_hetero_host.csv"), "id", "y"),
+    "covtype": PublicTable("covtype", Groups(), rows=60_000),
+}
+
+LAST_TEN = (*(f"BILL_AMT{month}" for month in range(3, 7)), *(f"PAY_AMT{month}" for month in range(1, 7)))
+FEW = {
+    "adult": PublicTable("adult", Groups()),
+    "credit_default": PublicTable("credit_default", Equal(parties=2)),
+}
+"""Tables of which few rows are shared; of credit_default the bank holds the last ten columns."""
+
+SHARED = (250, 1_000)
+
+
+def main() -> None:
+    """Run what has not been run yet, one seed of everything first, and write the tables, also when stopped."""
+    chosen = arguments(__doc__ or "", "studies/results/one_exchange")
+    results = chosen.out / "results.jsonl"
+    try:
+        run_jobs(only_on(_quick_jobs() if chosen.quick else _jobs(), chosen.only), results)
+    finally:
+        write_whole(chosen.out / "table.md", report(read_records(results)))
+
+
+def _jobs() -> Iterator[Job]:
+    for seed in SEEDS:
+        for name, table in TABLES.items():
+            yield from _of_table(name, table.federation, seed)
+        for name in FEW:
+            for shared in SHARED:
+                yield from _of_few(name, shared, seed)
+
+
+def _quick_jobs() -> Iterator[Job]:
+    yield from _of_table("vehicle", TABLES["vehicle"].federation, 0, model=Best(seconds=2.0))
+    yield from _of_few("credit_default", 250, 0, rows=2_000, model=Best(seconds=2.0))
+
+
+def _of_table(
+    name: str, federation: Callable[[int], Federation], seed: int, model: Best | None = None
+) -> Iterator[Job]:
+    dealt = cache(federation)  # All arms have the same rows; they are read when the first is run.
+    for arm in ARMS:
+        yield _job({"table": "all shared", "data": name, "seed": seed, "arm": arm}, dealt, model)
+
+
+def _of_few(name: str, shared: int, seed: int, rows: int = MOST_ROWS, model: Best | None = None) -> Iterator[Job]:
+    dealt = cache(lambda seed: few_shared(name, shared, seed, rows))
+    for arm in ("home", "FedOnce"):
+        key = {"table": "few shared", "data": name, "shared": shared, "seed": seed, "arm": arm}
+        yield _job(key, dealt, model)
+
+
+def _job(key: Record, dealt: Callable[[int], Federation], model: Best | None) -> Job:
+    method, seed = ARMS[key["arm"]](model), key["seed"]
+
+    def measure() -> Record:
+        allowed = {"trials": 1, "seconds_of_choice": (model or Best()).seconds}
+        return _record(simulate(method, dealt(seed), seed=seed)) | {"allowance": allowed}
+
+    return Job(key, measure, code_digest(method))
+
+
+def _record(result: Result) -> Record:
+    cuts = result.data.get("alignment", {}).get("cuts") or result.data["rows"]
+    guests = len(result.parties) - 1
+    sent = result.fit.bytes_up / (cuts["train"] + cuts["valid"]) / max(guests, 1)
+    taken = sorted({_kind(one.model) for one in result.tried if one.share > 0} - {"stack"})
+    score = {"metric": result.score.metric, "value": result.score.value}
+    return {"score": score, "bytes_a_row": sent, "rows": dict(cuts), "parties": guests + 1, "took": taken}
+
+
+def _kind(model: str) -> str:
+    """What sort of model it is, from its words."""
+    return next(kind for kind in ("stack", "trees", "linear", "net") if kind in model)
+
+
+def few_shared(name: str, shared: int, seed: int, rows: int = MOST_ROWS) -> Federation:
+    """Parties that share so many labelled rows, a tenth of them to validate on; the hub has labels for all its rows.
+
+    Test rows are at every party; all other rows are the hub's alone.
+    """
+    dataset, spec = some_rows(load(name), rows, seed), FEW[name]
+    cut: Cut = spec.cut
+    if name == "credit_default":
+        others = tuple(column.name for column in dataset.columns if column.name not in LAST_TEN)
+        cut = Groups(groups={"bank": LAST_TEN, "bureau": others})
+    whole = deal(dataset, cut, seed=seed, valid=0.0)
+    order = np.random.default_rng([seed, shared]).permutation(len(whole.tables[whole.hub].cut("train")))
+    tables = {}
+    for party, table in whole.tables.items():
+        train, test = table.cut("train"), table.cut("test")
+        common, own = train[np.sort(order[:shared])], train[np.sort(order[shared:])]
+        every = np.concatenate([common, test, own if party == whole.hub else own[:0]])
+        valid, ends = shared // 10, np.cumsum([0, shared, len(test)])
+        cuts = {"valid": np.arange(valid), "train": np.arange(valid, shared), "test": np.arange(ends[1], ends[2])}
+        cuts |= {"shared": np.arange(ends[2]), "own": np.arange(ends[2], len(every))}
+        tables[party] = table.take(every, cuts)
+    facts = whole.facts | {"rows": {"train": shared - shared // 10, "valid": shared // 10, "test": len(test)}}
+    return replace(whole, tables=tables, facts=facts)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How much better one arm is than another on the same splits: the mean over seeds, and its standard error."""
+
+    mean: float
+    error: float | None
+
+    @staticmethod
+    def of(better: Sequence[Record], worse: Sequence[Record]) -> "Difference":
+        """By seed, for the seeds that both have."""
+        by_seed = [{one["key"]["seed"]: _goodness(one) for one in arm} for arm in (better, worse)]
+        gains = [by_seed[0][seed] - by_seed[1][seed] for seed in by_seed[0].keys() & by_seed[1].keys()]
+        error = statistics.stdev(gains) / sqrt(len(gains)) if len(gains) > 1 else None
+        return Difference(statistics.fmean(gains), error)
+
+    def exceeds(self, errors: float) -> bool | None:
+        """Whether it is above zero by so many standard errors; None with one seed."""
+        return None if self.error is None else self.mean > errors * self.error
+
+
+def _goodness(record: Record) -> float:
+    return Score(**record["score"]).goodness
+
+
+def report(records: list[Record]) -> str:
+    """Both tables, as Markdown."""
+    seconds = {one["allowance"]["seconds_of_choice"] for one in records}
+    allowed = ", ".join(f"{one:g}" for one in sorted(seconds))
+    return (
+        f"Each arm was allowed one trial, in which `Best(seconds={allowed})` chose its model on training rows. At most "
+        f"{MOST_ROWS:,} rows of a table are used (covtype 60,000), a fifth of them to score on. Mean and standard "
+        "deviation over the seeds that are done.\n\n"
+        + _all_shared([one for one in records if one["key"]["table"] == "all shared"])
+        + "\n"
+        + _few_shared([one for one in records if one["key"]["table"] == "few shared"])
+    )
+
+
+def _arms(records: Sequence[Record], **wanted: object) -> dict[str, list[Record]]:
+    """The records of each arm, for the seeds that all of them have."""
+    here = [one for one in records if wanted.items() <= one["key"].items()]
+    arms = {arm: [one for one in here if one["key"]["arm"] == arm] for arm in ARMS}
+    arms = {arm: some for arm, some in arms.items() if some}
+    if not arms:
+        return {}
+    seeds = set.intersection(*({one["key"]["seed"] for one in some} for some in arms.values()))
+    return {arm: [one for one in some if one["key"]["seed"] in seeds] for arm, some in arms.items()}
+
+
+def _all_shared(records: Sequence[Record]) -> str:
+    rows, splits = [], []
+    for name in [name for name in TABLES if any(one["key"]["data"] == name for one in records)]:
+        arms = _arms(records, data=name)
+        if len(arms) == len(ARMS) and arms["home"]:
+            rows.append(_line(name, arms))
+            splits.append((name, TABLES[name].split, *_sizes(arms["home"][0])))
+    head = ["data", "metric", "seeds", "home", "FedOnce", "pooled", "FedOnce less home", "share of the gap", "asked"]
+    parted = markdown(["data", "columns", "rows to learn from", "rows to score on"], splits)
+    return (
+        "## All rows shared\n\n`FedOnce less home` is positive where FedOnce is better, with its standard error over "
+        "seeds. The share of the gap from home to pooled is asked for (at least 80 %) only where that gap exceeds two "
+        f"standard errors; {MOST_BYTES} bytes per row and party are allowed. A star marks records by older code.\n\n"
+        + markdown([*head, "bytes per row and party", "FedOnce took"], rows)
+        + "\n## Splits\n\n"
+        + parted
+    )
+
+
+def _line(name: str, arms: dict[str, list[Record]]) -> list[object]:
+    gain, gap = Difference.of(arms["FedOnce"], arms["home"]), Difference.of(arms["pooled"], arms["home"])
+    is_asked = {True: "yes", False: "no: the gap is too small", None: "one seed"}[gap.exceeds(2)]
+    share = f"{100 * gain.mean / gap.mean:.0f} %" if gap.mean > 0 else "no gap"
+    sent = statistics.fmean(one["bytes_a_row"] for one in arms["FedOnce"])
+    took = "; ".join(dict.fromkeys(" + ".join(one["took"]) for one in arms["FedOnce"]))
+    now = {arm: code_digest(make(None)) for arm, make in ARMS.items()}
+    marked = name + ("*" if any(one["code"] != now[arm] for arm in arms for one in arms[arm]) else "")
+    metric = arms["home"][0]["score"]["metric"]
+    scores = [mean_spread([one["score"]["value"] for one in some]) for some in arms.values()]
+    return [marked, metric, len(arms["home"]), *scores, _signed(gain), share, is_asked, f"{sent:.0f}", took]
+
+
+def _signed(difference: Difference) -> str:
+    return f"{difference.mean:+.4f}" + ("" if difference.error is None else f" ± {difference.error:.4f}")
+
+
+def _sizes(record: Record) -> tuple[str, str]:
+    return f"{record['rows']['train']:,} + {record['rows']['valid']:,}", f"{record['rows']['test']:,}"
+
+
+def _few_shared(records: Sequence[Record]) -> str:
+    rows = []
+    for name in FEW:
+        for shared in SHARED:
+            arms = _arms(records, data=name, shared=shared)
+            if len(arms) == 2 and arms["home"]:
+                gain = Difference.of(arms["FedOnce"], arms["home"])
+                scores = [mean_spread([one["score"]["value"] for one in some]) for some in arms.values()]
+                rows.append([name, shared, len(arms["home"]), *scores, _signed(gain)])
+    return (
+        "## Few rows shared, all the hub's labels\n\n"
+        "AUC. All other labelled rows are the hub's alone; a tenth of the shared rows is for validation. Asked: never "
+        "below home by more than 0.003, above it by 0.005 or more at 1,000 rows.\n\n"
+        + markdown(["data", "shared rows", "seeds", "home", "FedOnce", "FedOnce less home"], rows)
+    )
+
+
+if __name__ == "__main__":
+    main()
