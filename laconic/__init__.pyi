@@ -39,6 +39,7 @@ from .methods.horizontal.fedavg import FedAvg as FedAvg
 from .methods.horizontal.feddf import FedDf as FedDf
 from .methods.horizontal.fedkt import FedKt as FedKt
 from .methods.horizontal.fedprox import FedProx as FedProx
+from .methods.horizontal.fedtrees import FedTrees as FedTrees
 from .methods.horizontal.pate import Pate as Pate
 from .methods.horizontal.pfnm import Pfnm as Pfnm
 from .methods.horizontal.pooled_rows import PooledRows as PooledRows

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from msgspec.structs import replace as replace_settings
 
-from laconic import FedAvg, FedDf, FedKt, Method, Pfnm, Scaffold, simulate
+from laconic import FedAvg, FedDf, FedKt, FedTrees, Method, Pfnm, Scaffold, simulate
 from laconic.learn import AnyClassifier, Boosted, Forest, Mlp, Network, Sgd
 from laconic.privacy import L1, L2, LaplaceVotes
 from studies.fedkt_runs import Remembering
@@ -42,6 +42,9 @@ def _all() -> Iterator[Job]:
     yield from _on("Adult", _trees(100), range(1), SETTINGS["Adult"])
     yield from _on("Adult", _teachers(), range(2), replace(SETTINGS["Adult"], parties=10))
     yield from _on("cod-rna", _boosted(), range(2), replace(SETTINGS["cod-rna"], parties=10))
+    for name in ("Adult", "cod-rna"):
+        yield from _on(name, _federated_trees(), range(2), SETTINGS[name])
+        yield from _on(name, _counts(SETTINGS[name]), range(5), SETTINGS[name])
     for name, gamma in (("Adult", 0.04), ("cod-rna", 0.05)):
         yield from _on(name, _shards(SETTINGS[name], gamma), range(1), SETTINGS[name])
     yield from _on("MNIST", _nets(), range(1), replace(SETTINGS["MNIST"], every=3))
@@ -74,6 +77,20 @@ def _boosted() -> dict[str, Method]:
     }
 
 
+def _federated_trees() -> dict[str, Method]:
+    """What each party of FedTrees grows."""
+    sizes = ((20, 3, 0.3), (50, 4, 0.2), (100, 6, 0.1))
+    return {
+        f"FedTrees, {trees} of depth {depth} at {lr:g}": FedTrees(trees=Boosted(trees=trees, depth=depth, lr=lr))
+        for trees, depth, lr in sizes
+    }
+
+
+def _counts(setting: Setting) -> dict[str, Method]:
+    """How votes are counted."""
+    return {"the most votes win": setting.fedkt(), "votes by rows, cut at shares": setting.fedkt_cut()}
+
+
 def _nets() -> dict[str, Method]:
     """How nets are trained, by FedKT, and what each averaging method likes best."""
 
@@ -82,7 +99,7 @@ def _nets() -> dict[str, Method]:
 
     methods: dict[str, Method] = {
         f"{epochs} epochs at {lr:g}": fedkt(Sgd(epochs=epochs, batch=64, lr=lr))
-        for epochs, lr in ((10, 1e-3), (20, 1e-3), (10, 3e-3), (20, 3e-3))
+        for epochs, lr in ((10, 1e-3), (20, 1e-3), (10, 3e-3), (20, 3e-3), (40, 3e-3), (80, 3e-3), (40, 6e-3))
     }
     methods["10 epochs from 0.003 to 0"] = fedkt(Sgd(epochs=10, batch=64, lr=3e-3, decay="cosine"))
     for epochs in (3, 10):

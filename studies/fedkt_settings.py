@@ -18,6 +18,7 @@ from laconic import (
     Federation,
     FedKt,
     FedProx,
+    FedTrees,
     Method,
     Pate,
     Pfnm,
@@ -88,7 +89,7 @@ class Setting:
         """What FedKT is compared with after one exchange."""
         methods: list[Method] = [SoloRows(model=self.model), Pate(model=self.model, teacher=self.teacher)]
         if not isinstance(self.model, Network):
-            return [*methods, PooledRows(model=BOOSTED)]
+            return [*methods, PooledRows(model=BOOSTED), FedTrees()]
         net = self.model.net
         return [*methods, *averaged(net, 1), *([Pfnm(net=net, trainer=LOCAL)] if isinstance(net, Mlp) else [])]
 

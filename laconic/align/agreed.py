@@ -46,12 +46,15 @@ class AgreedIds(Align, frozen=True):
 
     def _match_parted(self, hub: Party, peers: Peers, seed: int) -> dict[str, Any]:
         """The same, with the rows held out that the label holder names."""
+        before = hub.data.rows
         if hub.data.rows:
             held = choose_held_out(hub, _agreed(hub), seed, test=self.test, valid=self.valid)
             own = {hub.name: self.keep_parted(hub, held)}
         else:
             held, own = label_holder_says(peers.ask(self.find_held_out, seed=seed)), {}
-        return _counted(own | peers.ask(self.keep_parted, held=held))
+        found = _counted(own | peers.ask(self.keep_parted, held=held))
+        barred = before - hub.data.rows  # by a column of the hub; see `barred_rows`
+        return found | ({"barred": {hub.name: barred}} if barred else {})
 
     def match_opening(self, rng: Rng, *, server: bool) -> Opening:
         """One question: how rows are cut comes from the run's seed, unless the label holder's column decides."""

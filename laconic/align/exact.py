@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from laconic.core.align import Align, is_aligned, note_alignment
+from laconic.core.align import PAIRED, Align, is_aligned, note_alignment, paired_with
 from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.step import Ask, Opening, Step, step
@@ -66,6 +66,20 @@ def choose_held_out(party: Party, shared: Array, seed: int, *, test: float, vali
     return pack_cuts(cuts, len(order))
 
 
+def barred_rows(party: Party, shared: Array, held: Array) -> Array:
+    """Which rows of the label holder outside the overlap must not be learnt from, as they would undo the parting.
+
+    Those as late as the first row that is held out, or later; or those in a group that is.
+    """
+    values, in_time = party.data.parting or (np.zeros(party.data.rows), False)
+    order = shared[np.argsort(keys_of(party)[shared], kind="stable")]
+    cuts = unpack_cuts(held, len(order), party.name)
+    out = values[order[np.concatenate([cuts["valid"], cuts["test"]])]]
+    found = np.asarray(values >= out.min() if in_time else np.isin(values, out))
+    found[shared] = False
+    return found
+
+
 def keep_shared(
     party: Party,
     shared: Array,
@@ -74,12 +88,14 @@ def keep_shared(
     test: float,
     valid: float,
     some: Array | None = None,
+    paired: Mapping[str, Array] | None = None,
     held: Array | None = None,
 ) -> None:
     """Put the shared rows first, in the order of their ids as text, and cut all rows.
 
     "shared" are the rows that all parties have, parted into "train", "valid" and "test". "own" are all others; where it
-    is known, "some" are those of them that some other party has too, and "alone" those that nobody else has.
+    is known, "some" are those of them that some other party has too, and "alone" those that nobody else has. Of the
+    others, a party's cut "paired" are those that the hub has too; the hub's cut "paired shop" are the same people.
 
     Args:
         party: whose table is replaced.
@@ -88,16 +104,20 @@ def keep_shared(
         test: share of the shared rows held out.
         valid: share of the rest for stopping early.
         some: positions of the rows that some other party has, but not every one; None if that is not known.
+        paired: by the name of a cut, positions of the rows that hub and party have, but not every party.
         held: which shared rows are held out, as `choose_held_out` gives them; None to part them at random.
     """
-    words = f"{seed} {test} {valid} {some is None}".encode() + (b"" if held is None else held.tobytes())
-    asked = blake2b(words + shared.tobytes(), digest_size=16).hexdigest()
+    pairs = {name: places for name, places in (paired or {}).items() if len(places)}
+    positions = b"".join(one.tobytes() for one in (shared, *pairs.values(), *(() if held is None else (held,))))
+    asked = blake2b(f"{seed} {test} {valid} {some is None}".encode() + positions, digest_size=16).hexdigest()
     if is_aligned(party, asked):
         return  # Asked again after a crash: the rows are in place, and the positions would be wrong now.
     keys = keys_of(party)
     first = shared[np.argsort(keys[shared], kind="stable")]
     others = np.ones(party.data.rows, dtype=bool)
     others[first] = False
+    if held is not None and party.data.parting is not None:
+        others &= ~barred_rows(party, shared, held)
     rest = np.flatnonzero(others)
     if held is None:
         cuts = split(len(first), np.random.default_rng(seed), test=test, valid=valid)
@@ -107,7 +127,12 @@ def keep_shared(
     if some is not None:
         known = np.isin(rest, some)
         cuts |= {"some": cuts["own"][known], "alone": cuts["own"][~known]}
-    party.data = party.data.take(np.concatenate([first, rest]), cuts)
+    order = np.concatenate([first, rest])
+    now_at = np.full(party.data.rows, -1)
+    now_at[order] = np.arange(len(order))
+    for name, places in pairs.items():
+        cuts[name] = now_at[places[np.argsort(keys[places], kind="stable")]]
+    party.data = party.data.take(order, cuts)
     note_alignment(party, asked)
 
 
@@ -117,7 +142,7 @@ _SHOWN = "ids shown"
 
 
 class ExactMatch(Align, frozen=True):
-    """The hub sees all ids, and sends each party which of its rows all others have, and which some have.
+    """The hub sees all ids, and sends each party which of its rows all others have, which some, and which the hub has.
 
     Attributes:
         test: share of the shared rows held out for the final score.
@@ -141,20 +166,28 @@ class ExactMatch(Align, frozen=True):
             raise DataError(f"no id is at every party: {seen}. {_remedy(list(ids.values()))}")
         places = {name: _places(keys, holders, len(ids)) for name, keys in ids.items()}
         found = {name: one["shared"] for name, one in places.items()}
-        at_random = self.held_out == "random"
-        keep: Step = self.keep_rows if at_random else self.keep_parted_rows
-        more: dict[str, Any] = (
-            {"seed": self._seed(hub, peers, found)} if at_random else {"held": self._held(hub, peers, found)}
-        )
-        questions = {name: one | more for name, one in places.items()}
+        outside = {key for key, count in holders.items() if count < len(ids)}
+        if self.held_out == "random":
+            more: dict[str, Any] = {"seed": self._seed(hub, peers, found)}
+            keep: Step = self.keep_rows
+            barred = 0
+        else:
+            more, keep = {"held": self._held(hub, peers, found)}, self.keep_parted_rows
+            late = barred_rows(hub, found[hub.name], more["held"]) if hub.data.rows else np.empty(0, dtype=bool)
+            barred = int(late.sum())
+            outside -= {ids[hub.name][row] for row in np.flatnonzero(late).tolist()}
+        paired = _pairs(ids, hub.name, outside)
+        questions = {name: one | paired.get(name, {}) | more for name, one in places.items()}
         peers.ask_each(keep, {name: questions[name] for name in peers.names})
         if hub.data.rows:
             keep(hub, **questions[hub.name])
-        return {
+        counts: dict[str, Any] = {
             "shared": shared,
             "rows": {name: len(keys) for name, keys in ids.items()},
             "some": {name: len(question["some"]) for name, question in questions.items()},
         }
+        counts |= {"barred": {hub.name: barred}} if barred else {}
+        return counts | pair_counts({name: one["paired"][PAIRED] for name, one in paired.items() if name != hub.name})
 
     def _seed(self, hub: Party, peers: Peers, shared: dict[str, Array]) -> int:
         """The seed of the split: one that leaves all classes where they are needed, as the label holder sees it."""
@@ -207,23 +240,27 @@ class ExactMatch(Align, frozen=True):
         party.memory[_SHOWN] = 1
         return _BETWEEN.join(keys_of(party).tolist())
 
-    @step(takes="which of its rows every other party has too, and which some other has", gives=None)
-    def keep_rows(self, party: Party, shared: Array, some: Array, seed: int) -> None:
+    @step(takes="which of its rows every other party has too, which some other has, and which the hub has", gives=None)
+    def keep_rows(
+        self, party: Party, shared: Array, some: Array, seed: int, paired: dict[str, Array] | None = None
+    ) -> None:
         """Put the rows named first, cut the same way at every party."""
         if _SHOWN not in party.memory:
             raise Refused(f"{party.name} was never asked for its ids, so nobody can know which are shared; match first")
-        keep_shared(party, shared, seed, test=self.test, valid=self.valid, some=some)
+        keep_shared(party, shared, seed, test=self.test, valid=self.valid, some=some, paired=paired)
 
     @step(
-        takes="which of its rows every other party has too, which some other has, and which of the shared rows are "
-        "held out by a column of the label holder: which are the last in time, or stay together",
+        takes="which of its rows every other party has too, which some other has, which the hub has, and which of the "
+        "shared rows are held out by a column of the label holder: which are the last in time, or stay together",
         gives=None,
     )
-    def keep_parted_rows(self, party: Party, shared: Array, some: Array, held: Array) -> None:
+    def keep_parted_rows(
+        self, party: Party, shared: Array, some: Array, held: Array, paired: dict[str, Array] | None = None
+    ) -> None:
         """The same, with the rows held out that the label holder names."""
         if _SHOWN not in party.memory:
             raise Refused(f"{party.name} was never asked for its ids, so nobody can know which are shared; match first")
-        keep_shared(party, shared, 0, test=self.test, valid=self.valid, some=some, held=held)
+        keep_shared(party, shared, 0, test=self.test, valid=self.valid, some=some, paired=paired, held=held)
 
 
 def label_holder_says(answers: Mapping[str, Array | None]) -> Array:
@@ -251,6 +288,25 @@ def _remedy(ids: list[list[str]]) -> str:
                 "every party (docs/data.md)"
             )
     return "Check that the id columns mean the same people and are written in the same way"
+
+
+def pair_counts(paired: Mapping[str, Array]) -> dict[str, dict[str, int]]:
+    """How many rows hub and party have, but not every party, as facts of a matching; nothing if there are none."""
+    counts = {name: len(places) for name, places in paired.items() if len(places)}
+    return {PAIRED: counts} if counts else {}
+
+
+def _pairs(ids: dict[str, list[str]], hub: str, outside: set[str]) -> dict[str, dict[str, dict[str, Array]]]:
+    """For hub and parties, where the rows are that the two of them have, but not every party."""
+    own = {key: at for at, key in enumerate(ids.get(hub, ())) if key in outside}
+    found: dict[str, dict[str, dict[str, Array]]] = {}
+    for name, keys in ids.items():
+        at = np.array([place for place, key in enumerate(keys) if key in own], dtype=np.int64)
+        if name != hub and len(at):
+            found[name] = {"paired": {PAIRED: at}}
+            both = np.array([own[keys[place]] for place in at], dtype=np.int64)
+            found.setdefault(hub, {"paired": {}})["paired"][paired_with(name)] = both
+    return found
 
 
 def _places(keys: list[str], holders: Counter[str], parties: int) -> dict[str, Any]:

@@ -20,8 +20,8 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from laconic.align.exact import HeldOut, choose_held_out, fitting_seed, keep_shared, keys_of
-from laconic.core.align import Align
+from laconic.align.exact import HeldOut, choose_held_out, fitting_seed, keep_shared, keys_of, pair_counts
+from laconic.core.align import PAIRED, Align, paired_with
 from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.step import Ask, Opening, Step, step
@@ -143,7 +143,9 @@ class PrivateMatch(Align, frozen=True):
         valid: share of the rest that methods may use to stop early.
         learns: who learns which of its rows are shared: all parties, as training needs; the hub alone; or nobody, for
             the count alone.
-        held_out: as for `ExactMatch`; by a column of the label holder, the hub must be the label holder.
+        pairs: let each party learn, too, which of its other rows the hub has, and the hub which of its rows each party
+            has; the hub then learns from rows that only some parties share. False tells neither.
+        held_out: as for `ExactMatch`; by a column of the label holder, the hub must be the label holder, without pairs.
         chunk: how many points one message carries; 32 bytes each.
         threads: how many processors a party multiplies on; 0 for all it has.
     """
@@ -152,6 +154,7 @@ class PrivateMatch(Align, frozen=True):
     valid: float = 0.1
     held_out: HeldOut = "random"
     learns: Literal["all", "hub", "nobody"] = "all"
+    pairs: bool = False
     chunk: int = 32_768
     threads: int = 0
 
@@ -163,7 +166,9 @@ class PrivateMatch(Align, frozen=True):
         return len(points) if step == "take_points" and isinstance(points, np.ndarray | list) else 0
 
     def __post_init__(self) -> None:
-        """Refuse messages of nothing."""
+        """Refuse messages of nothing, and pairs that nobody may learn."""
+        if self.pairs and self.learns != "all":
+            raise ValueError(f"pairs = true needs learns = 'all', not {self.learns!r}")
         if self.chunk < 1 or self.threads < 0:
             raise ValueError(f"chunk must be 1 or more and threads 0 or more, not {self.chunk} and {self.threads}")
 
@@ -176,6 +181,11 @@ class PrivateMatch(Align, frozen=True):
                 "with PrivateMatch, rows are parted by a column of the label holder only where that is the hub; use "
                 "ExactMatch, AgreedIds or another method, or leave split_by and group out"
             )
+        if self.held_out != "random" and self.pairs:
+            raise PlanError(
+                "pairs cannot be used where rows are parted by a column: leave out match.pairs, or the column"
+            )
+        before = hub.data.rows
         ring = _Ring(self, hub, peers)
         sizes = ring.all(self.begin)
         lists = ring.collect(self.show_points, sizes, "hiding ids")
@@ -183,6 +193,7 @@ class PrivateMatch(Align, frozen=True):
             lists = ring.pass_on(lists, hop)
         marks = dict(zip(lists, shared_points(list(lists.values())), strict=True))
         shared = int(next(iter(marks.values())).sum())
+        paired = self._return_pairs(ring, lists, marks) if self.pairs and hub.data.rows and shared else {}
         seed: int | Array = int(hub.rng.integers(2**31))
         for name in {"all": ring.names, "hub": (hub.name,), "nobody": ()}[self.learns]:
             if shared:
@@ -194,7 +205,9 @@ class PrivateMatch(Align, frozen=True):
                 f"no id is at every party (ids: {counts}). Check that the id columns mean the same and are written in "
                 "the same way: run `laconic doctor` at each party and compare what it says"
             )
-        return {"shared": shared, "rows": sizes}
+        barred = before - hub.data.rows  # by a column of the hub; see `barred_rows`
+        found: dict[str, Any] = {"shared": shared, "rows": sizes} | ({"barred": {hub.name: barred}} if barred else {})
+        return found | pair_counts(paired)
 
     def match_opening(self, rng: Rng, *, server: bool) -> Opening:
         """A party can hide its ids before it is asked; how many messages follow depends on everybody's rows."""
@@ -206,16 +219,32 @@ class PrivateMatch(Align, frozen=True):
             raise PlanError(f"training needs learns = 'all', not learns = {self.learns!r}, which is for counting first")
         return super().confirm(hub, peers)
 
+    def _return_pairs(self, ring: "_Ring", lists: Mapping[str, Array], shared: Mapping[str, Array]) -> dict[str, Array]:
+        """Let hub and party note which rows the two of them have, but not all; returns the marks of each party."""
+        found, hub = {}, ring.hub.name
+        for name in ring.others(hub):
+            own, theirs = shared_points([lists[hub], lists[name]])
+            found[name] = np.flatnonzero(theirs & ~shared[name])
+            for owner, cut, marks in ((hub, paired_with(name), own), (name, PAIRED, theirs)):
+                bits = self._unshuffled(ring, owner, marks & ~shared[owner])
+                ring.one(owner, self.note_pairs, cut=cut, marks=bits)
+        return found
+
+    def _unshuffled(self, ring: "_Ring", owner: str, marks: Array) -> Array:
+        """Marks on a party's points, brought back through everyone's shuffle, last first."""
+        bits = np.packbits(marks)
+        for other in reversed(ring.others(owner)):
+            bits = ring.one(other, self.unshuffle, owner=owner, marks=bits)
+        return bits
+
     def _return_marks(self, ring: "_Ring", owner: str, marks: Array, seed: int | Array) -> int | Array:
-        """Bring marks on a party's points back through everyone's shuffle, last first, to the party itself.
+        """Bring marks on a party's points back to the party itself.
 
         Returns:
             The seed to part rows by: the hub, whose turn is first, has labels and may find a better one. Where a column
             of the hub decides, which rows are held out by it.
         """
-        bits = np.packbits(marks)
-        for other in reversed(ring.others(owner)):
-            bits = ring.one(other, self.unshuffle, owner=owner, marks=bits)
+        bits = self._unshuffled(ring, owner, marks)
         if owner == ring.hub.name and isinstance(seed, int):
             choose = fitting_seed if self.held_out == "random" else choose_held_out
             seed = choose(ring.hub, _marked(ring.hub, bits), seed, test=self.test, valid=self.valid)
@@ -276,10 +305,22 @@ class PrivateMatch(Align, frozen=True):
         before[order] = _bits(marks, len(order))
         return np.packbits(before)
 
+    @step(takes="for each of its points whether the hub has it, but not every party, one bit each", gives=None)
+    def note_pairs(self, party: Party, cut: str, marks: Array) -> None:
+        """Note which rows hub and party have, until rows are cut; no more than the other brought points."""
+        if not self.pairs:
+            raise Refused(f"{party.name} learns of no pairs: the plan does not say pairs = true")
+        memory, places = _begun(party), _marked(party, marks)
+        brought = max((len(taken["order"]) for taken in memory["from"].values() if "order" in taken), default=0)
+        if len(places) > brought or (cut != PAIRED and not cut.startswith(paired_with(""))):
+            raise Refused(f"{party.name} was brought {brought:,} points at most, and is given {len(places):,} pairs")
+        memory.setdefault("paired", {})[cut] = places
+
     @step(takes="for each of its points whether every party has it, one bit each", gives=None)
     def keep_rows(self, party: Party, marks: Array, seed: int) -> None:
         """Put the shared rows first, cut the same way at every party; no more than any other party brought points."""
-        keep_shared(party, self._checked(party, marks), seed, test=self.test, valid=self.valid)
+        paired = _begun(party).get("paired")
+        keep_shared(party, self._checked(party, marks), seed, test=self.test, valid=self.valid, paired=paired)
 
     @step(
         takes="for each of its points whether every party has it, one bit each, and which of the shared rows are held "

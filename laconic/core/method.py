@@ -12,6 +12,9 @@ from laconic.tables.task import Task
 from laconic.threads import limit_threads
 from laconic.values import Array
 
+LABELLED = "labelled"
+"""Among the cuts that a method uses: the hub's rows outside the overlap for which it has labels."""
+
 
 class Method(Script, frozen=True):
     """One way to learn together.
@@ -29,7 +32,8 @@ class Method(Script, frozen=True):
 
     uses: ClassVar[tuple[str, ...]] = ("train", "valid")
     """The cuts it learns from. In a vertical federation `train` and `valid` are rows that all parties share, and `own`
-    are a party's other rows, which are lost to a method that does not use them."""
+    are a party's other rows, which are lost to a method that does not use them; `paired` are those of them that the
+    hub has too, and `labelled` those of the hub's own that have labels."""
 
     predicts_from: ClassVar[tuple[str, ...]] = ("model",)
     """Of a horizontal method, what of `hub.memory` it predicts from. Parties get this when the model comes home, and

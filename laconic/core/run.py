@@ -121,7 +121,7 @@ def _record(
     values = mean_metrics(each)
     return Result(
         method=msgspec.to_builtins(method),
-        data=facts,
+        data=facts | ({"outside": hub.memory["outside"]} if "outside" in hub.memory else {}),
         parties=(hub.name, *peers.names),
         hub=hub.name,
         seed=hub.seed,

@@ -38,8 +38,8 @@ class Policy(Settings, frozen=True, tag=False):
     Attributes:
         methods: the methods it takes part in, and the ways of matching rows, such as FedOnce and PrivateMatch.
         steps: the steps it answers; none for all steps of those methods. `laconic methods` lists them.
-        rows: the cuts it answers about, of train, valid, test, own and new; none for all that the plan asks for. Cuts
-            that no plan asks for are never answered about.
+        rows: the cuts it answers about, of train, valid, test, paired (rows that the hub has too, but not every party),
+            own and new; none for all that the plan asks for. Cuts that no plan asks for are never answered about.
         max_rows: the most rows that one answer may be about; none for no limit.
         max_bytes: the most bytes that all its answers in one run may have; none for no limit.
         min_noise: the least noise on every answer, in units of how far one row can move it; none for no such rule.

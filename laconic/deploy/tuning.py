@@ -216,6 +216,8 @@ def tune(
             capped = "its seconds ended"
             break
         spent += tried[-1].record["processor_seconds"]
+        if listener is not None:
+            listener("trials", len(tried), len(order))
     best = max((one for one in tried if one.score is not None), key=lambda one: one.goodness)
     found = Tuning(
         given=msgspec.to_builtins(plan.method),

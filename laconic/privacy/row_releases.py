@@ -11,6 +11,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 import numpy as np
 from msgspec.structs import replace
 
+from laconic.core.align import PAIRED
 from laconic.core.ledger import EVERY_ROW, Entry, Noise, Noised
 from laconic.core.party import Party
 from laconic.tables.table import Table, comparable
@@ -27,7 +28,7 @@ RowReleases: TypeAlias = dict[str, Any]
 `table`: the table in which rows without ids have their positions. `before`: the highest count in earlier tables.
 """
 
-_CUTS: Final = ("train", "valid", "test", "own", "public")
+_CUTS: Final = ("train", "valid", "test", "own", PAIRED, "public")
 _NOBODY: Final = np.empty(0, np.uint64)
 
 

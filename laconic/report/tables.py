@@ -9,11 +9,10 @@ from rich.table import Table
 from rich.text import Text
 
 from laconic.audit.attacks import Finding
-from laconic.core.result import Price, Result, Tuning
+from laconic.core.result import Price, Result
 from laconic.deploy.method_code import code_digest
 from laconic.inference.bundle import Card
 from laconic.methods.registry import methods
-from laconic.plan.text import value_text
 from laconic.report.comparisons import Comparison, MethodRuns, comparisons_of, costs_of, same_releases
 from laconic.report.verdict import sentences
 from laconic.report.words import (
@@ -31,6 +30,7 @@ from laconic.report.words import (
     rows_used,
     rows_were_matched,
     tried_line,
+    tuning_line,
 )
 
 
@@ -131,18 +131,11 @@ def _tuning(part: Comparison) -> list[RenderableType]:
         return shown
     words = [f"{trials} trials and {seconds:g} processor seconds" for trials, seconds in filter(None, allowed)]
     head = Text(f"\nTuned on validation rows. Allowed to each arm with each seed: {'; '.join(words)}.", "bold")
-    tuned = [(f"{arm.label}, seed {one.seed}", one.tuning) for arm in part.arms for one in arm.results if one.tuning]
     table = Table.grid(padding=(0, 2))
-    for name, found in tuned:
-        table.add_row(Text(f" {name}"), Text.assemble(*_choice(found)))
+    for arm in part.arms:
+        for one in arm.results:
+            table.add_row(Text(f" {arm.label}, seed {one.seed}"), Text(tuning_line(one)))
     return [*shown, head, table, ""]
-
-
-def _choice(found: Tuning) -> list[str | tuple[str, str]]:
-    used = f"{found.trials} of {found.of:,} settings, {in_seconds(found.seconds)}, {in_bytes(found.bytes)} sent; "
-    chosen = " ".join(f"{key}={value_text(value)}" for key, value in found.chosen.items())
-    capped = f"; capped: {found.capped}" if found.capped else ""
-    return [used, f"chose {chosen}" if chosen else "kept its settings", (capped, "yellow")]
 
 
 def _letters(part: Comparison) -> dict[tuple[str, str], str]:
@@ -250,7 +243,8 @@ def show_rows(result: Result) -> Table | None:
 
 def _without_labels(result: Result, party: str, own: int) -> dict[str, int]:
     """Rows outside the overlap that were used by their columns alone though their labels are there."""
-    if own == 0 or party != result.data["alignment"].get("labels", {}).get("party", result.hub):
+    holder = result.data["alignment"].get("labels", {}).get("party", result.hub)
+    if own == 0 or party != holder or party in result.data.get("outside", {}):
         return {}
     return {f"used without their labels: {result.method['type']} takes labels of rows that all share": own}
 

@@ -7,6 +7,7 @@ from rich import box
 from rich.table import Table
 
 from laconic.core.result import Release, Result
+from laconic.plan.text import value_text
 from laconic.shown import NAMES as NAMES  # noqa: PLC0414 (for reports)
 from laconic.shown import figure as figure  # noqa: PLC0414 (for reports)
 from laconic.shown import in_bytes as in_bytes  # noqa: PLC0414 (for reports)
@@ -33,6 +34,10 @@ def rows_of(result: Result, party: str) -> tuple[int, int, int, dict[str, int]]:
     left_out: dict[str, int] = (result.data.get("left_out") or {}).get(party, {})
     lost, used = dict(left_out), shared
     others = matched - shared
+    barred = int(alignment.get("barred", {}).get(party, 0))
+    if barred:
+        lost["are as late as rows held out, or in a group that is"] = barred
+        others -= barred
     learns_from_own = "own" in result.data.get("uses", ())
     holder = alignment.get("labels", {})
     if learns_from_own and (party != holder.get("party") or holder["columns"]):
@@ -40,7 +45,9 @@ def rows_of(result: Result, party: str) -> tuple[int, int, int, dict[str, int]]:
     elif learns_from_own and others:
         lost[f"not every party has, and {party} has no columns of its own to learn from there"] = others
     elif others:
-        some = int(alignment.get("some", {}).get(party, 0))
+        also = int(result.data.get("outside", {}).get(party, 0))
+        used, others = used + also, others - also
+        some = min(others, max(0, int(alignment.get("some", {}).get(party, 0)) - also))
         method = result.method["type"]
         reasons = {f"only some parties have, and {method} uses rows that all share": some}
         known = "nobody else has" if "some" in alignment else "not every party has"
@@ -117,6 +124,17 @@ def tried_line(result: Result) -> str:
         f"{taken.model}{made}: {metric_name(taken.metric)} {figure(taken.score)} on training rows held out; "
         f"tried besides: {', '.join(others)}"
     )
+
+
+def tuning_line(result: Result) -> str:
+    """What was used of the allowance for finding settings, what was chosen, and whether the arm was capped."""
+    found = result.tuning
+    if found is None:
+        return "not tuned"
+    used = f"{found.trials} of {found.of:,} settings, {in_seconds(found.seconds)}, {in_bytes(found.bytes)} sent"
+    chosen = " ".join(f"{key}={value_text(value)}" for key, value in found.chosen.items())
+    capped = f"; capped: {found.capped}" if found.capped else ""
+    return f"{used}; " + (f"chose {chosen}" if chosen else "kept its settings") + capped
 
 
 _LEFT_OUT = "The model was learnt without it"

@@ -13,7 +13,7 @@ from laconic.align.exact import ExactMatch
 from laconic.align.psi import PrivateMatch, hide_ids, multiply, new_secret, shared_points
 from laconic.core import Party, Peers, WireLog, decode, decode_question
 from laconic.deploy import Processes, open_calls
-from laconic.errors import DataError, PlanError, WireError
+from laconic.errors import DataError, PlanError, Refused, WireError
 
 
 class Recorder:
@@ -243,3 +243,39 @@ def test_being_told_twice_which_rows_to_keep_changes_nothing(align):
     once = simulate(Linear(), federation(), align=align)
     twice = simulate(Linear(), federation(), align=align, runtime=Twice())
     assert once.predictions == twice.predictions
+
+
+@pytest.mark.parametrize("align", [ExactMatch(), PrivateMatch(pairs=True)], ids=["exact", "private"])
+def test_hub_and_party_hold_the_rows_that_only_they_share_in_one_order(align):
+    found, parties, _ = match(align, federation(parties=("bank", "shop", "insurer")))
+    # Ids run from 0, 20 and 40, 120 each: 80 are at all three, the bank and the shop share 20 more.
+    assert found["paired"] == {"shop": 20}
+    bank, shop = parties["bank"].data, parties["shop"].data
+    pairs = bank.keys[bank.cut("paired shop")].tolist()
+    assert len(pairs) == 20
+    assert pairs == sorted(pairs) == shop.keys[shop.cut("paired")].tolist()
+    assert not set(pairs) & set(bank.keys[bank.cut("shared")].tolist())
+    assert "paired" not in parties["insurer"].data.cuts
+    assert np.array_equal(bank.raw[bank.cut("paired shop")], bank.raw[[bank.places[one] for one in pairs]])
+
+
+def test_nobody_learns_of_pairs_that_the_plan_does_not_ask_for():
+    found, parties, _ = match(PrivateMatch(), federation(parties=("bank", "shop", "insurer")))
+    assert "paired" not in found
+    assert not [cut for one in parties.values() for cut in one.data.cuts if cut.startswith("paired")]
+
+
+def test_pairs_in_the_hub_s_name_are_refused_unless_planned():
+    party = Party("shop", federation().tables["shop"], 0)
+    align = PrivateMatch()
+    align.begin(party)
+    with pytest.raises(Refused, match="does not say pairs = true"):
+        align.note_pairs(party, cut="paired", marks=np.packbits(np.ones(120, bool)))
+
+
+def test_more_pairs_than_points_were_brought_are_refused():
+    party = Party("shop", federation().tables["shop"], 0)
+    align = PrivateMatch(pairs=True)
+    align.begin(party)
+    with pytest.raises(Refused, match="0 points at most, and is given 120 pairs"):
+        align.note_pairs(party, cut="paired", marks=np.packbits(np.ones(120, bool)))

@@ -1,11 +1,12 @@
 """Every arm is tuned within one allowance, on validation rows alone."""
 
 import json
+from itertools import count
 
 import msgspec
 import pytest
 
-from laconic import DataPlan, FedAvg, FedOnce, Plan, Rap, Solo, SplitNN, VerticalXgboost
+from laconic import DataPlan, FedAvg, FedOnce, Linear, Plan, Rap, Solo, SplitNN, VerticalXgboost
 from laconic.deploy.compare import compare, read_results
 from laconic.deploy.execute import execute, parties_of
 from laconic.deploy.tuning import (
@@ -117,6 +118,33 @@ def test_an_arm_whose_seconds_end_says_so_and_still_finishes_its_first_trial(tmp
     plan = Plan(method=Solo(trainer=QUICK), data=DATA)
     _, found = tune(plan, Allowance(trials=6, seconds=0.0001), tmp_path / "trials.jsonl")
     assert (found.trials, found.capped) == (1, "its seconds ended")
+
+
+def test_a_trial_that_is_under_way_when_the_seconds_end_does_not_count(tmp_path, monkeypatch):
+    ticks = count()
+    monkeypatch.setattr("laconic.deploy.tuning.process_time", lambda: float(next(ticks)))
+    plan, path = Plan(method=Solo(trainer=Sgd(epochs=20)), data=DATA), tmp_path / "trials.jsonl"
+    _, found = tune(plan, Allowance(trials=4, seconds=30.0), path)
+    assert (found.trials, found.capped) == (1, "its seconds ended")
+    assert 20 <= found.seconds < 30
+    assert len(path.read_text().splitlines()) == 1
+
+
+def test_settings_that_cannot_be_used_count_as_a_trial_without_a_score(tmp_path, monkeypatch):
+    monkeypatch.setattr(Linear, "tuning", lambda _: {"penalty": (1.0, 1e300)}, raising=False)
+    monkeypatch.setattr("laconic.deploy.tuning.COMMON", {})
+
+    def fit(self, hub, peers):
+        if self.penalty > 1e200:
+            raise ValueError("too much")
+        yield from usual(self, hub, peers)
+
+    usual = Linear.fit
+    monkeypatch.setattr(Linear, "fit", fit)
+    path = tmp_path / "trials.jsonl"
+    _, found = tune(Plan(method=Linear(), data=DATA), FEW, path)
+    assert (found.trials, found.of, found.chosen) == (2, 2, {})
+    assert json.loads(path.read_text().splitlines()[1])["problem"] == "too much"
 
 
 def test_an_arm_that_does_best_with_most_epochs_is_capped(tmp_path):

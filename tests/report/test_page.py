@@ -1,9 +1,12 @@
 import json
 import re
 
+import msgspec
 import pytest
 
+from laconic.core import Tuning
 from laconic.report.page import render_page
+from laconic.tables import Score
 from tests.report.results import GAUSSIAN, alone, look, paid, pooled, release, result
 
 
@@ -84,6 +87,14 @@ def test_settings_seeds_versions_and_the_command_are_there():
     assert "laconic run FedOnce --data people" in text
     assert "trainer.lr 0.001" in text
     assert "laconic 0.1.0" in text
+
+
+def test_a_page_says_what_tuned_arms_were_allowed_and_chose():
+    said = {"given": {"type": "FedOnce"}, "trials_allowed": 4, "seconds_allowed": 30.0, "trials": 3, "of": 12}
+    said |= {"seconds": 1.5, "bytes": 700, "chosen": {"encoder.dim": 8}, "valid": Score("auc", 0.9), "capped": ""}
+    text = text_of(render_page([alone(0.9), msgspec.structs.replace(result(), tuning=Tuning(**said))]))
+    assert "allowed with each seed: 4 trials and 30 processor seconds." in text
+    assert "seed 0: 3 of 12 settings, 1.50 s, 700 B sent; chose encoder.dim=8" in text
 
 
 def test_several_federations_share_a_page():

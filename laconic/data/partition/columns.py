@@ -253,6 +253,7 @@ def deal(
     *,
     hub: int | None = 0,
     overlap: float | None = None,
+    own_labels: bool = False,
     seed: int = 0,
     test: float = HELD_OUT,
     valid: float = 0.1,
@@ -263,12 +264,13 @@ def deal(
     scored on the same rows. All parties have all test and valid rows. Of the training rows, `overlap` are shared: they
     are the cut "train" of every party; all rows that every party has are the cut "shared". Each of the others goes to
     one party with columns, as equally many to each as can be, and is in that party's cut "own": no other party has it,
-    and the hub has no label for it. Shared rows come first in every table and in the same order, so that only the cut
-    "own" has other positions at each party.
+    and the hub has no label for its own unless `own_labels` says so. Shared rows come first in every table and in the
+    same order, so that only the cut "own" has other positions at each party.
 
     Args:
         hub: which party, counting from 0, has the labels; None for one more party that has nothing else.
         overlap: how many training rows are shared, or which share of them if below 1; None for all.
+        own_labels: whether the hub has labels for its own rows, too.
         test: share of rows to test on; an official test set is used instead where there is one.
         valid: share of the other rows to validate on.
     """
@@ -289,7 +291,7 @@ def deal(
             cells[rows],
             columns,
             ids=dataset.keys()[rows],
-            y=_labels(dataset, rows, table_cuts["own"]) if i == hub else None,
+            y=_labels(dataset, rows, table_cuts["own"][: 0 if own_labels else None]) if i == hub else None,
             task=dataset.task if i == hub else None,
             cuts=table_cuts,
             party=party,

@@ -7,7 +7,7 @@ model on every machine.
 """
 
 from collections.abc import Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import msgspec
 import numpy as np
@@ -40,6 +40,9 @@ _FEWEST = 20
 
 _GAIN = 0.001
 """A stack is taken if its loss is lower than that of the best candidate by this share."""
+
+_CLEAR = 0.01
+"""Rows that are not judged by are left out if the loss is lower by this share without them."""
 
 _CHOICE = "choice"
 
@@ -75,6 +78,8 @@ class Best(Learner, frozen=True):
         ['linear model, penalty 1']
     """
 
+    takes_gaps: ClassVar[bool] = True
+
     seconds: float = 60.0
     kinds: tuple[Kind, ...] = ("linear", "trees", "net")
 
@@ -89,8 +94,17 @@ class Best(Learner, frozen=True):
 
         Labels that are all of one class leave nothing to choose: the model then says how rare the others may be.
         """
+        return self.fit_all(task, x, y, rng)
+
+    def fit_all(
+        self, task: Task, x: Array, y: Array, rng: Rng, valid: Shard | None = None, judged: int | None = None
+    ) -> Weights:
+        """Judge candidates by the first rows, which learn from the others too, unless they do clearly better without.
+
+        Others may be of other people, or of other years, so that their labels contradict.
+        """
         rows = flat(x).astype(np.float32)
-        return fit_each(lambda numbers: self._fit(task, rows, numbers, rng), y)
+        return fit_each(lambda numbers: self._fit(task, rows, numbers, rng, len(y) if judged is None else judged), y)
 
     def predict(self, task: Task, weights: Weights, x: Array) -> Array:
         """What the members say together."""
@@ -120,19 +134,41 @@ class Best(Learner, frozen=True):
             )
         return found
 
-    def _fit(self, task: Task, x: Array, y: Array, rng: Rng) -> Weights:
+    def _fit(self, task: Task, x: Array, y: Array, rng: Rng, judged: int) -> Weights:
         candidates = self.candidates(len(y), x.shape[1], task.outputs)
+        judged = judged if judged >= _FEWEST else len(y)
         if len(y) < _FEWEST or (task.kind != "regression" and len(np.unique(y)) == 1):
             only = LinearCandidate(penalty=1.0)
             choice = _Choice((Chosen(only, 1.0),), ())
         else:
-            choice = _choose(task, x, y, candidates, rng)
+            choice = _choose(task, x, y, candidates, rng, judged)
+            if judged < len(y):
+                choice, x, y = self._without_others(task, x, y, rng, judged, choice)
         written = np.frombuffer(msgspec.json.encode(choice), dtype=np.uint8)
         weights: Weights = {_CHOICE: written.copy()}
         for place in track(len(choice.members), "fitting what was chosen"):
             fitted = choice.members[place].candidate.fit(task, x, y, rng)
             weights |= {f"{place}.{name}": values for name, values in fitted.items()}
         return weights
+
+    def _without_others(
+        self, task: Task, x: Array, y: Array, rng: Rng, judged: int, choice: _Choice
+    ) -> tuple[_Choice, Array, Array]:
+        """The choice, and the rows to fit it to: the first rows alone if that is clearly better.
+
+        Others' labels may contradict: they may be of other people, or from other years.
+        """
+        if task.kind != "regression" and len(np.unique(y[:judged])) == 1:
+            return choice, x, y
+        candidates = self.candidates(judged, x.shape[1], task.outputs)
+        apart = _choose(task, x[:judged], y[:judged], candidates, rng, judged)
+        if _lowest(apart.tried) >= (1 - _CLEAR) * _lowest(choice.tried):
+            return choice, x, y
+        return _Choice(apart.members, choice.tried + apart.tried), x[:judged], y[:judged]
+
+
+def _lowest(tried: Sequence[Tried]) -> float:
+    return min(one.loss for one in tried)
 
 
 def tried_of(weights: Weights) -> tuple[Tried, ...]:
@@ -158,27 +194,38 @@ def _fold_count(rows: int) -> int:
     return 5 if rows < 5_000 else 3
 
 
-def _choose(task: Task, x: Array, y: Array, candidates: Sequence[AnyCandidate], rng: Rng) -> _Choice:
-    """Try all candidates on the same folds, and weigh them."""
-    taken = np.sort(rng.permutation(len(y))[:_MOST_ROWS]) if len(y) > _MOST_ROWS else np.arange(len(y))
-    folds = Folds(task, x[taken], y[taken], _held_out(task, y[taken], rng))
+def _choose(task: Task, x: Array, y: Array, candidates: Sequence[AnyCandidate], rng: Rng, judged: int) -> _Choice:
+    """Try all candidates on the same folds of the first rows, beside all others, and weigh them."""
+    taken = _some(len(y), judged, rng)
+    judged = int(np.searchsorted(taken, judged))
+    folds = Folds(task, x[taken], y[taken], _held_out(task, y[taken][:judged], rng))
     trials = [candidates[place].try_out(folds, rng) for place in track(len(candidates), "choosing a model")]
-    losses = [loss(task, folds.y, trial.predictions) for trial in trials]
-    shares = _shares(task, folds.y, trials, losses)
+    truth = folds.truth
+    losses = [loss(task, truth, trial.predictions) for trial in trials]
+    shares = _shares(task, truth, trials, losses)
     tried = []
     for trial, lost, share in zip(trials, losses, shares, strict=True):
-        score = headline(task, metrics(task, folds.y, trial.predictions))
+        score = headline(task, metrics(task, truth, trial.predictions))
         tried.append(
             Tried(model=trial.candidate.words, loss=lost, metric=score.metric, score=score.value, share=float(share))
         )
     members = [Chosen(trial.candidate, float(share)) for trial, share in zip(trials, shares, strict=True) if share > 0]
     if len(members) > 1:
         together = sum(one.predictions * share for one, share in zip(trials, shares, strict=True))
-        score = headline(task, metrics(task, folds.y, np.asarray(together)))
-        lost = loss(task, folds.y, np.asarray(together))
+        score = headline(task, metrics(task, truth, np.asarray(together)))
+        lost = loss(task, truth, np.asarray(together))
         words = f"a stack of {len(members)} of them"
         tried.append(Tried(model=words, loss=lost, metric=score.metric, score=score.value, share=1.0))
     return _Choice(tuple(members), tuple(tried))
+
+
+def _some(rows: int, judged: int, rng: Rng) -> Array:
+    """The rows to choose on: all, or as many as there is time for, those to be judged by before any other."""
+    if rows <= _MOST_ROWS:
+        return np.arange(rows)
+    order = rng.permutation(rows)
+    first = order < judged
+    return np.sort(np.concatenate([order[first], order[~first]])[:_MOST_ROWS])
 
 
 def _held_out(task: Task, y: Array, rng: Rng) -> list[Array]:

@@ -35,7 +35,7 @@ class Folds:
     """Rows to choose on, and which of them each fold holds out.
 
     Attributes:
-        held: the places held out, by fold; each row is held out once.
+        held: the places held out, by fold; each row is held out once, or never, and then every fold learns from it.
     """
 
     def __init__(self, task: Task, x: Array, y: Array, held: Sequence[Array]) -> None:
@@ -62,12 +62,22 @@ class Folds:
             found.append((rows, xgboost.QuantileDMatrix(self.x[held], self.y[held], max_bin=BINS, ref=rows, nthread=1)))
         return found
 
+    @cached_property
+    def judged(self) -> Array:
+        """The places that are held out by some fold, in order."""
+        return np.sort(np.concatenate(self.held))
+
+    @property
+    def truth(self) -> Array:
+        """The labels of the rows that are held out."""
+        return self.y[self.judged]
+
     def predictions(self, by_fold: Sequence[Array]) -> Array:
         """What was predicted of the rows that each fold held out, in the order of the rows."""
         found = np.zeros(self.task.shape(len(self.y)))
         for held, values in zip(self.held, by_fold, strict=True):
             found[held] = values
-        return found
+        return found[self.judged]
 
 
 class Trial(NamedTuple):
@@ -75,7 +85,7 @@ class Trial(NamedTuple):
 
     Attributes:
         candidate: the candidate, with as many trees or epochs as were best.
-        predictions: of every row, by a model that had not learnt from it.
+        predictions: of every row that was held out, by a model that had not learnt from it.
     """
 
     candidate: "AnyCandidate"
@@ -242,7 +252,7 @@ class NetCandidate(Candidate, frozen=True, tag="net"):
         for epoch in range(self.epochs):
             nets.learn(epoch)
             said.append(nets.predict(held))
-            losses.append(loss(folds.task, folds.y, folds.predictions(said[-1])))
+            losses.append(loss(folds.task, folds.truth, folds.predictions(said[-1])))
             best = int(np.argmin(losses))
             if epoch - best >= self.patience:
                 break

@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 
@@ -26,6 +26,9 @@ class Learner(Settings, frozen=True):
     other processes take the classes of `laconic.learn.models.learners`.
     """
 
+    takes_gaps: ClassVar[bool] = False
+    """Whether rows may have NaN where a party sent nothing."""
+
     @property
     def cuts(self) -> tuple[str, ...]:
         """The rows that `fit` looks at: training rows, unless it also validates."""
@@ -34,6 +37,12 @@ class Learner(Settings, frozen=True):
     @abstractmethod
     def fit(self, task: Task, x: Array, y: Array, rng: Rng, valid: Shard | None = None) -> Weights:
         """Learn from rows, of at least two classes if there are classes; `valid` is for learners that stop early."""
+
+    def fit_all(
+        self, task: Task, x: Array, y: Array, rng: Rng, valid: Shard | None = None, judged: int | None = None
+    ) -> Weights:
+        """Learn from rows of which the first `judged` are like those to be predicted; None for all of them."""
+        return self.fit(task, x, y, rng, valid)
 
     @abstractmethod
     def predict(self, task: Task, weights: Weights, x: Array) -> Array:

@@ -6,7 +6,7 @@
 
 from collections.abc import Sequence
 from math import prod
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 from torch.nn import functional
@@ -163,6 +163,8 @@ class TreeModel(Learner, frozen=True):
     Attributes:
         trees: which, and how many.
     """
+
+    takes_gaps: ClassVar[bool] = True
 
     trees: Boosted | Forest = Boosted(trees=200, lr=0.2)
 

@@ -200,10 +200,11 @@ def fit_top(
     rng: Rng,
     *,
     valid: tuple[Sequence[Array], Array] | None = None,
+    judged: int | None = None,
 ) -> Weights:
-    """Learn labels from own columns and received numbers."""
+    """Learn labels from own columns and received numbers; `judged`: see `Learner.fit_all`."""
     if isinstance(top, Learner):
-        return top.fit(task, _beside(inputs), y, rng, valid and (_beside(valid[0]), valid[1]))
+        return top.fit_all(task, _beside(inputs), y, rng, valid and (_beside(valid[0]), valid[1]), judged)
     return fit_supervised(top, task, inputs, y, trainer, rng, valid=valid, what="label holder")
 
 

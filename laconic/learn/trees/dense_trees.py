@@ -7,7 +7,7 @@ all; else to the left.
 from abc import abstractmethod
 from collections.abc import Sequence
 from math import prod
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 import numpy as np
@@ -133,6 +133,8 @@ _ALWAYS_WANTED = {"tree_method": "hist", "nthread": 1, "verbosity": 0}
 
 class _Trees(Learner, frozen=True):
     """Abstract: trees, whichever way they are grown; also for regression."""
+
+    takes_gaps: ClassVar[bool] = True
 
     @property
     @abstractmethod

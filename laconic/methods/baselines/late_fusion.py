@@ -4,11 +4,11 @@ What a method that gives labels away anyway has to beat: nothing of any row is s
 """
 
 from collections.abc import Iterator
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
-from laconic.core.method import Method, task_of
+from laconic.core.method import LABELLED, Method, task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.step import Ask, Opening, step
@@ -16,7 +16,7 @@ from laconic.learn.models.best import what_was_tried
 from laconic.learn.models.learners import AnyHead, yardstick
 from laconic.learn.nets.nets import Net
 from laconic.learn.train.sgd import Sgd
-from laconic.methods.families.rows import labelled
+from laconic.methods.families.rows import all_labelled, labelled, note_outside, own_labelled
 from laconic.tables.task import Task
 from laconic.values import Array
 
@@ -37,6 +37,8 @@ class LateFusion(Method, frozen=True):
     net: Net | None = None
     trainer: Sgd | None = None
 
+    uses: ClassVar[tuple[str, ...]] = ("train", "valid", LABELLED)
+
     rounds = 1  # Labels go down once.
 
     def __post_init__(self) -> None:
@@ -47,7 +49,8 @@ class LateFusion(Method, frozen=True):
         """Send everybody the labels."""
         task, labels = task_of(hub), labelled(hub, "train")[1]
         if hub.data.columns:
-            self.learn_alone(hub, task.kind, len(task.classes), labels)
+            note_outside(hub, own_labelled(hub))
+            self._learn(hub, task, *all_labelled(hub))
             hub.memory["tried"] = what_was_tried([hub.memory["model"]])
         peers.ask(self.learn_alone, kind=task.kind, classes=len(task.classes), labels=labels)
         yield
@@ -69,15 +72,17 @@ class LateFusion(Method, frozen=True):
     @step(takes="the labels of all training rows", gives=None)
     def learn_alone(self, party: Party, kind: Kind, classes: int, labels: Array) -> None:
         """Learn a model from the party's own columns."""
-        party.memory["task"] = [kind, classes]
-        x, task = party.data.part("train")[0], _task(kind, classes)
-        party.memory["model"] = self._model(party).fit(task, x, labels, party.rng)
+        self._learn(party, _task(kind, classes), party.data.part("train")[0], labels)
 
     @step(takes=None, gives="its own model's predictions for the rows asked for")
     def give_predictions(self, party: Party, rows: str) -> Array:
         """Predict the rows of a cut from the party's own columns."""
         task, x = _task(*party.memory["task"]), party.data.part(rows)[0]
         return self._model(party).predict(task, party.memory["model"], x)
+
+    def _learn(self, party: Party, task: Task, x: Array, y: Array) -> None:
+        party.memory["task"] = [task.kind, len(task.classes)]
+        party.memory["model"] = self._model(party).fit(task, x, y, party.rng)
 
     def _model(self, party: Party) -> AnyHead:
         # Parties have no labels of validation rows to stop by.

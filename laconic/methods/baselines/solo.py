@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import ClassVar
 
-from laconic.core.method import Method, task_of
+from laconic.core.method import LABELLED, Method, task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.step import Opening
@@ -11,7 +11,7 @@ from laconic.learn.models.best import what_was_tried
 from laconic.learn.models.learners import AnyHead, yardstick
 from laconic.learn.nets.nets import Net
 from laconic.learn.train.sgd import Sgd
-from laconic.methods.families.rows import all_labelled, labelled
+from laconic.methods.families.rows import all_labelled, labelled, note_outside, own_labelled
 from laconic.values import Array
 
 
@@ -25,7 +25,7 @@ class Solo(Method, frozen=True):
         trainer: how a plain net is trained; None takes 100 epochs that end early.
     """
 
-    uses: ClassVar[tuple[str, ...]] = ("train", "valid", "own")
+    uses: ClassVar[tuple[str, ...]] = ("train", "valid", LABELLED)
 
     model: AnyHead | None = None
     net: Net | None = None
@@ -42,6 +42,7 @@ class Solo(Method, frozen=True):
         if not hub.data.columns:
             raise ValueError(f"{hub.name} has labels but no columns of its own, so it cannot learn alone")
         (x, y), valid = all_labelled(hub), labelled(hub, "valid")
+        note_outside(hub, own_labelled(hub))
         hub.memory["model"] = self._model(hub).fit(task_of(hub), x, y, hub.rng, valid)
         hub.memory["tried"] = what_was_tried([hub.memory["model"]])
         yield

@@ -1,15 +1,21 @@
 """What methods need of a party's rows, beyond the table itself."""
 
+from collections.abc import Mapping
 from functools import lru_cache
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from laconic.core.align import paired_with
 from laconic.core.method import Method
 from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.step import Ask, Opening, step
+from laconic.core.wire import describe
+from laconic.errors import WireError
 from laconic.values import Array, flat
+
+_NO_ROWS = np.empty(0, dtype=np.int64)
 
 
 def labelled(party: Party, rows: str) -> tuple[Array, Array]:
@@ -42,12 +48,58 @@ def all_labelled(party: Party) -> tuple[Array, Array]:
 
     Rows of its own without a label are left out.
     """
-    x, y = labelled(party, "train")
-    if "own" not in party.data.cuts:
-        return x, y
-    places, own_y = party.data.cut("own"), labels_of(party, "own")
-    known = np.isfinite(own_y) if own_y.dtype.kind == "f" else own_y >= 0
-    return np.concatenate([x, party.data.x[places[known]]]), np.concatenate([y, own_y[known]])
+    (x, y), own = labelled(party, "train"), own_labelled(party)
+    return np.concatenate([x, party.data.x[own]]), np.concatenate([y, labels_at(party, own)])
+
+
+def labels_at(party: Party, at: Array) -> Array:
+    """The labels of rows, by their places in the table."""
+    return np.empty(0) if party.data.y is None else party.data.y[at]
+
+
+def own_labelled(party: Party) -> Array:
+    """The places in its table of a party's rows outside the overlap for which it has labels."""
+    at, y = party.data.cuts.get("own", _NO_ROWS), party.data.y
+    if y is None or not len(at):
+        return _NO_ROWS
+    return np.asarray(at[np.isfinite(y[at]) if y.dtype.kind == "f" else y[at] >= 0])
+
+
+def beside_own(hub: Party, at: Array, widths: Mapping[str, int], paired: Mapping[str, Array]) -> Array:
+    """What parties sent about rows of the hub outside the overlap: NaN where a party sent nothing.
+
+    Args:
+        hub: whose rows they are. at: their places in its table.
+        widths: how many numbers each party sends per row.
+        paired: by party, its numbers for the rows that it shares with the hub alone.
+    """
+    place = np.full(hub.data.rows, -1)
+    place[at] = np.arange(len(at))
+    blocks = [np.empty((len(at), 0), np.float32)]
+    for name, width in widths.items():
+        block = np.full((len(at), width), np.nan, np.float32)
+        if name in paired:
+            rows = place[hub.data.cut(paired_with(name))]
+            block[rows[rows >= 0]] = _checked(name, paired[name], (len(rows), width))[rows >= 0]
+        blocks.append(block)
+    return np.concatenate(blocks, axis=1)
+
+
+def note_outside(hub: Party, at: Array, paired: Mapping[str, Array] | None = None) -> None:
+    """Note, for the result, how many rows outside the overlap were learnt from, by party."""
+    if len(at):
+        counts = {name: len(numbers) for name, numbers in (paired or {}).items()}
+        hub.memory["outside"] = {hub.name: len(at)} | counts
+
+
+def _checked(party: str, numbers: Any, shape: tuple[int, int]) -> Array:
+    """A party's numbers for paired rows, if they are as many as there are pairs."""
+    if not isinstance(numbers, np.ndarray) or numbers.shape != shape or not np.isfinite(numbers).all():
+        raise WireError(
+            f"{party} sent {describe(numbers)} for the rows that it shares with the hub alone; {shape[0]:,} rows of "
+            f"{shape[1]} finite numbers are due"
+        )
+    return numbers
 
 
 def some_rows(party: Party, places: Array) -> tuple[Array, Array]:

@@ -5,14 +5,15 @@ Learning with Unsupervised Representation Learning (IEEE Transactions on Big Dat
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 import numpy as np
 from torch import nn
 
+from laconic.core.align import PAIRED
 from laconic.core.ledger import Noise
-from laconic.core.method import Method, task_of
+from laconic.core.method import LABELLED, Method, task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.step import Ask, Opening, Step, step
@@ -27,7 +28,7 @@ from laconic.learn.train import losses as heads
 from laconic.learn.train.sgd import Sgd
 from laconic.methods.families import split as split_learning
 from laconic.methods.families.contributions import Check
-from laconic.methods.families.rows import labelled
+from laconic.methods.families.rows import beside_own, labelled, labels_at, note_outside, own_labelled
 from laconic.methods.families.split import Precision, Split
 from laconic.privacy.budget import Budget
 from laconic.privacy.encoders import PrivateEncoder, PublicProjection
@@ -47,11 +48,16 @@ _PRIVATE_HEAD = Joint(head=Mlp(hidden=(32,)))
 """How, and what, the label holder trains if nothing else is said and a budget must be kept."""
 
 
+def _takes_gaps(model: object) -> bool:
+    return isinstance(model, Learner) and model.takes_gaps
+
+
 class FedOnce(Method, frozen=True):
     """One exchange: guests send learnt representations, the label holder learns from them.
 
-    A guest that is late or lost counts as zeros: while fitting it is left out of the model, while predicting its
-    numbers are zero.
+    A guest that is late or lost is left out of the model while fitting. While predicting, its numbers are missing for
+    models that take gaps, such as `Best` and trees, and zero for a net. Models that take gaps also learn from rows
+    outside the overlap: all for which the label holder has labels, with the numbers of those guests that have them.
 
     Attributes:
         encoder: how each guest puts a row into numbers.
@@ -64,6 +70,8 @@ class FedOnce(Method, frozen=True):
             after the one exchange.
         check: what the label holder looks for in what guests sent, before it counts.
     """
+
+    uses: ClassVar[tuple[str, ...]] = ("train", "valid", PAIRED, LABELLED)
 
     precision: Precision = "float32"
     encoder: AnyEncoder | PrivateEncoder = BestEncoder()
@@ -102,18 +110,19 @@ class FedOnce(Method, frozen=True):
         received = self._sifted(hub, peers.tolerant.ask(self.learn_and_send))
         hub.memory["guests"] = {name: answer["train"].shape[1] for name, answer in received.items()}
         hub.memory["received"] = received
-        y, valid_y = labelled(hub, "train")[1], labelled(hub, "valid")[1]
-        inputs = {
+        shared = {
             cut: self._beside(hub, {name: received[name][cut] for name in received}, hub.data.part(cut)[0])
             for cut in self._cuts
         }
-        valid = (inputs["valid"], valid_y) if "valid" in inputs else None
+        (inputs, y), rows = self._with_own_rows(hub, shared["train"]), len(hub.data.cut("train"))
+        valid = (shared["valid"], labelled(hub, "valid")[1]) if "valid" in shared else None
+        trainer = self.trainer or _USUAL
         hub.memory["model"] = fit_top(
-            self._model(hub), task_of(hub), inputs["train"], y, self.trainer or _USUAL, hub.rng, valid=valid
+            self._model(hub), task_of(hub), inputs, y, trainer, hub.rng, valid=valid, judged=rows
         )
         hub.memory["tried"] = what_was_tried([hub.memory["model"]])
         write_model(
-            hub, "fit", "the label holder's model, if it is published", hub.memory["model"], self._on_head(len(y))
+            hub, "fit", "the label holder's model, if it is published", hub.memory["model"], self._on_head(rows)
         )
         yield
         if self.more is not None:
@@ -134,13 +143,14 @@ class FedOnce(Method, frozen=True):
 
     @step(takes=None, gives=_GIVES)
     def learn_and_send(self, party: Party) -> dict[str, Any]:
-        """Learn an encoder from the training rows; send those, and validation rows if the head looks at them."""
+        """Learn an encoder from the training rows; send those, and all others that the head looks at."""
         x = party.data.part("train")[0]
         party.memory["net"] = self.encoder.fit(x, party.rng)
         party.memory["learnt from"] = len(x)
         noises = self.encoder.noise(len(x))
         write_model(party, "learn_and_send", "its encoder, if it is published", party.memory["net"], noises)
-        return {rows: self.represent(party, rows) for rows in self._cuts}
+        pairs = (PAIRED,) if self._may_take_gaps and len(party.data.cuts.get(PAIRED, ())) else ()
+        return {rows: self.represent(party, rows) for rows in (*self._cuts, *pairs)}
 
     @step(takes=None, gives=_GIVES)
     def represent(self, party: Party, rows: str) -> Any:
@@ -193,11 +203,13 @@ class FedOnce(Method, frozen=True):
 
     def answers_at_hand(self, hub: Party) -> dict[str, dict[str, dict[str, Array]]]:
         """What guests sent while fitting, as answers to `represent`: by guest, step and cut."""
-        return {name: {"represent": dict(sent)} for name, sent in hub.memory["received"].items()}
+        sent = hub.memory["received"]
+        return {name: {"represent": {cut: sent[name][cut] for cut in self._cuts}} for name in sent}
 
     def take_in(self, peers: Peers) -> dict[str, dict[str, dict[str, Array]]]:
         """One exchange with guests that join later, in the form of `answers_at_hand`; nobody else is asked."""
-        sent: dict[str, dict[str, Array]] = peers.ask(self.learn_and_send)
+        answers: dict[str, dict[str, Array]] = peers.ask(self.learn_and_send)
+        sent = {name: {cut: cuts[cut] for cut in self._cuts} for name, cuts in answers.items()}
         if "valid" not in self._cuts:
             # Most models look at no validation rows, but heads that are refitted later are judged by them.
             valid = peers.ask(self.represent, rows="valid")
@@ -211,7 +223,7 @@ class FedOnce(Method, frozen=True):
         return own | {name: answer["train"][places] for name, answer in hub.memory["received"].items()}
 
     def predict_from(self, hub: Party, parts: Mapping[str, Array], places: Array) -> Array:
-        """Predictions from some parties' parts; a guest left out counts as zeros, the host's columns as their means."""
+        """Predictions from some parties' parts; a guest left out is missing, the host's columns are their means."""
         x = parts.get(hub.name)
         if x is None:
             mean = hub.data.part("train")[0].mean(axis=0, dtype=np.float64).astype(np.float32)
@@ -253,10 +265,25 @@ class FedOnce(Method, frozen=True):
         hub.memory["model"] = {name: values for name, values in hub.memory["model"].items() if name not in scale}
         yield from split_learning.train_together(self, hub, peers)
 
+    def _with_own_rows(self, hub: Party, shared: list[Array]) -> tuple[list[Array], Array]:
+        """The shared rows, then the host's other rows that have labels, if the model takes gaps; and all labels."""
+        at = own_labelled(hub) if _takes_gaps(self._model(hub)) else own_labelled(hub)[:0]
+        received, guests = hub.memory["received"], hub.memory["guests"]
+        paired = {name: cuts[PAIRED] for name, cuts in received.items() if PAIRED in cuts and len(at)}
+        numbers = beside_own(hub, at, guests, paired)
+        if not hub.data.columns:
+            known = ~np.isnan(numbers).all(axis=1)
+            at, numbers = at[known], numbers[known]
+        note_outside(hub, at, paired)
+        own = [hub.data.x[at], numbers] if hub.data.columns else [numbers]
+        y = np.concatenate([labelled(hub, "train")[1], labels_at(hub, at)])
+        return [np.concatenate(both) for both in zip(shared, own, strict=True)], y
+
     def _beside(self, hub: Party, received: Mapping[str, Array], x: Array) -> list[Array]:
-        """The host's columns and all guests' numbers side by side; zeros for a guest that is not there."""
-        zeros = {name: np.zeros((len(x), width), np.float32) for name, width in hub.memory["guests"].items()}
-        blocks = [(zeros | dict(received))[name].astype(np.float32) for name in zeros]
+        """The host's columns and all guests' numbers side by side; gaps, or zeros, for a guest that is not there."""
+        missing = np.float32(np.nan if _takes_gaps(self._model(hub)) else 0)
+        gaps = {name: np.full((len(x), width), missing) for name, width in hub.memory["guests"].items()}
+        blocks = [(gaps | dict(received))[name].astype(np.float32) for name in gaps]
         beside = np.concatenate([np.zeros((len(x), 0), np.float32), *blocks], axis=1)
         return [x, beside] if hub.data.columns else [beside]
 
@@ -268,11 +295,16 @@ class FedOnce(Method, frozen=True):
     def _cuts(self) -> tuple[str, ...]:
         return self.head.cuts if isinstance(self.head, Learner) else ("train", "valid")
 
+    @property
+    def _may_take_gaps(self) -> bool:
+        """As far as settings say; a label holder with images takes a net all the same."""
+        return _takes_gaps(self.head or (Best() if self.trainer is None and self.more is None else None))
+
     def _model(self, hub: Party) -> Joint | AnyHead:
         if self.head is not None:
             return self.head
         has_images = len(hub.data.shape) == 3
-        if not has_images and self.trainer is None and self.more is None:
+        if not has_images and self._may_take_gaps:
             return Best()
         own = Cnn(hidden=(), final="relu") if has_images else None
         return Joint(own=own, width=128, head=Mlp(hidden=(64,)))

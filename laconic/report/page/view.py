@@ -30,6 +30,7 @@ from laconic.report.words import (
     protection,
     rows_used,
     tried_line,
+    tuning_line,
 )
 
 if TYPE_CHECKING:
@@ -192,6 +193,8 @@ def _arm(part: Comparison, arm: MethodRuns, number: int, commands: Mapping[str, 
         "absent": sorted({absence.party for absence in result.absences}),
         "odd": [words for words, is_odd in contribution_lines(result) if is_odd],
         "tried": tried_line(result),
+        "tuned": [f"seed {one.seed}: {tuning_line(one)}" for one in arm.results if one.tuning is not None],
+        "allowed": "" if arm.allowed is None else "{} trials and {:g} processor seconds".format(*arm.allowed),
         "stopped": "" if result.stopped == "finished" else result.stopped,
         "command": commands.get(settings_key(result), ""),
     }
@@ -284,7 +287,7 @@ def render_page(results: Sequence[Result], commands: Mapping[str, str] | None = 
     view = {
         "title": title or "; ".join(part.title for part in parts),
         "parts": [_part(part, number, commands or {}) for number, part in enumerate(parts)],
-        "versions": {name: version for one in versions for name, version in one.items()},
+        "versions": {name: version for one in versions for name, version in one.items() if name != "code"},
         "charts_data": [charts_of(part) for part in parts],
         "charts": [read_text(name) for name in ("vendor/d3.min.js", "vendor/plot.min.js")],
     }

@@ -9,6 +9,7 @@ from laconic.align import AgreedIds, ExactMatch, PrivateMatch
 from laconic.data.partition.by_column import Parting, pack_cuts, split_by_column, unpack_cuts
 from laconic.errors import DataError
 from laconic.learn import Sgd
+from laconic.report import rows_of
 
 ROWS = 200
 QUICK = Sgd(epochs=2)
@@ -101,11 +102,32 @@ def test_a_group_is_all_in_one_cut_and_not_learnt_from():
     assert "home" not in [column.name for column in tables["bank"].columns]
 
 
+@pytest.mark.parametrize("by", [{"split_by": "when"}, {"group": "home"}])
+def test_rows_outside_the_overlap_that_would_undo_the_parting_are_not_learnt_from(by):
+    made = frames()
+    made["shop"] = made["shop"].sort_values("id").iloc[:100]
+    tables, result = parted(from_frames(made, id="id", label="left", **by))
+    column = next(iter(by.values()))
+    cells = {cut: cells_of(made["bank"], tables["bank"], cut, column) for cut in ("own", "valid", "test")}
+    assert len(cells["own"]) > 0
+    if column == "when":
+        assert max(cells["own"]) < min(cells["valid"])
+    else:
+        assert not set(cells["own"]) & {*cells["valid"], *cells["test"]}
+    barred = result.data["alignment"]["barred"]["bank"]
+    assert barred == 100 - len(cells["own"])
+    source, shared, used, lost = rows_of(result, "bank")
+    assert (source, shared) == (200, 100)
+    assert lost["are as late as rows held out, or in a group that is"] == barred
+    assert used + sum(lost.values()) == 200
+
+
 def test_the_two_bits_per_row_that_others_are_sent_are_counted():
     made = frames()
     runs = [
         simulate(Solo(trainer=QUICK), from_frames(made, id="id", label="left", **by)) for by in ({}, {"group": "home"})
     ]
+    # Both tell parties which rows they share; only one which of these are held out.
     more = runs[1].align.bytes_down - runs[0].align.bytes_down
     assert 2 * 180 / 8 <= more < 2 * 180 / 8 + 60
 

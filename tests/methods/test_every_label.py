@@ -1,0 +1,93 @@
+"""Labels outside the overlap count: the hub's own rows, and rows that only some parties share with it."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from laconic import Centralised, FedOnce, LateFusion, OneShot, Solo, deal, from_frames, load, simulate, train
+from laconic.data import Equal, Federation
+from laconic.errors import WireError
+from laconic.learn import Best, Boosted, FixMatchTab, Joint, Sgd
+from laconic.report import rows_of
+
+QUICK = Best(seconds=2, kinds=("linear", "trees"))
+
+
+def bank_and_guests(rows=1200, everyone=100, label_noise=0.0) -> Federation:
+    """A bank and a shop share `rows` people; the insurer knows the first `everyone` of them.
+
+    The label follows from one column of the bank and one of the shop. With `label_noise`, the bank's labels outside
+    the first rows are so often wrong.
+    """
+    rng = np.random.default_rng(0)
+    income, visits = rng.normal(size=(2, rows))
+    left = (income + visits + 0.3 * rng.normal(size=rows) > 0).astype(int)
+    wrong = (np.arange(rows) >= everyone) & (rng.random(rows) < label_noise)
+    bank = pd.DataFrame({"id": np.arange(rows), "income": income, "left": np.where(wrong, 1 - left, left)})
+    shop = pd.DataFrame({"id": np.arange(rows), "visits": visits})
+    claims = pd.DataFrame({"id": np.arange(everyone), "claims": rng.normal(size=everyone)})
+    return from_frames({"bank": bank, "shop": shop, "insurer": claims}, id="id", label="left")
+
+
+def test_labels_of_rows_that_nobody_else_has_are_learnt_from():
+    data = load("breast_cancer")
+    scores = {}
+    for own_labels in (False, True):
+        made = deal(data, Equal(parties=3), overlap=30, own_labels=own_labels)
+        run = train(FedOnce(head=QUICK), made)
+        scores[own_labels] = run.result.metrics["log_loss"]
+        assert ("outside" in run.result.data) == own_labels
+    assert scores[True] < scores[False]
+
+
+def test_rows_that_only_some_parties_share_are_learnt_from():
+    made = bank_and_guests(rows=2000, everyone=300)
+    with_pairs = simulate(FedOnce(head=QUICK), made)
+    assert with_pairs.data["outside"] == {"bank": 1700, "shop": 1700}
+    assert rows_of(with_pairs, "shop")[2:] == (2000, {})
+    few = simulate(FedOnce(head=Joint(), trainer=Sgd(epochs=30)), made)
+    assert "outside" not in few.data
+    # The shop's column is half of the label: what 216 rows teach is less than what 1,916 teach.
+    assert with_pairs.metrics["log_loss"] < few.metrics["log_loss"]
+    assert with_pairs.metrics["accuracy"] > 0.85
+
+
+def test_a_net_as_head_is_not_sent_rows_that_it_cannot_use():
+    net = simulate(FedOnce(head=Joint(), trainer=Sgd(epochs=1)), bank_and_guests())
+    trees = simulate(FedOnce(head=Boosted(trees=5)), bank_and_guests())
+    rows = {run.method["head"]["type"]: run.fit.bytes_up for run in (net, trees)}
+    assert rows["Boosted"] > 1100 * 4 > rows["Joint"]
+
+
+def test_labels_outside_the_overlap_that_contradict_do_no_harm():
+    sound = simulate(FedOnce(head=QUICK), bank_and_guests(everyone=400))
+    turned = simulate(FedOnce(head=QUICK), bank_and_guests(everyone=400, label_noise=1.0))
+    assert sound.metrics["accuracy"] > 0.8
+    assert turned.metrics["accuracy"] > 0.8
+
+
+@pytest.mark.parametrize("method", [Solo(model=QUICK), Centralised(model=QUICK), LateFusion(model=QUICK)])
+def test_yardsticks_have_the_same_labels(method):
+    assert simulate(method, bank_and_guests()).data["outside"] == {"bank": 1100}
+
+
+def test_one_shot_s_head_has_the_same_labels():
+    method = OneShot(local=FixMatchTab(steps=5), head=QUICK)
+    assert simulate(method, bank_and_guests()).data["outside"] == {"bank": 1100}
+
+
+def test_a_guest_that_is_not_there_is_a_gap_and_no_zero():
+    run = train(FedOnce(head=QUICK), deal(load("breast_cancer"), Equal(parties=3), overlap=100, own_labels=True))
+    method, hub = run.method, run.hub
+    places = np.arange(len(hub.data.cut("train")))
+    parts = method.stored_parts(hub, places)
+    alone = method.predict_from(hub, {hub.name: parts[hub.name]}, places)
+    y = hub.data.part("train")[1]
+    assert np.mean((alone > 0.5) == y) > 0.9
+
+
+def test_wrong_numbers_for_paired_rows_name_the_party():
+    run = train(FedOnce(head=Boosted(trees=2)), bank_and_guests())
+    run.hub.memory["received"]["shop"]["paired"] = run.hub.memory["received"]["shop"]["paired"][:-1]
+    with pytest.raises(WireError, match=r"shop sent .* for the rows that it shares with the hub alone; 1,100 rows"):
+        run.method._with_own_rows(run.hub, [run.hub.data.part("train")[0], np.zeros((72, 2), np.float32)])
