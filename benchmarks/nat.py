@@ -76,8 +76,11 @@ def main() -> None:
 
 
 def _plain(nat: Nat, x: Array, seed: int) -> Turn:
-    rows, owned = torch.from_numpy(x), torch.from_numpy(sphere(len(x), nat.dim, np.random.default_rng(seed)))
-    net = _sequential(x.shape[1], nat.dim, _first_weights(nat, x, seed))
+    rows, owned = (
+        torch.from_numpy(x),
+        torch.from_numpy(sphere(len(x), nat.dim_for(x.shape[1:]), np.random.default_rng(seed))),
+    )
+    net = _sequential(x.shape[1], nat.dim_for(x.shape[1:]), _first_weights(nat, x, seed))
     adam = torch.optim.Adam(net.parameters(), lr=nat.lr)
     order = torch.Generator().manual_seed(seed)
     loader = DataLoader(TensorDataset(rows, torch.arange(len(x))), nat.batch, shuffle=True, generator=order)
@@ -103,7 +106,7 @@ def _ours(nat: Nat, assignment: AnyAssignment, x: Array, seed: int) -> Turn:
     clock = [0.0]
     # The clock is no assignment that a plan could name, so it is slipped in past the type.
     clocked = msgspec.structs.replace(nat, assignment=Clocked(inner=assignment, seconds=clock))
-    targets = sphere(len(x), nat.dim, np.random.default_rng(seed))
+    targets = sphere(len(x), nat.dim_for(x.shape[1:]), np.random.default_rng(seed))
     start = time.perf_counter()
     weights, owned = clocked.chase(x, targets, np.random.default_rng(1000 + seed))
     seconds = time.perf_counter() - start
@@ -111,7 +114,9 @@ def _ours(nat: Nat, assignment: AnyAssignment, x: Array, seed: int) -> Turn:
 
 
 def _first_weights(nat: Nat, x: Array, seed: int) -> Weights:
-    return weights_of(make(nat.net(x.shape[1:]), x.shape[1:], nat.dim, np.random.default_rng(1000 + seed)))
+    return weights_of(
+        make(nat.net(x.shape[1:]), x.shape[1:], nat.dim_for(x.shape[1:]), np.random.default_rng(1000 + seed))
+    )
 
 
 def _sequential(columns: int, dim: int, weights: Weights) -> nn.Sequential:

@@ -13,7 +13,7 @@ from laconic.learn.device import device_now
 from laconic.learn.encoders.encoder import Encoder, LinearEncoder, as_layer, flat
 from laconic.learn.encoders.learnt import AnyAssignment, Exact, sphere
 from laconic.learn.nets.layers import Shape
-from laconic.learn.nets.nets import Cnn, Mlp, Net, give_randomness, initialise, make, to_array, to_tensor, weights_of
+from laconic.learn.nets.nets import Cnn, Mlp, Net, give_randomness, make, to_array, to_tensor, weights_of
 from laconic.privacy.budget import Demand
 from laconic.privacy.mechanisms.gaussian import clip_rows, gaussian_noise
 from laconic.privacy.private_sgd import UNCOVERED, UNIT, DpSgd, PrivateStep
@@ -134,6 +134,7 @@ class _PrivateNet(Encoder, frozen=True):
         trainer: how the net is learnt.
     """
 
+    dim: int = 16
     rows_net: Mlp = Mlp(hidden=(30,), final="tanh")
     image_net: Net = Cnn(channels=(16, 32), hidden=())
     trainer: DpSgd = DpSgd(epochs=10)
@@ -208,8 +209,9 @@ class Codebook(_PrivateNet, frozen=True):
 
     def fit(self, x: Array, rng: Rng) -> Weights:
         """Learn to hit the nearest words while prices keep them evenly used."""
-        words = to_tensor(sphere(self.words, self.dim_for(x.shape[1:]), rng))
-        module = _Priced(initialise(self.build(x.shape[1:]), rng), self.words)
+        shape, dim = x.shape[1:], self.dim_for(x.shape[1:])
+        words = to_tensor(sphere(self.words, dim, rng))
+        module = _Priced(make(self.net(shape), shape, dim, rng), self.words)
         give_randomness(module, rng)
         randomness, rows = randomness_from(rng, self.trainer.seeded, x), to_tensor(x)
         step = PrivateStep(self.trainer, module, self._loss, len(x), randomness)

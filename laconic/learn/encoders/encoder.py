@@ -1,15 +1,29 @@
 """What every encoder is: settings that learn, without labels, a net which puts a row into a few numbers."""
 
 from math import prod
+from typing import Self
 
+import msgspec
 import numpy as np
-from torch import nn
+from torch import Tensor, nn
 
 from laconic.core.ledger import Noise
 from laconic.learn.nets.layers import Shape
-from laconic.learn.nets.nets import Mlp, Net, load, to_array, to_tensor
+from laconic.learn.nets.nets import Mlp, Net, load, make, to_array, to_tensor, weights_of
 from laconic.learn.train.sgd import evaluate
 from laconic.values import Array, Rng, Settings, Weights
+
+_KEPT = 0.99
+"""The share of the variance that is kept where the width is not given."""
+
+_BRANCH = Mlp(hidden=(64, 64))
+_DIRECT, _BRANCH_END = "direct.", "branch.5.bias"
+"""How the weights of a net with a branch are called; saved models depend on these names and on the branch's form."""
+
+
+def most_numbers(shape: Shape) -> int:
+    """The most numbers that stand for a row of this shape where nobody says how many."""
+    return 32 if len(shape) == 3 else 16
 
 
 class Encoder(Settings, frozen=True):
@@ -18,19 +32,20 @@ class Encoder(Settings, frozen=True):
     Rows are float32 and already standardised: (rows, columns), or (rows, channels, height, width) for images.
     Linear encoders put out min(`dim`, numbers in a row): more would carry nothing new. Others put out `dim` exactly.
 
-    What is learnt is always a net, so any encoder can be trained on with labels: `load(encoder.build(shape), weights)`
-    is exactly what `encode` applies.
+    What is learnt is always a net, so any encoder can be trained on with labels:
+    `load(encoder.build(shape, weights), weights)` is exactly what `encode` applies.
 
     Attributes:
-        dim: how many numbers stand for a row; 0 takes 8 for columns and 32 for images, and at most half as many as a
-            row has (a single column apart): as many as there are columns would be the columns themselves, turned round.
+        dim: how many numbers stand for a row. None takes as few as keep 99 % of the rows' variance, at most 16, or 32
+            for images; `FedOnce` has an allowance of its own. 0 does not look at rows, as an encoder with noise must
+            not, nor did earlier versions: 8, or 32 for images, and at most half as many as a row has.
     """
 
-    dim: int = 16
+    dim: int | None = None
 
     def __post_init__(self) -> None:
-        if self.dim < 0:
-            raise ValueError(f"dim must be 1 or more, or 0 for what suits the data, not {self.dim}")
+        if self.dim is not None and self.dim < 0:
+            raise ValueError(f"dim must be 1 or more, or left out for what suits the data, not {self.dim}")
 
     def net(self, shape: Shape) -> Net:
         """The net, for rows of this shape, whose weights `fit` learns."""
@@ -48,16 +63,66 @@ class Encoder(Settings, frozen=True):
         return None
 
     def dim_for(self, shape: Shape) -> int:
-        """How many numbers stand for a row of this shape: as asked for, or what suits."""
+        """How many numbers stand for a row of this shape: `dim`, or what is taken without a look at rows."""
         return self.dim or max(1, min(32 if len(shape) == 3 else 8, prod(shape) // 2))
 
-    def build(self, shape: Shape) -> nn.Module:
-        """The net for rows of this shape as a module, its weights unset."""
-        return self.net(shape).build(shape, self.dim_for(shape))
+    def sized(self, x: Array, most: int | None = None) -> Self:
+        """The same with `dim` set, if it was None, to what keeps nearly all of these rows' variance.
+
+        Args:
+            x: the rows.
+            most: the most numbers that may stand for a row; None for 16, or 32 for images.
+        """
+        if self.dim is not None:
+            return self
+        return msgspec.structs.replace(self, dim=_enough(self.spread(x), most or most_numbers(x.shape[1:])))
+
+    def spread(self, x: Array) -> Array:
+        """The variances along the principal components of what the encoder works on, largest first."""
+        return principal_components(x, prod(x.shape[1:]))[2]
+
+    def build(self, shape: Shape, weights: Weights) -> nn.Module:
+        """The net for rows of this shape as a module that such weights fit; they are not put into it."""
+        direct = {name.removeprefix(_DIRECT): values for name, values in weights.items() if name.startswith(_DIRECT)}
+        if not direct:
+            return self.form(shape, weights)
+        return _Branched(self.form(shape, direct), _BRANCH.build(shape, len(weights[_BRANCH_END])))
+
+    def form(self, shape: Shape, weights: Weights) -> nn.Module:
+        """As `build`, for what `fit` returned."""
+        return self.net(shape).build(shape, next(len(weights[name]) for name in reversed(weights) if "bias" in name))
+
+    def able_to_learn(self, weights: Weights, shape: Shape, rng: Rng) -> Weights:
+        """The same function as weights of a net that can learn more than sums of columns.
+
+        A net without hidden layers gets a branch beside it that has two, and that starts at zero.
+        """
+        if sum(name.endswith("weight") and values.ndim > 1 for name, values in weights.items()) > 1:
+            return weights
+        outputs = len(self.encode(weights, np.zeros((1, *shape), np.float32))[0])
+        branch = weights_of(make(_BRANCH, shape, outputs, rng))
+        found = {_DIRECT + name: values for name, values in weights.items()}
+        found |= {f"branch.{name}": values.copy() for name, values in branch.items()}
+        for end in (_BRANCH_END, _BRANCH_END.replace("bias", "weight")):
+            found[end] = np.zeros_like(found[end])
+        return found
 
     def encode(self, weights: Weights, x: Array) -> Array:
-        """The numbers that stand for each row: float32, (rows, `dim_for` the row's shape)."""
-        return to_array(evaluate(load(self.build(x.shape[1:]), weights), [to_tensor(x)]))
+        """The numbers that stand for each row: float32, (rows, `dim`)."""
+        return to_array(evaluate(load(self.build(x.shape[1:], weights), weights), [to_tensor(x)]))
+
+
+class _Branched(nn.Module):
+    """The sum of a net and of another one beside it."""
+
+    def __init__(self, direct: nn.Module, branch: nn.Module) -> None:
+        super().__init__()
+        self.direct, self.branch = direct, branch
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The sum of what both put out."""
+        found: Tensor = self.direct(x) + self.branch(x)
+        return found
 
 
 class LinearEncoder(Encoder, frozen=True):
@@ -70,6 +135,13 @@ class LinearEncoder(Encoder, frozen=True):
     def dim_for(self, shape: Shape) -> int:
         """`dim`, or the numbers in a row if those are fewer."""
         return min(super().dim_for(shape), prod(shape))
+
+
+def _enough(variances: Array, most: int) -> int:
+    """How many of these variances, largest first, make up nearly all of their sum; at most `most`."""
+    total = max(float(variances.sum()), np.finfo(np.float64).tiny)
+    needed = int(np.searchsorted(np.cumsum(variances) / total, _KEPT - 1e-9)) + 1
+    return max(1, min(needed, most, len(variances)))
 
 
 def flat(x: Array) -> Array:
@@ -87,7 +159,7 @@ class Pca(LinearEncoder, frozen=True):
 
     def fit(self, x: Array, rng: Rng) -> Weights:
         """Find mean and components; takes no randomness."""
-        mean, components, _ = principal_components(x, self.dim_for(x.shape[1:]))
+        mean, components, _ = principal_components(x, self.sized(x).dim_for(x.shape[1:]))
         return as_layer(mean, components)
 
 
@@ -96,7 +168,7 @@ class WhitenedPca(LinearEncoder, frozen=True):
 
     def fit(self, x: Array, rng: Rng) -> Weights:
         """Find mean and scaled components; takes no randomness."""
-        mean, components, variances = principal_components(x, self.dim_for(x.shape[1:]))
+        mean, components, variances = principal_components(x, self.sized(x).dim_for(x.shape[1:]))
         carries = variances > 1e-9 * max(variances[0], np.finfo(np.float64).tiny)
         scales = np.where(carries, 1 / np.sqrt(np.where(carries, variances, 1.0)), 0.0)
         return as_layer(mean, components * scales)
@@ -124,7 +196,7 @@ class RandomProjection(LinearEncoder, frozen=True):
 
     def fit(self, x: Array, rng: Rng) -> Weights:
         """Draw the directions; of the rows only the mean is used."""
-        width = prod(x.shape[1:])
-        directions, upper = np.linalg.qr(rng.standard_normal((width, self.dim_for(x.shape[1:]))))
+        width, dim = prod(x.shape[1:]), self.sized(x).dim_for(x.shape[1:])
+        directions, upper = np.linalg.qr(rng.standard_normal((width, dim)))
         # QR fixes signs by its own rule; undoing it makes the draw uniform over orthonormal matrices.
         return as_layer(flat(x).mean(axis=0), directions * np.sign(np.diag(upper)))

@@ -35,9 +35,12 @@ from laconic.privacy.encoders import PrivateEncoder, PublicProjection
 from laconic.privacy.mechanisms.rows import COUPLED, ClippedGaussian, Perturb
 from laconic.privacy.private_sgd import DpSgd
 from laconic.privacy.row_releases import write_model
-from laconic.values import Array
+from laconic.values import Array, check_least
 
-_GIVES = "a few numbers for each row, made from its columns by an encoder of its own; columns can be guessed from them"
+_GIVES = (
+    "a few numbers for each row, made from its columns by an encoder of its own: by default sums of columns, and some "
+    "columns (all of them, if they are few) by rank; columns can be guessed from them"
+)
 
 
 _USUAL = Sgd(epochs=100, patience=10)
@@ -61,6 +64,8 @@ class FedOnce(Method, frozen=True):
 
     Attributes:
         encoder: how each guest puts a row into numbers.
+        row_bytes: the most that a guest sends for a row where `encoder.dim` is left out, which takes as few numbers
+            as keep nearly all of the guest's variance; images, of hundreds of pixels, get twice as much.
         head: the label holder's model of its columns and all numbers received. None takes `Best()`, which tries linear
             models, trees and nets, and a net where the label holder has images, or `trainer` or `more` ask for one.
         trainer: how the label holder trains a net; None takes 100 epochs that end early, if a net is trained.
@@ -75,6 +80,7 @@ class FedOnce(Method, frozen=True):
 
     precision: Precision = "float32"
     encoder: AnyEncoder | PrivateEncoder = BestEncoder()
+    row_bytes: int = 64
     head: Joint | AnyHead | None = None
     trainer: Sgd | DpSgd | None = None
     noise: Perturb | ClippedGaussian | None = None
@@ -87,6 +93,7 @@ class FedOnce(Method, frozen=True):
 
     def __post_init__(self) -> None:
         """Refuse noise together with further exchanges, and models without gradients where these are needed."""
+        check_least(4, row_bytes=self.row_bytes)
         if isinstance(self.head, Learner) and (self.more is not None or isinstance(self.trainer, DpSgd)):
             raise ValueError(
                 f"head = {type(self.head).__name__} is not trained by gradients that more or DpSgd could use (trees "
@@ -145,7 +152,9 @@ class FedOnce(Method, frozen=True):
     def learn_and_send(self, party: Party) -> dict[str, Any]:
         """Learn an encoder from the training rows; send those, and all others that the head looks at."""
         x = party.data.part("train")[0]
-        party.memory["net"] = self.encoder.fit(x, party.rng)
+        net = self.encoder.sized(x, self._most(x)).fit(x, party.rng)
+        # Split learning goes on from here, and sums of columns alone would hold it back.
+        party.memory["net"] = self.encoder.able_to_learn(net, x.shape[1:], party.rng) if self.more else net
         party.memory["learnt from"] = len(x)
         noises = self.encoder.noise(len(x))
         write_model(party, "learn_and_send", "its encoder, if it is published", party.memory["net"], noises)
@@ -164,7 +173,11 @@ class FedOnce(Method, frozen=True):
     @property
     def split(self) -> Split:
         """How training goes on after the one exchange: guests' encoders as nets, and the host's model."""
-        return Split(lambda party: self.encoder.build(party.data.shape), self._top, self.more or Sgd(), self.precision)
+
+        def bottom(party: Party) -> nn.Module:
+            return self.encoder.build(party.data.shape, party.memory["net"])
+
+        return Split(bottom, self._top, self.more or Sgd(), self.precision)
 
     def within(self, budget: Budget, rows: int, hub: str, guests: tuple[str, ...]) -> "FedOnce":
         """FedOnce-L1: the same with as little noise as keeps a budget.
@@ -178,7 +191,7 @@ class FedOnce(Method, frozen=True):
             guests: the others' names.
         """
         # Of the sound guests this did best at equal epsilon: `studies/fedonce_privacy.py`.
-        encoder = PublicProjection() if self.encoder == BestEncoder() else self.encoder
+        encoder = PublicProjection() if self.encoder in (BestEncoder(), BestEncoder(dim=0)) else self.encoder
         trainer = _PRIVATE if self.trainer in (None, _USUAL) else self.trainer
         can_be = self.more is None and not isinstance(self.head, Learner)
         if not can_be or not isinstance(encoder, PrivateEncoder) or not isinstance(trainer, DpSgd):
@@ -290,6 +303,10 @@ class FedOnce(Method, frozen=True):
     def _predictions(self, hub: Party, received: Mapping[str, Array], x: Array) -> Array:
         model = hub.memory["model"] | hub.memory.get("scale", {})
         return predict_top(self._model(hub), task_of(hub), model, self._beside(hub, received, x))
+
+    def _most(self, x: Array) -> int:
+        """The most numbers that stand for one of these rows where the encoder does not say how many."""
+        return max(1, self.row_bytes * (2 if x.ndim == 4 else 1) // np.dtype(self.precision).itemsize)
 
     @property
     def _cuts(self) -> tuple[str, ...]:

@@ -3,12 +3,15 @@
 import msgspec
 import numpy as np
 import pytest
+from scipy.stats import spearmanr
 from sklearn.decomposition import PCA
+from torch.nn import functional
 
 from laconic.learn.encoders.encoder import LinearEncoder, Pca, RandomProjection, WhitenedPca
 from laconic.learn.encoders.learnt import AnyEncoder, Autoencoder, BestEncoder, Nat
 from laconic.learn.nets.nets import Cnn, load, to_tensor
 from laconic.learn.train.sgd import Sgd, evaluate
+from laconic.privacy import Codebook, DpNat, DpPca, PublicProjection
 from laconic.values import Array, Rng
 
 SMALL = Cnn(channels=(4,), hidden=(8,))
@@ -18,6 +21,7 @@ ENCODERS: list[AnyEncoder] = [
     RandomProjection(dim=3),
     Nat(dim=3, epochs=3, image_net=SMALL),
     Autoencoder(dim=3, trainer=Sgd(epochs=2), image_net=SMALL),
+    BestEncoder(dim=3),
 ]
 
 
@@ -58,15 +62,15 @@ def test_images_are_encoded_too(encoder: AnyEncoder) -> None:
 @pytest.mark.parametrize("encoder", ENCODERS)
 def test_one_column_and_fewer_rows_than_a_batch_work(encoder: AnyEncoder) -> None:
     x = rows(count=7, columns=1)
-    width = 1 if isinstance(encoder, LinearEncoder) else 3
-    assert encoder.encode(encoder.fit(x, rng()), x).shape == (7, width) == (7, encoder.dim_for((1,)))
+    width = 1 if isinstance(encoder, LinearEncoder | BestEncoder) else 3
+    assert encoder.encode(encoder.fit(x, rng()), x).shape == (7, width)
 
 
 @pytest.mark.parametrize("encoder", ENCODERS)
 def test_what_is_learnt_is_a_net_that_can_be_trained_on(encoder: AnyEncoder) -> None:
     x = rows()
     weights = encoder.fit(x, rng(1))
-    module = load(encoder.build((5,)), weights)
+    module = load(encoder.build((5,), weights), weights)
     assert np.array_equal(evaluate(module, [to_tensor(x)]).numpy(), encoder.encode(weights, x))
 
 
@@ -108,22 +112,80 @@ def test_autoencoder_learns_to_restore() -> None:
     assert ((restored - x) ** 2).mean() < 0.2 * x.var()
 
 
-def test_the_default_encoder_sends_at_most_half_as_many_numbers_as_a_row_has() -> None:
-    assert BestEncoder().dim_for((6,)) == 3
-    assert BestEncoder().dim_for((1, 14, 14)) <= 98
-    assert BestEncoder().dim_for((1,)) == 1
-    assert BestEncoder(dim=5).dim_for((6,)) == 5
+@pytest.mark.parametrize("encoder", ENCODERS)
+def test_every_encoder_finds_a_width_that_keeps_nearly_all_variance(encoder: AnyEncoder) -> None:
+    free = msgspec.structs.replace(encoder, dim=None)
+    x = np.repeat(rows(columns=3), 2, axis=1)  # six columns, of which three are copies
+    assert free.encode(free.fit(x, rng()), x).shape == (60, 3)
+    images = rng().standard_normal((20, 1, 6, 6)).astype(np.float32)
+    assert free.encode(free.fit(images, rng()), images).shape[1] <= 32
+
+
+def test_a_party_of_five_columns_is_not_halved() -> None:
+    x = rng().standard_normal((200, 5)).astype(np.float32)
+    assert BestEncoder().sized(x).dim == 5
+    assert BestEncoder().sized(x, most=4).dim == 4
+    assert BestEncoder(dim=2).sized(x).dim == 2
+
+
+def test_many_columns_become_sixteen_numbers_at_most() -> None:
+    x = rng().standard_normal((200, 40)).astype(np.float32)
+    assert {type(one)().sized(x).dim for one in ENCODERS} == {16}
+
+
+def test_an_encoder_with_noise_does_not_look_at_rows_for_its_width() -> None:
+    x = np.repeat(rows(columns=1), 6, axis=1)
+    for encoder in (DpPca(), PublicProjection(), DpNat(), Codebook()):
+        assert encoder.sized(x) == encoder
+        with pytest.raises(msgspec.ValidationError, match="Expected `int`, got `null`"):
+            msgspec.convert({**msgspec.to_builtins(encoder), "dim": None}, type(encoder))
+
+
+def test_the_default_sends_columns_by_rank_and_components_of_many() -> None:
+    x = np.exp(rng().standard_normal((300, 20))).astype(np.float32)
+    weights = BestEncoder().fit(x, rng())
+    sent = BestEncoder().encode(weights, x)
+    assert sent.shape == (300, 16)
+    for place, column in enumerate(weights["scores.columns"]):
+        assert spearmanr(sent[:, place], x[:, column])[0] == pytest.approx(1, abs=1e-6)
+    assert np.abs(sent[:, :8]).max() < 4  # the longest tail of these columns is beyond 10 standard deviations
+    components = Pca(dim=8).encode(Pca(dim=8).fit(x, rng()), x)
+    assert sent[:, 8:] == pytest.approx(components, abs=1e-4)
+
+
+def test_a_plan_of_an_earlier_version_still_halves() -> None:
+    x = rows(columns=6)
+    assert np.array_equal(BestEncoder(dim=0).fit(x, rng())["1.weight"], Pca(dim=3).fit(x, rng())["1.weight"])
+
+
+def test_models_saved_with_components_alone_still_encode() -> None:
+    x = rows(columns=6)
+    before = Pca(dim=3).fit(x, rng())
+    assert np.array_equal(BestEncoder().encode(before, x), Pca(dim=3).encode(before, x))
 
 
 @pytest.mark.parametrize("encoder", ENCODERS)
-def test_every_encoder_finds_a_dimension_that_suits(encoder: AnyEncoder) -> None:
-    free = msgspec.structs.replace(encoder, dim=0)
-    x = rows(columns=6)
-    assert free.encode(free.fit(x, rng()), x).shape == (60, 3)
-    images = rng().standard_normal((20, 1, 6, 6)).astype(np.float32)
-    assert free.encode(free.fit(images, rng()), images).shape == (20, 18)
+def test_a_net_made_able_to_learn_starts_as_the_same_function(encoder: AnyEncoder) -> None:
+    x = rows()
+    weights = encoder.fit(x, rng(1))
+    able = encoder.able_to_learn(weights, (5,), rng(2))
+    assert np.array_equal(encoder.encode(able, x), encoder.encode(weights, x))
+
+
+@pytest.mark.parametrize("encoder", [Pca(dim=1), BestEncoder(dim=1)])
+def test_a_net_made_able_to_learn_can_learn_a_product_of_columns(encoder: AnyEncoder) -> None:
+    x = rng().standard_normal((400, 2)).astype(np.float32)
+    target = to_tensor(x[:, :1] * x[:, 1:])
+    errors = {}
+    for name in ("as it is", "able"):
+        weights = encoder.fit(x, rng(1))
+        weights = encoder.able_to_learn(weights, (2,), rng(2)) if name == "able" else weights
+        module = load(encoder.build((2,), weights), weights)
+        Sgd(epochs=60, lr=1e-2).fit(module, [to_tensor(x)], target, functional.mse_loss, rng(3))
+        errors[name] = float(functional.mse_loss(evaluate(module, [to_tensor(x)]), target))
+    assert errors["able"] < 0.2 < 0.5 < errors["as it is"]
 
 
 def test_a_dimension_below_zero_is_refused() -> None:
-    with pytest.raises(ValueError, match="dim must be 1 or more, or 0 for what suits the data, not -1"):
+    with pytest.raises(ValueError, match="dim must be 1 or more, or left out for what suits the data, not -1"):
         Nat(dim=-1)
