@@ -47,8 +47,9 @@ PACKAGES = {
         "RandomHoldout Reserve Rows Sizes party_names read_own usual_cut"
     ),
     "deploy": (
-        "Consortium EpsilonAccount Faults FittedRun Forked HubAddress Importance InProcess Journal KeyRing "
-        "Allowance PartyFile PartyFolder PartySite Policy Processes Recorder Runtime SecretKey code_digest denoise "
+        "Advice Allowance Candidate Consortium EpsilonAccount Faults FittedRun Forked HubAddress Importance InProcess "
+        "Journal KeyRing PartyFile PartyFolder PartySite Policy Processes Recorder RunLimits Runtime SecretKey advise "
+        "code_digest denoise "
         "make_key open_calls open_runtime open_site provision reach read_party read_public save_key roles "
         "seal_plan summarise trust write_consortium"
     ),
