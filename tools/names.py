@@ -63,8 +63,8 @@ PACKAGES = {
         "Logistic Mean Median Mlp Nat Net NetModel Network Optimiser Orthogonal PatchNet Pca RandomProjection ResNet "
         "Sgd Shard Soft SummedHeads Swaps TreeModel TrimmedMean WhitenedPca check_model classes_of evaluate fit_linear "
         "fit_models fit_supervised initialise make predict_linear predict_model predict_supervised purity "
-        "torch_generator weights_of device_asked on_device Learner Columns Convolutions Drawn Estimator FrozenEncoder "
-        "Photographs PublicRows RandomFourier RandomRelu Whitened"
+        "torch_generator weights_of device_asked on_device Learner Columns Convolutions Drawn Estimator "
+        "FrozenEncoder Mixture Photographs PublicRows RandomFourier RandomRelu Whitened"
     ),
     "methods": (
         "Admm Check Gradients Majority MixedRows ModelCheck PooledShares Prox SendLabels ServerShares Socket "
