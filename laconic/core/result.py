@@ -1,5 +1,6 @@
 """A result: the frozen record of one run, to and from JSON."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -128,6 +129,10 @@ class Contribution(msgspec.Struct, frozen=True, kw_only=True):
     agreement: float | None = None
 
 
+_FROM_LABELS = re.compile(r"\blabels?\b|\bgradients?\b")
+_LABELS_THEMSELVES = re.compile(r"\bits labels\b")
+
+
 class Tuning(msgspec.Struct, frozen=True, kw_only=True):
     """How a run's settings were chosen: what was allowed, what was tried, and what did best on validation rows.
 
@@ -242,6 +247,22 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     def _title(self) -> str:
         score = f"{metric_name(self.score.metric)} {figure(self.score.value)}"
         return f"{self.method['type']} on {self.data.get('name', 'data')}, {score}"
+
+    @property
+    def label_leaks(self) -> tuple[Release, ...]:
+        """What left without noise and lets its receiver read labels that are not its own, by the steps' own words.
+
+        With one label holder, labels leave with what it sends to the others, or to a server. In a horizontal federation
+        every party has labels, and they leave where they are sent themselves.
+        """
+        return tuple(one for one in self.releases if self._gives_labels(one))
+
+    def _gives_labels(self, release: Release) -> bool:
+        if release.noise is not None or release.phase == "align":
+            return False
+        if self.data.get("kind") == "horizontal" or (release.to == "hub" and self.hub == "server"):
+            return bool(_LABELS_THEMSELVES.search(release.words))
+        return release.to != "hub" and bool(_FROM_LABELS.search(release.words))
 
     def to_json(self) -> bytes:
         """One JSON object."""
