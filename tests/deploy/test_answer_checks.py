@@ -3,9 +3,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from laconic.core import Party, Question, encode, step
-from laconic.core.ledger import Noised
-from laconic.core.step import Script
+from laconic.core import Noised, Party, Question, Script, encode, step
 from laconic.deploy.answer_checks import AnswerCheck
 from laconic.errors import StepError
 from laconic.testing import small_federation
