@@ -171,7 +171,7 @@ def _aligned(context: PartyContext) -> Party | None:
     session = context.session
     if context.ids is not None or session.align is None:
         return context.party
-    if not isinstance(session.align, AgreedIds):
+    if not isinstance(session.align, AgreedIds) or session.align.held_out != "random":
         return None
     asking = Party(session.hub, Table.without_rows(session.hub), session.plan.seed)
     asking.turn("align", 0, session.holder)
