@@ -265,8 +265,8 @@ def _all_shared(records: Sequence[Record]) -> str:
     return (
         "## All rows shared\n\n`FedOnce less home` is positive where FedOnce is better, with its standard error over "
         "seeds. The share of the gap from home to pooled is asked for (at least 80 %) only where that gap exceeds two "
-        f"standard errors; {MOST_BYTES} bytes per row and party are allowed. A star marks records by older code.\n\n"
-        + markdown([*head, "bytes per row and party", "FedOnce took"], rows)
+        f"standard errors; {MOST_BYTES} bytes per row and party are allowed. Code `older` marks records by code that has changed since.\n\n"
+        + markdown([*head, "bytes per row and party", "FedOnce took", "code"], rows)
         + "\n## Splits\n\n"
         + parted
     )
@@ -279,10 +279,10 @@ def _line(name: str, arms: dict[str, list[Record]]) -> list[object]:
     sent = statistics.fmean(one["bytes_a_row"] for one in arms["FedOnce"])
     took = "; ".join(dict.fromkeys(" + ".join(one["took"]) for one in arms["FedOnce"]))
     now = {arm: code_digest(make(None)) for arm, make in ARMS.items()}
-    marked = name + ("*" if any(one["code"] != now[arm] for arm in arms for one in arms[arm]) else "")
+    code = "older" if any(one["code"] != now[arm] for arm in arms for one in arms[arm]) else "now"
     metric = arms["home"][0]["score"]["metric"]
     scores = [mean_spread([one["score"]["value"] for one in some]) for some in arms.values()]
-    return [marked, metric, len(arms["home"]), *scores, _signed(gain), share, is_asked, f"{sent:.0f}", took]
+    return [name, metric, len(arms["home"]), *scores, _signed(gain), share, is_asked, f"{sent:.0f}", took, code]
 
 
 def _signed(difference: Difference) -> str:
