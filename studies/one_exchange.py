@@ -265,7 +265,8 @@ def _all_shared(records: Sequence[Record]) -> str:
     return (
         "## All rows shared\n\n`FedOnce less home` is positive where FedOnce is better, with its standard error over "
         "seeds. The share of the gap from home to pooled is asked for (at least 80 %) only where that gap exceeds two "
-        f"standard errors; {MOST_BYTES} bytes per row and party are allowed. Code `older` marks records by code that has changed since.\n\n"
+        f"standard errors; {MOST_BYTES} bytes per row and party are allowed. "
+        "Code `older` marks records by code that has changed since.\n\n"
         + markdown([*head, "bytes per row and party", "FedOnce took", "code"], rows)
         + "\n## Splits\n\n"
         + parted
