@@ -1,18 +1,22 @@
 """Whether a served model answers its clients while strangers without a token take all the connections they can.
 
 A second process keeps connections that say nothing, headers that come a byte a second, and headers without end, and
-opens each again a second after the server has closed it. Clients with a token ask all the while, from another address.
+opens each again a second after the server has closed it. Clients with a token, which have asked before, ask all the
+while, from the same address. One more client comes anew every second, and tries again until it is let in. A first
+attack of ten seconds and a quiet time come before anything is measured, so that all is warm.
 
 Usage: python -m benchmarks.serve_attacked [--seconds 60] [--clients 20] [--half-open 200] [--slow 200] [--large 20]
+       [--strangers-from 127.0.0.1]
 """
 
 import argparse
 import asyncio
 import multiprocessing
+import os
 import ssl
 import time
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
 from http.client import HTTPException
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -34,66 +38,116 @@ def main() -> None:
     parser.add_argument("--half-open", type=int, default=200)
     parser.add_argument("--slow", type=int, default=200)
     parser.add_argument("--large", type=int, default=20)
+    parser.add_argument("--strangers-from", default="127.0.0.1", help="the address of the strangers; clients' own")
     chosen = parser.parse_args()
+    kinds = (chosen.half_open, chosen.slow, chosen.large)
     with TemporaryDirectory() as name:
         place = Path(name)
         ids = save_people(place, chosen.people)
         with serving(place) as (port, server):
-            print("| | answers | errors | p50 | p95 | memory at a fifth | memory at the end |")
+            print(f"Load average before: {os.getloadavg()[0]:.1f}\n")
+            print("| | answers | errors | p50 | p95 | memory at the start | memory at the end |")
             print("|" + "---|" * 7)
-            _ask(place, port, server, ids, chosen.clients, min(5.0, chosen.seconds), show="")
-            quiet = _ask(place, port, server, ids, chosen.clients, chosen.seconds, show="quiet")
-            context = multiprocessing.get_context("spawn")
-            counted = context.Array("L", 3)
-            words = (port, chosen.half_open, chosen.slow, chosen.large, counted)
-            attack = context.Process(target=_attack, args=words, daemon=True)
-            attack.start()
-            while not counted[1]:
-                time.sleep(0.1)
-            attacked = _ask(place, port, server, ids, chosen.clients, chosen.seconds, show="attacked")
-            attack.terminate()
-            attack.join()
+            clients = [Client(place, port) for _ in range(chosen.clients)]
+            with _attacked(port, kinds, chosen.strangers_from):
+                _ask(clients, place, port, server, ids, min(10.0, chosen.seconds), show="")
+            _ask(clients, place, port, server, ids, min(10.0, chosen.seconds), show="")
+            quiet = _ask(clients, place, port, server, ids, chosen.seconds, show="quiet")
+            with _attacked(port, kinds, chosen.strangers_from) as counted:
+                newcomers = _Newcomers(place, port, ids, chosen.seconds)
+                attacked = _ask(clients, place, port, server, ids, chosen.seconds, show="attacked")
+                newcomers.join()
+            after = _ask(clients, place, port, server, ids, min(10.0, chosen.seconds), show="after")
     opened = dict(zip(("half-open", "slow", "large"), counted[:], strict=True))
-    print(f"\nConnections that strangers opened: {opened}. p95 under attack: {attacked / quiet:.2f} x the quiet one.")
+    print(f"\nConnections that strangers opened from {chosen.strangers_from}: {opened}.")
+    print(f"p95 under attack: {attacked / quiet:.2f} x the quiet one; after it {after / quiet:.2f} x.")
+    print(newcomers)
 
 
-def _ask(place: Path, port: int, server: int, ids: list[str], clients: int, seconds: float, show: str) -> float:
-    """The p95 of many clients at once, in milliseconds; each connects once, and again only after an error."""
-    ends = time.monotonic() + seconds
-    times: list[list[float]] = [[] for _ in range(clients)]
-    errors = [0] * clients
+class _Newcomers(Thread):
+    """A client that connects anew every second, from the clients' address, and tries until it is let in."""
+
+    def __init__(self, place: Path, port: int, ids: list[str], seconds: float) -> None:
+        super().__init__()
+        self._place, self._port, self._ids, self._ends = place, port, ids, time.monotonic() + seconds
+        self.waits: list[float] = []
+        self.tries = 0
+        self.start()
+
+    def run(self) -> None:
+        while time.monotonic() < self._ends:
+            began, answered = time.monotonic(), False
+            while not answered and time.monotonic() < self._ends:
+                self.tries += 1
+                with suppress(OSError, HTTPException, RuntimeError, ValueError):
+                    Client(self._place, self._port).ask(self._ids[:10])
+                    answered = True
+                time.sleep(0.0 if answered else 0.05)
+            if answered:
+                self.waits.append(time.monotonic() - began)
+            time.sleep(1.0)
+
+    def __str__(self) -> str:
+        if not self.waits:
+            return f"Newcomers: none was let in, of {self.tries:,} tries."
+        p50, most = np.median(self.waits), max(self.waits)
+        times = f"after {p50:.2f} s (median), {most:.1f} s at most"
+        return f"Newcomers: {len(self.waits)} let in by {self.tries:,} tries; {times}."
+
+
+@contextmanager
+def _attacked(port: int, kinds: tuple[int, int, int], address: str) -> "Iterator[list[int]]":
+    """A time in which another process keeps so many connections of each kind; counts those it opened."""
+    context = multiprocessing.get_context("spawn")
+    counted = context.Array("L", 3)
+    attack = context.Process(target=_attack, args=(port, kinds, address, counted), daemon=True)
+    attack.start()
+    while not counted[1]:
+        time.sleep(0.1)
+    try:
+        yield counted  # type: ignore[misc]
+    finally:
+        attack.terminate()
+        attack.join()
+
+
+def _ask(
+    clients: list[Client], place: Path, port: int, server: int, ids: list[str], seconds: float, show: str
+) -> float:
+    """The p95 of many clients at once, in milliseconds; each connects again only after an error."""
+    began, ends = memory_of(server), time.monotonic() + seconds
+    times: list[list[float]] = [[] for _ in clients]
+    errors = [0] * len(clients)
 
     def keep_asking(number: int) -> None:
-        rng, client = np.random.default_rng(number), Client(place, port)
+        rng = np.random.default_rng(number)
         while time.monotonic() < ends:
             first = int(rng.integers(len(ids) - 10))
             try:
-                times[number].append(client.ask(ids[first : first + 10]))
+                times[number].append(clients[number].ask(ids[first : first + 10]))
             except (OSError, HTTPException, RuntimeError, ValueError):
                 errors[number] += 1
-                client = Client(place, port)
+                clients[number] = Client(place, port)
 
-    threads = [Thread(target=keep_asking, args=(number,)) for number in range(clients)]
+    threads = [Thread(target=keep_asking, args=(number,)) for number in range(len(clients))]
     for thread in threads:
         thread.start()
-    time.sleep(seconds / 5)
-    early = memory_of(server)
     for thread in threads:
         thread.join()
     taken = 1000 * np.concatenate([np.array(one) for one in times])
     p50, p95 = np.percentile(taken, [50, 95])
     if show:
         figures = f"{len(taken):,} | {sum(errors)} | {p50:.1f} ms | {p95:.1f} ms"
-        print(f"| {show} | {figures} | {early:.1f} MB | {memory_of(server):.1f} MB |", flush=True)
+        print(f"| {show} | {figures} | {began:.1f} MB | {memory_of(server):.1f} MB |", flush=True)
     return float(p95)
 
 
-def _attack(port: int, half_open: int, slow: int, large: int, counted: "list[int]") -> None:
+def _attack(port: int, kinds: tuple[int, int, int], address: str, counted: "list[int]") -> None:
     """Keep so many connections of each kind, until the process is ended."""
-    asyncio.run(_attack_all(port, (half_open, slow, large), counted))
+    asyncio.run(_attack_all(port, kinds, address, counted))
 
 
-async def _attack_all(port: int, kinds: tuple[int, int, int], counted: "list[int]") -> None:
+async def _attack_all(port: int, kinds: tuple[int, int, int], address: str, counted: "list[int]") -> None:
     encrypted = ssl.create_default_context()
     encrypted.check_hostname, encrypted.verify_mode = False, ssl.CERT_NONE
     ways: tuple[Callable[[asyncio.StreamWriter], Awaitable[None]], ...] = (_say_nothing, _drip, _pour)
@@ -102,11 +156,12 @@ async def _attack_all(port: int, kinds: tuple[int, int, int], counted: "list[int
             for number in range(count):
                 await asyncio.sleep(0.002)
                 context = None if way is _say_nothing else encrypted
-                group.create_task(_again_and_again(port, context, way, counted, kind), name=f"{kind} {number}")
+                group.create_task(_again_and_again(port, address, context, way, counted, kind), name=f"{kind} {number}")
 
 
 async def _again_and_again(
     port: int,
+    address: str,
     context: ssl.SSLContext | None,
     way: Callable[[asyncio.StreamWriter], Awaitable[None]],
     counted: "list[int]",
@@ -115,7 +170,7 @@ async def _again_and_again(
     """Keep one connection: say what there is to say until the server closes it, and open it again a second later."""
     while True:
         with suppress(OSError):
-            reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context, local_addr=("127.0.0.2", 0))
+            reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context, local_addr=(address, 0))
             counted[kind] += 1
             saying = asyncio.ensure_future(way(writer))
             try:

@@ -1,19 +1,33 @@
 """What one bad party of four does to a run, and what checks and robust averages save: every kind of badness.
 
-Parties with other columns: FedOnce as usual, with `check.leave_out`, and with the bad party left out by hand. Parties
-with other rows: FedAvg with the mean, with three averages that a bad party cannot drag away, and with the bad party
-left out by hand. Then honest runs, of which none should lose a party.
+Parties with other columns: FedOnce, VimSgd and LateFusion as usual, with `check.leave_out`, and with the bad party left
+out by hand. Parties with other rows: FedAvg with the mean, with three averages that a bad party cannot drag away, with
+`check.leave_out`, and with the bad party left out by hand. Then honest runs, of which none should lose a party.
 
 Usage: python -m studies.poisoning [--quick] [--out FOLDER] [--only DATA]
 """
 
 from collections.abc import Callable, Iterator
 
-from laconic import Dirichlet, Equal, FedAvg, Federation, FedOnce, Method, OneShot, deal, deal_rows, load, simulate
+from laconic import (
+    Dirichlet,
+    Equal,
+    FedAvg,
+    Federation,
+    FedOnce,
+    LateFusion,
+    Method,
+    OneShot,
+    VimSgd,
+    deal,
+    deal_rows,
+    load,
+    simulate,
+)
 from laconic.core import Result
 from laconic.learn import Krum, Mean, Median, Sgd, TrimmedMean
 from laconic.learn.models.averages import AnyAverage
-from laconic.methods import Check
+from laconic.methods import Check, ModelCheck
 from laconic.testing import BadParty, flip_labels, leave_out
 from laconic.testing.bad_parties import Badness
 from studies.harness import Job, Record, arguments, markdown, mean_spread, only_on, run_jobs, some_rows, write_whole
@@ -24,7 +38,18 @@ _BAD: tuple[Badness, ...] = ("constant", "scaled", "noisy", "shuffled")
 _AVERAGES: dict[str, AnyAverage] = {"mean": Mean(), "median": Median(), "trimmed mean": TrimmedMean(), "Krum": Krum()}
 _PARTIES = 4
 _ROWS = 4000
-_SIFT = Check(leave_out=True)
+_SIFT, _SIFT_MODELS = Check(leave_out=True), ModelCheck(leave_out=True)
+_TRAINER = Sgd(epochs=30, patience=5)
+_ROWS_BAD = (*_BAD, "flipped labels")
+
+
+def _methods(check: Check | None) -> dict[str, Method]:
+    """One method of each family with other columns."""
+    return {
+        "FedOnce": FedOnce(trainer=_TRAINER, check=check or Check()),
+        "VimSgd": VimSgd(epochs=10, check=check),
+        "LateFusion": LateFusion(trainer=_TRAINER, check=check),
+    }
 
 
 def main() -> None:
@@ -37,38 +62,90 @@ def main() -> None:
 
 def _jobs(quick: bool) -> Iterator[Job]:
     for seed in range(1 if quick else 3):
-        yield from (_job("columns apart", name, seed, _one_bad_with_columns) for name in _COLUMNS_APART)
+        yield from (_job("rows apart, checked", name, seed, _one_bad_checked) for name in _ROWS_APART)
+        for part, method in _PARTS.items():
+            yield from (_job(part, name, seed, _one_bad_with_columns(method)) for name in _COLUMNS_APART)
         yield from (_job("rows apart", name, seed, _one_bad_with_rows) for name in _ROWS_APART)
-    for seed in range(2 if quick else 100):
-        yield from (_job("honest FedOnce", name, seed, _honest(FedOnce)) for name in _COLUMNS_APART)
-    for seed in range(1 if quick else 10):
-        yield from (_job("honest OneShot", name, seed, _honest(OneShot)) for name in _COLUMNS_APART)
+    for seed in range(2 if quick else 25):
+        yield from (_job("honest FedAvg", name, seed, _honest_models) for name in _ROWS_APART)
+    for method, (count, honest) in _HONEST.items():
+        for seed in range(min(count, 2) if quick else count):
+            yield from (_job(f"honest {method}", name, seed, _honest(honest)) for name in _COLUMNS_APART)
+
+
+_PARTS = {"columns apart": "FedOnce", "columns apart, VimSgd": "VimSgd", "columns apart, LateFusion": "LateFusion"}
+_ONCE = Sgd(epochs=1)
+"""Checks come before the label holder learns: its one epoch is as good as many."""
+
+
+_HONEST: dict[str, tuple[int, Method]] = {
+    "VimSgd": (25, VimSgd(epochs=1, check=_SIFT)),
+    "LateFusion": (25, LateFusion(trainer=_TRAINER, check=_SIFT)),
+    "FedOnce": (100, FedOnce(trainer=_ONCE, check=_SIFT)),
+    "OneShot": (10, OneShot(trainer=_ONCE, check=_SIFT)),
+}
+"""How many seeds on each set, and the method."""
 
 
 def _job(part: str, name: str, seed: int, measure: Callable[[str, int], Record]) -> Job:
     return Job({"part": part, "data": name, "seed": seed}, lambda: measure(name, seed))
 
 
-def _one_bad_with_columns(name: str, seed: int) -> Record:
-    federation = _deal_columns(name, seed)
-    bad = federation.peers[seed % len(federation.peers)]
-    trainer = Sgd(epochs=30, patience=5)
-    usual, sifting = FedOnce(trainer=trainer), FedOnce(trainer=trainer, check=_SIFT)
-    record: Record = {
-        "honest": _score(simulate(usual, federation, seed=seed)),
-        "by hand": _score(simulate(usual, leave_out(federation, bad), seed=seed)),
-    }
+def _one_bad_with_columns(method: str) -> Callable[[str, int], Record]:
+    usual, sifting = _methods(None)[method], _methods(_SIFT)[method]
+
+    def measure(name: str, seed: int) -> Record:
+        federation = _deal_columns(name, seed)
+        bad = federation.peers[seed % len(federation.peers)]
+        record: Record = {
+            "honest": _score(simulate(usual, federation, seed=seed)),
+            "by hand": _score(simulate(usual, leave_out(federation, bad), seed=seed)),
+        }
+        for how in _BAD:
+            runtime = BadParty(bad, how, seed)
+            record[how] = _score_or_none(usual, federation, seed, runtime)
+            sifted = simulate(sifting, federation, seed=seed, runtime=runtime)
+            record |= {f"{how}, checked": _score(sifted), f"{how}, found": int(_left_out(sifted) == [bad])}
+        return record
+
+    return measure
+
+
+def _score_or_none(method: Method, federation: Federation, seed: int, runtime: BadParty) -> float | None:
+    """A score; None if the bad party drives training to no numbers at all."""
+    try:
+        return _score(simulate(method, federation, seed=seed, runtime=runtime))
+    except ValueError:
+        return None
+
+
+def _one_bad_checked(name: str, seed: int) -> Record:
+    federation, bad = _deal_rows(name, seed)
+    method = _averaging("mean", _SIFT_MODELS)
+    record: Record = {"by hand": _score(simulate(_averaging("mean"), leave_out(federation, bad), seed=seed))}
     for how in _BAD:
-        runtime = BadParty(bad, how, seed)
-        record[how] = _score(simulate(usual, federation, seed=seed, runtime=runtime))
-        sifted = simulate(sifting, federation, seed=seed, runtime=runtime)
-        record |= {f"{how}, checked": _score(sifted), f"{how}, found": int(_left_out(sifted) == [bad])}
+        _note(record, how, simulate(method, federation, seed=seed, runtime=BadParty(bad, how, seed)), bad)
+    _note(record, "flipped labels", simulate(method, flip_labels(federation, bad), seed=seed), bad)
     return record
 
 
-def _one_bad_with_rows(name: str, seed: int) -> Record:
+def _note(record: Record, how: str, sifted: Result, bad: str) -> None:
+    record |= {f"{how}, checked": _score(sifted), f"{how}, found": int(_left_out(sifted) == [bad])}
+
+
+def _honest_models(name: str, seed: int) -> Record:
+    result = simulate(_averaging("mean", _SIFT_MODELS), _deal_rows(name, seed)[0], seed=seed)
+    return {"left out": len(_left_out(result))}
+
+
+def _deal_rows(name: str, seed: int) -> tuple[Federation, str]:
+    """Parties with other rows, and the bad one of them."""
     federation = deal_rows(some_rows(load(name), _ROWS, seed), Dirichlet(parties=_PARTIES, beta=5.0), seed=seed)
-    bad = [party for party in federation.peers if federation.tables[party].y is not None][seed % _PARTIES]
+    return federation, [party for party in federation.peers if federation.tables[party].y is not None][seed % _PARTIES]
+
+
+def _one_bad_with_rows(name: str, seed: int) -> Record:
+    federation, bad = _deal_rows(name, seed)
     record: Record = {"by hand": _score(simulate(_averaging("mean"), leave_out(federation, bad), seed=seed))}
     for average in _AVERAGES:
         method = _averaging(average)
@@ -80,14 +157,12 @@ def _one_bad_with_rows(name: str, seed: int) -> Record:
     return record
 
 
-def _averaging(average: str) -> FedAvg:
-    return FedAvg(trainer=Sgd(epochs=5, batch=32), exchanges=5, average=_AVERAGES[average])
+def _averaging(average: str, check: ModelCheck | None = None) -> FedAvg:
+    return FedAvg(trainer=Sgd(epochs=5, batch=32), exchanges=5, average=_AVERAGES[average], check=check)
 
 
-def _honest(kind: type[FedOnce] | type[OneShot]) -> Callable[[str, int], Record]:
+def _honest(method: Method) -> Callable[[str, int], Record]:
     def measure(name: str, seed: int) -> Record:
-        # Checks come before the label holder learns: its one epoch is as good as many.
-        method: Method = kind(trainer=Sgd(epochs=1), check=_SIFT)
         return {"left out": len(_left_out(simulate(method, _deal_columns(name, seed), seed=seed)))}
 
     return measure
@@ -108,12 +183,16 @@ def _score(result: Result) -> float:
 
 def _tables(records: list[Record]) -> str:
     parts = ["# One bad party of four\n", _HEAD]
-    for name in _COLUMNS_APART:
-        same = _of(records, "columns apart", name)
-        parts += [f"\n## Columns apart, {name}, {len(same)} seeds\n\n", _columns_table(same)] if same else []
+    for part, method in _PARTS.items():
+        words = "" if method == "FedOnce" else f", {method}"
+        for name in _COLUMNS_APART:
+            same = _of(records, part, name)
+            parts += [f"\n## Columns apart, {name}{words}, {len(same)} seeds\n\n", _columns_table(same)] if same else []
     for name in _ROWS_APART:
         same = _of(records, "rows apart", name)
         parts += [f"\n## Rows apart, {name}, {len(same)} seeds\n\n", _rows_table(same)] if same else []
+        same = _of(records, "rows apart, checked", name)
+        parts += [f"\n## Rows apart, {name}, checked, {len(same)} seeds\n\n", _checked_table(same)] if same else []
     return "".join([*parts, "\n## Honest runs\n\n", _honest_table(records), "\n## In short\n\n", _short_table(records)])
 
 
@@ -132,7 +211,9 @@ def _of(records: list[Record], part: str, name: str | None = None) -> list[Recor
 
 def _columns_table(same: list[Record]) -> str:
     def cell(name: str) -> str:
-        return mean_spread([one[name] for one in same])
+        found = [one[name] for one in same if one[name] is not None]
+        none = len(same) - len(found)
+        return (mean_spread(found) if found else "") + (f" ({none} diverged)" if none else "")
 
     rows = [["honest", cell("honest"), "", "", ""]]
     for how in _BAD:
@@ -152,31 +233,49 @@ def _rows_table(same: list[Record]) -> str:
     return markdown(("bad party", *_AVERAGES), rows)
 
 
+def _checked_table(same: list[Record]) -> str:
+    rows = []
+    for how in _ROWS_BAD:
+        gap = max(abs(one[f"{how}, checked"] - one["by hand"]) for one in same)
+        found = f"{sum(one[f'{how}, found'] for one in same)} of {len(same)}"
+        rows.append([how, mean_spread([one[f"{how}, checked"] for one in same]), f"{gap:.4f}", found])
+    rows.append(["left out by hand", mean_spread([one["by hand"] for one in same]), "", ""])
+    return markdown(("bad party", "check.leave_out", "largest distance from by hand", "found alone"), rows)
+
+
 def _honest_table(records: list[Record]) -> str:
     rows = []
-    for method in ("FedOnce", "OneShot"):
-        same = _of(records, f"honest {method}")
-        rows.append([method, len(same), 3 * len(same), sum(one["left out"] for one in same)])
+    for method in ("FedOnce", "OneShot", "VimSgd", "LateFusion", "FedAvg"):
+        same, parties = _of(records, f"honest {method}"), 4 if method == "FedAvg" else 3
+        if same:
+            rows.append([method, len(same), parties * len(same), sum(one["left out"] for one in same)])
     return markdown(("method", "runs", "honest parties looked at", "left out"), rows)
 
 
 def _short_table(records: list[Record]) -> str:
-    columns, rows = _of(records, "columns apart"), _of(records, "rows apart")
+    rows = _of(records, "rows apart")
     lines: list[list[object]] = []
-    if columns:
-        lost = [one["by hand"] - one[how] for one in columns for how in _BAD]
-        gaps = [abs(one[f"{how}, checked"] - one["by hand"]) for one in columns for how in _BAD]
-        found = sum(one[f"{how}, found"] for one in columns for how in _BAD)
-        lines += [
-            ["columns apart: most lost by counting a bad party", f"{max(lost):.4f}"],
-            ["columns apart: largest distance from by hand, checked", f"{max(gaps):.4f}"],
-            ["columns apart: bad parties found", found],
-            ["columns apart: bad parties there were", len(gaps)],
-        ]
+    for part in (*_PARTS, "rows apart, checked"):
+        kinds = _ROWS_BAD if part == "rows apart, checked" else _BAD
+        if same := _of(records, part):
+            lines += _found_lines(part, same, kinds)
     for average in _AVERAGES if rows else ():
-        lost = [one["by hand"] - one[f"{how}, {average}"] for one in rows for how in (*_BAD, "flipped labels")]
+        lost = [one["by hand"] - one[f"{how}, {average}"] for one in rows for how in _ROWS_BAD]
         lines.append([f"rows apart: most lost with {average}", f"{max(lost):.4f}"])
     return markdown(("what", "figure"), lines)
+
+
+def _found_lines(part: str, same: list[Record], kinds: tuple[str, ...]) -> list[list[object]]:
+    """What a bad party cost that counted, how near the check came to leaving it out by hand, and who was found."""
+    lost = [one["by hand"] - one[how] for one in same for how in kinds if one.get(how) is not None]
+    gaps = [abs(one[f"{how}, checked"] - one["by hand"]) for one in same for how in kinds]
+    lines: list[list[object]] = [
+        [f"{part}: largest distance from by hand" + ("" if "checked" in part else ", checked"), f"{max(gaps):.4f}"],
+        [f"{part}: bad parties found", sum(one[f"{how}, found"] for one in same for how in kinds)],
+        [f"{part}: bad parties there were", len(gaps)],
+    ]
+    most: list[list[object]] = [[f"{part}: most lost by counting a bad party", f"{max(lost):.4f}"]] if lost else []
+    return most + lines
 
 
 if __name__ == "__main__":

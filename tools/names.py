@@ -48,8 +48,9 @@ PACKAGES = {
         "RandomHoldout Reserve Rows Sizes party_names read_own usual_cut"
     ),
     "deploy": (
-        "Consortium EpsilonAccount Faults FittedRun Forked HubAddress Importance InProcess Journal KeyRing "
-        "Allowance PartyFile PartyFolder PartySite Policy Processes Recorder Runtime SecretKey code_digest denoise "
+        "Advice Allowance Candidate Consortium EpsilonAccount Faults FittedRun Forked HubAddress Importance InProcess "
+        "Journal KeyRing PartyFile PartyFolder PartySite Policy Processes Recorder RunLimits Runtime SecretKey advise "
+        "code_digest denoise "
         "make_key open_calls open_runtime open_site provision reach read_party read_public save_key roles "
         "seal_plan summarise trust write_consortium"
     ),
@@ -63,11 +64,12 @@ PACKAGES = {
         "Logistic Mean Median Mlp Nat Net NetModel Network Optimiser Orthogonal PatchNet Pca RandomProjection ResNet "
         "Sgd Shard Soft SummedHeads Swaps TreeModel TrimmedMean WhitenedPca check_model classes_of evaluate fit_linear "
         "fit_models fit_supervised initialise make predict_linear predict_model predict_supervised purity "
-        "torch_generator weights_of device_asked on_device Learner Columns Convolutions Drawn Estimator FrozenEncoder "
-        "Photographs PublicRows RandomFourier RandomRelu Whitened"
+        "torch_generator weights_of device_asked on_device Learner Columns Convolutions Drawn Estimator "
+        "FrozenEncoder Mixture Photographs PublicRows RandomFourier RandomRelu Whitened"
     ),
     "methods": (
-        "Admm Check Gradients Majority MixedRows PooledShares Prox SendLabels Socket batch_rows labelled methods"
+        "Admm Check Gradients Majority MixedRows ModelCheck PooledShares Prox SendLabels Socket batch_rows labelled "
+        "methods"
     ),
     "plan": (
         "AnyRuntime Budget DataPlan Journalled Plan change_plan draft open_releases plan_fingerprint read_plan "

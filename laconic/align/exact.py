@@ -3,17 +3,19 @@
 from collections import Counter
 from collections.abc import Callable, Mapping
 from hashlib import blake2b
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from laconic.core.align import PAIRED, Align, is_aligned, note_alignment, paired_with
 from laconic.core.party import Party
 from laconic.core.peers import Peers
-from laconic.core.step import Ask, Opening, step
+from laconic.core.step import Ask, Opening, Step, step
 from laconic.data.federation import HELD_OUT
+from laconic.data.partition.by_column import pack_cuts, split_by_column, unpack_cuts
 from laconic.data.partition.columns import seeds_to_try, sides_with_classes, split
 from laconic.errors import DataError, Refused
+from laconic.tables.table import Parting
 from laconic.values import Array, Rng
 
 
@@ -45,6 +47,39 @@ def fitting_seed(party: Party, shared: Array, seed: int, *, test: float, valid: 
     return seed
 
 
+HeldOut: TypeAlias = Literal["random", "label holder"]
+"""How shared rows are parted: at random, or by a column of the label holder, which then says which are held out."""
+
+
+def choose_held_out(party: Party, shared: Array, seed: int, *, test: float, valid: float) -> Array:
+    """By the label holder's column, which of the shared rows are held out, in the order of their ids as text."""
+    table = party.data
+    if table.parting is None:
+        raise DataError(
+            f"{party.name} has no column to part rows by, but the plan says that the label holder's decides; name it "
+            "as data.split_by or data.group"
+        )
+    order = shared[np.argsort(keys_of(party)[shared], kind="stable")]
+    labels = None if table.y is None or table.task is None or table.task.kind == "regression" else table.y[order]
+    parting = Parting(table.parting.values[order], table.parting.in_time)
+    cuts = split_by_column(parting, seed, test=test, valid=valid, party=party.name, y=labels)
+    return pack_cuts(cuts, len(order))
+
+
+def barred_rows(party: Party, shared: Array, held: Array) -> Array:
+    """Which rows of the label holder outside the overlap must not be learnt from, as they would undo the parting.
+
+    Those as late as the first row that is held out, or later; or those in a group that is.
+    """
+    values, in_time = party.data.parting or (np.zeros(party.data.rows), False)
+    order = shared[np.argsort(keys_of(party)[shared], kind="stable")]
+    cuts = unpack_cuts(held, len(order), party.name)
+    out = values[order[np.concatenate([cuts["valid"], cuts["test"]])]]
+    found = np.asarray(values >= out.min() if in_time else np.isin(values, out))
+    found[shared] = False
+    return found
+
+
 def keep_shared(
     party: Party,
     shared: Array,
@@ -54,6 +89,7 @@ def keep_shared(
     valid: float,
     some: Array | None = None,
     paired: Mapping[str, Array] | None = None,
+    held: Array | None = None,
 ) -> None:
     """Put the shared rows first, in the order of their ids as text, and cut all rows.
 
@@ -69,9 +105,10 @@ def keep_shared(
         valid: share of the rest for stopping early.
         some: positions of the rows that some other party has, but not every one; None if that is not known.
         paired: by the name of a cut, positions of the rows that hub and party have, but not every party.
+        held: which shared rows are held out, as `choose_held_out` gives them; None to part them at random.
     """
     pairs = {name: places for name, places in (paired or {}).items() if len(places)}
-    positions = b"".join(one.tobytes() for one in (shared, *pairs.values()))
+    positions = b"".join(one.tobytes() for one in (shared, *pairs.values(), *(() if held is None else (held,))))
     asked = blake2b(f"{seed} {test} {valid} {some is None}".encode() + positions, digest_size=16).hexdigest()
     if is_aligned(party, asked):
         return  # Asked again after a crash: the rows are in place, and the positions would be wrong now.
@@ -79,14 +116,19 @@ def keep_shared(
     first = shared[np.argsort(keys[shared], kind="stable")]
     others = np.ones(party.data.rows, dtype=bool)
     others[first] = False
+    if held is not None and party.data.parting is not None:
+        others &= ~barred_rows(party, shared, held)
     rest = np.flatnonzero(others)
-    cuts = split(len(first), np.random.default_rng(seed), test=test, valid=valid)
+    if held is None:
+        cuts = split(len(first), np.random.default_rng(seed), test=test, valid=valid)
+    else:
+        cuts = unpack_cuts(held, len(first), party.name)
     cuts |= {"shared": np.arange(len(first)), "own": len(first) + np.arange(len(rest))}
     if some is not None:
         known = np.isin(rest, some)
         cuts |= {"some": cuts["own"][known], "alone": cuts["own"][~known]}
     order = np.concatenate([first, rest])
-    now_at = np.empty(len(order), dtype=np.int64)
+    now_at = np.full(party.data.rows, -1)
     now_at[order] = np.arange(len(order))
     for name, places in pairs.items():
         cuts[name] = now_at[places[np.argsort(keys[places], kind="stable")]]
@@ -105,10 +147,13 @@ class ExactMatch(Align, frozen=True):
     Attributes:
         test: share of the shared rows held out for the final score.
         valid: share of the rest that methods may use to stop early.
+        held_out: by whom rows are held out: at random, or by a column of the label holder (`data.split_by`,
+            `data.group`), who then tells every party which of the shared rows these are.
     """
 
     test: float = HELD_OUT
     valid: float = 0.1
+    held_out: HeldOut = "random"
 
     def match(self, hub: Party, peers: Peers, /) -> dict[str, Any]:
         """Put the shared rows first everywhere, in the order of their ids as text."""
@@ -120,17 +165,29 @@ class ExactMatch(Align, frozen=True):
             seen = "; ".join(f"{name} has ids like {keys[0]!r}" for name, keys in ids.items())
             raise DataError(f"no id is at every party: {seen}. {_remedy(list(ids.values()))}")
         places = {name: _places(keys, holders, len(ids)) for name, keys in ids.items()}
-        seed = self._seed(hub, peers, {name: one["shared"] for name, one in places.items()})
-        paired = _pairs(ids, hub.name, {key for key, count in holders.items() if count < len(ids)})
-        questions = {name: one | paired.get(name, {}) | {"seed": seed} for name, one in places.items()}
-        peers.ask_each(self.keep_rows, {name: questions[name] for name in peers.names})
+        found = {name: one["shared"] for name, one in places.items()}
+        outside = {key for key, count in holders.items() if count < len(ids)}
+        if self.held_out == "random":
+            more: dict[str, Any] = {"seed": self._seed(hub, peers, found)}
+            keep: Step = self.keep_rows
+            barred = 0
+        else:
+            more, keep = {"held": self._held(hub, peers, found)}, self.keep_parted_rows
+            late = barred_rows(hub, found[hub.name], more["held"]) if hub.data.rows else np.empty(0, dtype=bool)
+            barred = int(late.sum())
+            outside -= {ids[hub.name][row] for row in np.flatnonzero(late).tolist()}
+        paired = _pairs(ids, hub.name, outside)
+        questions = {name: one | paired.get(name, {}) | more for name, one in places.items()}
+        peers.ask_each(keep, {name: questions[name] for name in peers.names})
         if hub.data.rows:
-            self.keep_rows(hub, **questions[hub.name])
-        return {
+            keep(hub, **questions[hub.name])
+        counts: dict[str, Any] = {
             "shared": shared,
             "rows": {name: len(keys) for name, keys in ids.items()},
             "some": {name: len(question["some"]) for name, question in questions.items()},
-        } | pair_counts({name: one["paired"][PAIRED] for name, one in paired.items() if name != hub.name})
+        }
+        counts |= {"barred": {hub.name: barred}} if barred else {}
+        return counts | pair_counts({name: one["paired"][PAIRED] for name, one in paired.items() if name != hub.name})
 
     def _seed(self, hub: Party, peers: Peers, shared: dict[str, Array]) -> int:
         """The seed of the split: one that leaves all classes where they are needed, as the label holder sees it."""
@@ -140,9 +197,22 @@ class ExactMatch(Align, frozen=True):
         found = peers.ask_each(self.find_seed, {name: {"shared": shared[name], "seed": seed} for name in peers.names})
         return next((one for one in found.values() if one != seed), seed)
 
+    def _held(self, hub: Party, peers: Peers, shared: dict[str, Array]) -> Array:
+        """Which of the shared rows are held out, as the label holder's column says; a server has to ask."""
+        seed = int(hub.rng.integers(2**31))
+        if hub.data.rows:
+            return choose_held_out(hub, shared[hub.name], seed, test=self.test, valid=self.valid)
+        asked = {name: {"shared": shared[name], "seed": seed} for name in peers.names}
+        return label_holder_says(peers.ask_each(self.find_held_out, asked))
+
     def match_opening(self, rng: Rng, *, server: bool) -> Opening:
         """Ids first; which rows to keep depends on everybody's."""
-        later = (self.find_seed, self.keep_rows) if server else (self.keep_rows,)
+        find, keep = (
+            (self.find_seed, self.keep_rows)
+            if self.held_out == "random"
+            else (self.find_held_out, self.keep_parted_rows)
+        )
+        later = (find, keep) if server else (keep,)
         return Opening((Ask.known(self.show_ids), *(Ask.later(one) for one in later)), then="ends")
 
     @step(
@@ -152,6 +222,17 @@ class ExactMatch(Align, frozen=True):
     def find_seed(self, party: Party, shared: Array, seed: int) -> int:
         """The seed given, or another that splits the classes better; asked by a server, which has no labels."""
         return fitting_seed(party, shared, seed, test=self.test, valid=self.valid)
+
+    @step(
+        takes="which of its rows every other party has too",
+        gives="from the label holder, which of the shared rows are held out, by one of its columns: the last in time, "
+        "or whole groups; two bits per row",
+    )
+    def find_held_out(self, party: Party, shared: Array, seed: int) -> Array | None:
+        """What the label holder's column says; None from all others. Asked by a server, which has no rows."""
+        if party.data.y is None:
+            return None
+        return choose_held_out(party, shared, seed, test=self.test, valid=self.valid)
 
     @step(takes=None, gives="the ids of all its rows, in the clear")
     def show_ids(self, party: Party) -> str:
@@ -167,6 +248,27 @@ class ExactMatch(Align, frozen=True):
         if _SHOWN not in party.memory:
             raise Refused(f"{party.name} was never asked for its ids, so nobody can know which are shared; match first")
         keep_shared(party, shared, seed, test=self.test, valid=self.valid, some=some, paired=paired)
+
+    @step(
+        takes="which of its rows every other party has too, which some other has, which the hub has, and which of the "
+        "shared rows are held out by a column of the label holder: which are the last in time, or stay together",
+        gives=None,
+    )
+    def keep_parted_rows(
+        self, party: Party, shared: Array, some: Array, held: Array, paired: dict[str, Array] | None = None
+    ) -> None:
+        """The same, with the rows held out that the label holder names."""
+        if _SHOWN not in party.memory:
+            raise Refused(f"{party.name} was never asked for its ids, so nobody can know which are shared; match first")
+        keep_shared(party, shared, 0, test=self.test, valid=self.valid, some=some, paired=paired, held=held)
+
+
+def label_holder_says(answers: Mapping[str, Array | None]) -> Array:
+    """Of everybody's answers the one that is there."""
+    found = [one for one in answers.values() if one is not None]
+    if len(found) != 1:
+        raise DataError(f"{len(found)} parties said which rows are held out; exactly one must have the labels")
+    return found[0]
 
 
 _RULES: dict[str, tuple[str, Callable[[str], str]]] = {

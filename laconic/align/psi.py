@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from laconic.align.exact import fitting_seed, keep_shared, keys_of, pair_counts
+from laconic.align.exact import HeldOut, choose_held_out, fitting_seed, keep_shared, keys_of, pair_counts
 from laconic.core.align import PAIRED, Align, paired_with
 from laconic.core.party import Party
 from laconic.core.peers import Peers
@@ -145,12 +145,14 @@ class PrivateMatch(Align, frozen=True):
             the count alone.
         pairs: let each party learn, too, which of its other rows the hub has, and the hub which of its rows each party
             has; the hub then learns from rows that only some parties share. False tells neither.
+        held_out: as for `ExactMatch`; by a column of the label holder, the hub must be the label holder, without pairs.
         chunk: how many points one message carries; 32 bytes each.
         threads: how many processors a party multiplies on; 0 for all it has.
     """
 
     test: float = HELD_OUT
     valid: float = 0.1
+    held_out: HeldOut = "random"
     learns: Literal["all", "hub", "nobody"] = "all"
     pairs: bool = False
     chunk: int = 32_768
@@ -174,6 +176,16 @@ class PrivateMatch(Align, frozen=True):
         """Pass every party's points through all others, compare, and send each owner its marks."""
         if self.learns == "hub" and not hub.data.rows:
             raise PlanError("learns = 'hub' needs a hub with rows; this one is a server without any")
+        if self.held_out != "random" and not hub.data.rows:
+            raise PlanError(
+                "with PrivateMatch, rows are parted by a column of the label holder only where that is the hub; use "
+                "ExactMatch, AgreedIds or another method, or leave split_by and group out"
+            )
+        if self.held_out != "random" and self.pairs:
+            raise PlanError(
+                "pairs cannot be used where rows are parted by a column: leave out match.pairs, or the column"
+            )
+        before = hub.data.rows
         ring = _Ring(self, hub, peers)
         sizes = ring.all(self.begin)
         lists = ring.collect(self.show_points, sizes, "hiding ids")
@@ -182,7 +194,7 @@ class PrivateMatch(Align, frozen=True):
         marks = dict(zip(lists, shared_points(list(lists.values())), strict=True))
         shared = int(next(iter(marks.values())).sum())
         paired = self._return_pairs(ring, lists, marks) if self.pairs and hub.data.rows and shared else {}
-        seed = int(hub.rng.integers(2**31))
+        seed: int | Array = int(hub.rng.integers(2**31))
         for name in {"all": ring.names, "hub": (hub.name,), "nobody": ()}[self.learns]:
             if shared:
                 seed = self._return_marks(ring, name, marks[name], seed)
@@ -193,7 +205,9 @@ class PrivateMatch(Align, frozen=True):
                 f"no id is at every party (ids: {counts}). Check that the id columns mean the same and are written in "
                 "the same way: run `laconic doctor` at each party and compare what it says"
             )
-        return {"shared": shared, "rows": sizes} | pair_counts(paired)
+        barred = before - hub.data.rows  # by a column of the hub; see `barred_rows`
+        found: dict[str, Any] = {"shared": shared, "rows": sizes} | ({"barred": {hub.name: barred}} if barred else {})
+        return found | pair_counts(paired)
 
     def match_opening(self, rng: Rng, *, server: bool) -> Opening:
         """A party can hide its ids before it is asked; how many messages follow depends on everybody's rows."""
@@ -223,16 +237,21 @@ class PrivateMatch(Align, frozen=True):
             bits = ring.one(other, self.unshuffle, owner=owner, marks=bits)
         return bits
 
-    def _return_marks(self, ring: "_Ring", owner: str, marks: Array, seed: int) -> int:
+    def _return_marks(self, ring: "_Ring", owner: str, marks: Array, seed: int | Array) -> int | Array:
         """Bring marks on a party's points back to the party itself.
 
         Returns:
-            The seed to part rows by: the hub, whose turn is first, has labels and may find a better one.
+            The seed to part rows by: the hub, whose turn is first, has labels and may find a better one. Where a column
+            of the hub decides, which rows are held out by it.
         """
         bits = self._unshuffled(ring, owner, marks)
-        if owner == ring.hub.name:
-            seed = fitting_seed(ring.hub, _marked(ring.hub, bits), seed, test=self.test, valid=self.valid)
-        ring.one(owner, self.keep_rows, marks=bits, seed=seed)
+        if owner == ring.hub.name and isinstance(seed, int):
+            choose = fitting_seed if self.held_out == "random" else choose_held_out
+            seed = choose(ring.hub, _marked(ring.hub, bits), seed, test=self.test, valid=self.valid)
+        if isinstance(seed, int):
+            ring.one(owner, self.keep_rows, marks=bits, seed=seed)
+        else:
+            ring.one(owner, self.keep_parted_rows, marks=bits, held=seed)
         return seed
 
     @step(takes=None, gives="how many ids it has")
@@ -300,6 +319,20 @@ class PrivateMatch(Align, frozen=True):
     @step(takes="for each of its points whether every party has it, one bit each", gives=None)
     def keep_rows(self, party: Party, marks: Array, seed: int) -> None:
         """Put the shared rows first, cut the same way at every party; no more than any other party brought points."""
+        paired = _begun(party).get("paired")
+        keep_shared(party, self._checked(party, marks), seed, test=self.test, valid=self.valid, paired=paired)
+
+    @step(
+        takes="for each of its points whether every party has it, one bit each, and which of the shared rows are held "
+        "out by a column of the label holder: which are the last in time, or stay together",
+        gives=None,
+    )
+    def keep_parted_rows(self, party: Party, marks: Array, held: Array) -> None:
+        """The same, with the rows held out that the label holder names."""
+        keep_shared(party, self._checked(party, marks), 0, test=self.test, valid=self.valid, held=held)
+
+    def _checked(self, party: Party, marks: Array) -> Array:
+        """The rows that are marked as shared, if as many points were brought."""
         shared = _marked(party, marks)
         brought = [len(taken["order"]) for taken in _begun(party)["from"].values() if "order" in taken]
         if len(shared) > min(brought, default=0):
@@ -307,8 +340,7 @@ class PrivateMatch(Align, frozen=True):
                 f"{party.name} is told that {len(shared):,} of its rows are shared, and was brought "
                 f"{min(brought, default=0):,} points to compare; match as the plan says"
             )
-        paired = _begun(party).get("paired")
-        keep_shared(party, shared, seed, test=self.test, valid=self.valid, paired=paired)
+        return shared
 
     @step(takes=None, gives=None)
     def forget(self, party: Party) -> None:

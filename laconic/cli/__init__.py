@@ -3,6 +3,7 @@
 import click
 
 from laconic import __version__
+from laconic.cli.advise import advise
 from laconic.cli.compare import compare
 from laconic.cli.doctor import doctor
 from laconic.cli.envelopes import answer, keys, open_envelopes, seal, sign, verify
@@ -26,10 +27,11 @@ def main() -> None:
     See what it does:      laconic demo
     Run a method:          laconic run FedOnce --data breast_cancer --parties 3
     On your own files:     laconic run FedOnce --files bank.csv shop.csv --id customer --label churned
+    Which method suits:    laconic advise --files bank.csv shop.csv --id customer --label churned
     """
 
 
-_TRIALS = (demo, run, compare, report, disclose, plan, methods, data, privacy, audit, widths, doctor)
+_TRIALS = (demo, advise, run, compare, report, disclose, plan, methods, data, privacy, audit, widths, doctor)
 _APART = (request, provision, accept, join, host, status, stop, keys, seal, answer, open_envelopes, sign, verify)
 _AFTERWARDS = (predict, serve, add, forget)
 for _command in (*_TRIALS, *_APART, *_AFTERWARDS):

@@ -25,8 +25,17 @@ Command = TypeVar("Command", bound=Callable[..., object])
 Change: TypeAlias = tuple[str, object]
 _CHANGES = "laconic.changes"
 _FOR_DEALT = ("data.parties", "data.cut", "data.hub", "data.overlap")
-_FOR_FILES = ("data.id", "data.label", "data.public", "data.kinds", "data.task", "data.match")
-_WITH_OPTION = ("data.parties", "data.id", "data.label", "data.public")
+_FOR_FILES = (
+    "data.id",
+    "data.label",
+    "data.public",
+    "data.kinds",
+    "data.task",
+    "data.match",
+    "data.split_by",
+    "data.group",
+)
+_WITH_OPTION = ("data.parties", "data.id", "data.label", "data.public", "data.group")
 _RUNTIMES = {"inprocess": "InProcess", "processes": "Processes"}
 
 FILE: Any = click.Path(path_type=Path, dir_okay=False)
@@ -142,6 +151,10 @@ def _options() -> list[Callable[[Command], Command]]:
         _option("--files FILE...", _files, "Your own CSV or Parquet files, one per party.", multiple=True),
         _option("--id COLUMN", _key("data.id"), "The column that says who a row is about, in every file."),
         _option("--label COLUMN", _key("data.label"), "The column to predict: in one file; horizontal: in all."),
+        _option("--split-by COLUMN", _key("data.split_by"), "Score on the last rows by this column of dates."),
+        _option(
+            "--group COLUMN", _key("data.group"), "Keep rows of one value together, all learnt from or all scored."
+        ),
         _option("--public FILE", _key("data.public"), "Rows that everybody may see, for horizontal methods."),
         _option("--parties K", _key("data.parties"), "Deal a public data set among K parties.", click.INT),
         _option("--set KEY=VALUE", _settings, "Set any key of the plan; may be repeated.", multiple=True),

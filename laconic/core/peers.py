@@ -4,8 +4,6 @@ from collections.abc import Iterator, Mapping
 from copy import copy
 from typing import Any, Protocol
 
-import numpy as np
-
 from laconic.core.ledger import Ledger, entry_of, unwrap
 from laconic.core.party import Party
 from laconic.core.step import Declared, Script, Step, check_payload, declared
@@ -133,20 +131,3 @@ def read_answer(party: str, step: str, blob: Blob) -> Any:
         return decode(blob)
     except WireError as problem:
         raise WireError(f"the answer of {party} to `{step}` cannot be read: {problem}; {_REMEDY}") from problem
-
-
-def refuse_bad_numbers(party: str, step: str, blob: Blob) -> None:
-    """Refuse an answer with NaN or infinity; minus infinity may mean something, as for splits that cannot be made."""
-    if _has_bad_number(read_answer(party, step, blob)):
-        raise StepError(
-            f"the answer of {party} to `{step}` holds numbers that are NaN or infinite; {_REMEDY}; if learning "
-            "diverges, with a smaller learning rate"
-        )
-
-
-def _has_bad_number(value: Any) -> bool:
-    if isinstance(value, dict | list):
-        return any(map(_has_bad_number, value.values() if isinstance(value, dict) else value))
-    if not isinstance(value, float | np.ndarray) or np.asarray(value).dtype.kind != "f":
-        return False
-    return bool((np.isnan(value) | np.isposinf(value)).any())

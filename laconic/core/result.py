@@ -1,5 +1,6 @@
 """A result: the frozen record of one run, to and from JSON."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -102,14 +103,16 @@ class Contribution(msgspec.Struct, frozen=True, kw_only=True):
     """What the hub found when it looked at what a party sent, before it counted.
 
     Attributes:
-        columns: numbers per row; 0 if it could not be read as such.
-        constant: how many of these are the same for all training rows.
+        columns: numbers per row; 0 if it could not be read as such. Of a model, its weights.
+        constant: how many of these are the same for all training rows; of a model, are as they were sent.
         rank: how many of them are not a mixture of the others.
         scale: how large its numbers are, in units of the usual other party's; None if there is nothing to compare with.
         p_value: how likely the same numbers, in another order of rows, would agree as well with labels and with the
             others' numbers; None if there are too few rows to tell.
         worth: accuracy (R2 for numbers) on validation rows of a linear model of everybody's numbers, less that of one
             without this party's; None if there are too few rows to tell.
+        agreement: of a model, how well its change of the average agrees with the others' changes: the median cosine;
+            None for numbers about rows, or if there are too few models to tell.
         problems: what is wrong, in words; empty for a sound one.
         left_out: whether the model was learnt without it.
     """
@@ -123,6 +126,11 @@ class Contribution(msgspec.Struct, frozen=True, kw_only=True):
     worth: float | None
     problems: tuple[str, ...]
     left_out: bool
+    agreement: float | None = None
+
+
+_FROM_LABELS = re.compile(r"\blabels?\b|\bgradients?\b")
+_LABELS_THEMSELVES = re.compile(r"\bits labels\b")
 
 
 class Tuning(msgspec.Struct, frozen=True, kw_only=True):
@@ -239,6 +247,22 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     def _title(self) -> str:
         score = f"{metric_name(self.score.metric)} {figure(self.score.value)}"
         return f"{self.method['type']} on {self.data.get('name', 'data')}, {score}"
+
+    @property
+    def label_leaks(self) -> tuple[Release, ...]:
+        """What left without noise and lets its receiver read labels that are not its own, by the steps' own words.
+
+        With one label holder, labels leave with what it sends to the others, or to a server. In a horizontal federation
+        every party has labels, and they leave where they are sent themselves.
+        """
+        return tuple(one for one in self.releases if self._gives_labels(one))
+
+    def _gives_labels(self, release: Release) -> bool:
+        if release.noise is not None or release.phase == "align":
+            return False
+        if self.data.get("kind") == "horizontal" or (release.to == "hub" and self.hub == "server"):
+            return bool(_LABELS_THEMSELVES.search(release.words))
+        return release.to != "hub" and bool(_FROM_LABELS.search(release.words))
 
     def to_json(self) -> bytes:
         """One JSON object."""

@@ -36,9 +36,10 @@ class Declared(msgspec.Struct, frozen=True):
 
     takes: str | None
     gives: str | None
+    by_row: bool = True
 
 
-def step(*, takes: str | None, gives: str | None) -> Callable[[F], F]:
+def step(*, takes: str | None, gives: str | None, by_row: bool = True) -> Callable[[F], F]:
     """Mark a method of a script as a question that a party may be asked.
 
     Args:
@@ -46,10 +47,12 @@ def step(*, takes: str | None, gives: str | None) -> Callable[[F], F]:
             whole numbers only, and this is enforced.
         gives: what the answer gives away of this party's rows. None: nothing, and this is enforced. Say `raw columns`
             if that is what leaves: `check_method` looks for them everywhere else.
+        by_row: whether what it gives about a cut has one row for each of the cut's rows. The hub refuses other answers
+            before it keeps them; say False if this one is of another shape.
     """
 
     def mark(function: F) -> F:
-        setattr(function, _MARK, Declared(takes, gives))
+        setattr(function, _MARK, Declared(takes, gives, by_row))
         return function
 
     return mark

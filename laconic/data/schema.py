@@ -7,7 +7,25 @@ import msgspec
 from laconic.values import Settings
 
 ColumnKind: TypeAlias = Literal["numeric", "categorical", "date"]
-"""What a column is: `date` becomes days since 1970, and so a number."""
+"""What a column is: `date` becomes days since 1970, and where in the year, the week and the day that is."""
+
+SaidKind: TypeAlias = Literal[
+    "numeric", "categorical", "date", "1234.5", "1,234.5", "1.234,5", "2013-01-31", "31.01.2013", "01/31/2013"
+]
+"""What somebody says that a column is: its kind, or an example of how its numbers or dates are written."""
+
+
+def plain_kind(said: SaidKind) -> ColumnKind:
+    """The kind of column that was said, also by an example."""
+    if said in ("numeric", "categorical", "date"):
+        return said
+    return "date" if said.count("-") + said.count("/") == 2 or said.count(".") == 2 else "numeric"
+
+
+def notation(said: SaidKind) -> str:
+    """The example of how numbers or dates are written, if one was said; else empty."""
+    return "" if said in ("numeric", "categorical", "date") else said
+
 
 DuplicateRule: TypeAlias = Literal["error", "first", "aggregate"]
 
@@ -43,7 +61,9 @@ class OwnData(Settings, frozen=True, tag=False):
         key: the column, or columns, that say who a row is about.
         label: the column to predict; none for a party without labels.
         task: what the label is; none to infer it from its cells.
-        columns: what each column is; only columns named here are used. Empty uses all and infers kinds from the cells.
+        columns: what each column is (numeric, categorical, date), or how it is written, as one of the examples 1234.5,
+            1,234.5, 1.234,5, 2013-01-31, 31.01.2013 and 01/31/2013; only columns named here are used. Empty uses all
+            and infers kinds from the cells.
         prepare: how some columns are prepared for models, other than usual: `bins` for a flag for each quantile bin of
             a number, `woe` for the weight of evidence of a bin or level (two classes, at the label holder).
         on_duplicate: what to do with rows of the same id: refuse them (error), keep the first, or make one of them
@@ -62,7 +82,7 @@ class OwnData(Settings, frozen=True, tag=False):
     query: str | None = None
     label: str | None = None
     task: Literal["binary", "multiclass", "regression"] | None = None
-    columns: dict[str, ColumnKind] = msgspec.field(default_factory=dict)
+    columns: dict[str, SaidKind] = msgspec.field(default_factory=dict)
     prepare: dict[str, Literal["bins", "woe"]] = msgspec.field(default_factory=dict)
     on_duplicate: DuplicateRule | None = None
     on_empty: Literal["error", "drop"] | None = None

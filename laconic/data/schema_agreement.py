@@ -9,9 +9,19 @@ import numpy as np
 from laconic.data.labels import rank, same_class
 from laconic.data.readers.cells import fold
 from laconic.data.readers.columns import LEFT_OUT, Look, Tally, name_rows
-from laconic.data.schema import ColumnKind
+from laconic.data.schema import ColumnKind, SaidKind, plain_kind
 from laconic.errors import DataError
-from laconic.tables.columns import MOST_LEVELS, SQUARABLE, Column, Level, Missing, Part, Recipe, Scaled
+from laconic.tables.columns import (
+    MOST_LEVELS,
+    SQUARABLE,
+    Column,
+    Level,
+    Missing,
+    Part,
+    Recipe,
+    Scaled,
+    date_parts,
+)
 from laconic.tables.table import Table
 from laconic.tables.task import Task
 from laconic.values import Array
@@ -58,7 +68,8 @@ def agree_columns(columns: Mapping[str, Sequence[Column]], notes: list[str] | No
                 f"{MOST_LEVELS} are used; leave it out, join levels, or give public rows (--public FILE), whose most "
                 "frequent levels are then used"
             )
-        agreed.append(Column(name, next(iter(one.values())).kind, union))
+        dated = all(column.prepare == "date" for column in one.values())
+        agreed.append(Column(name, next(iter(one.values())).kind, union, "date" if dated else "usual"))
     return tuple(agreed)
 
 
@@ -259,18 +270,20 @@ def _parts(column: Column, source: int, sums: Array) -> Iterator[Part]:
             # Decision 6, for the value 0: half the usual distance of the other cells from it.
             scale = max(scale, _HALF * float(np.sqrt((squares + known * mean**2) / (known - zeros))))
         yield Scaled(name=column.name, source=source, centre=mean, scale=scale)
+        if column.prepare == "date":
+            yield from date_parts(column.name, source, None)
     if known < rows:
         yield Missing(name=f"{column.name} is missing", source=source, share=1 - known / rows)
 
 
 def common_kinds(
-    looks: Mapping[str, Mapping[str, Look]], names: Sequence[str], said: Mapping[str, ColumnKind], notes: list[str]
+    looks: Mapping[str, Mapping[str, Look]], names: Sequence[str], said: Mapping[str, SaidKind], notes: list[str]
 ) -> dict[str, ColumnKind]:
     """What each column is at all parties, as said or as the cells show, but for those that only name rows."""
     found: dict[str, ColumnKind] = {}
     for name in names:
         if name in said:
-            found[name] = said[name]
+            found[name] = plain_kind(said[name])
             continue
         there = {party: some[name] for party, some in looks.items() if not some[name].empty and _knows(some[name])}
         kind = _common_kind(name, there)

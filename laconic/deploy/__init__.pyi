@@ -1,5 +1,9 @@
 # Where each public name is defined; it is imported when it is first used. Written by `make names`: do not edit.
 
+from .advice import Advice as Advice
+from .advice import Candidate as Candidate
+from .advice import RunLimits as RunLimits
+from .advice import advise as advise
 from .consortium import Consortium as Consortium
 from .consortium import HubAddress as HubAddress
 from .consortium import PartySite as PartySite

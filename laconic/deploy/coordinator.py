@@ -19,6 +19,7 @@ from laconic.core.peers import Carrier, Peers
 from laconic.core.result import Result
 from laconic.core.run import run
 from laconic.core.traffic import WireLog
+from laconic.deploy.answer_checks import AnswerCheck
 from laconic.deploy.consortium import PartySite
 from laconic.deploy.execute import finished
 from laconic.deploy.inbox import Inbox
@@ -152,7 +153,7 @@ def _by_envelope(
     mailbox = Mailbox(context, hub, inbox, beside=beside, without=without, folder=folder / QUESTIONS, days=days)
     with on_device(context.file.device), Journal(context.folder / "hub" / "journal") as journal:
         hub.keep_secret(journal.secret)  # Taken up again, it must ask what it asked before.
-        yield journal.around(mailbox)
+        yield journal.around(mailbox, AnswerCheck(context.party))
 
 
 def open_inbox(context: PartyContext, folder: Path) -> Inbox:
@@ -170,7 +171,7 @@ def _aligned(context: PartyContext) -> Party | None:
     session = context.session
     if context.ids is not None or session.align is None:
         return context.party
-    if not isinstance(session.align, AgreedIds):
+    if not isinstance(session.align, AgreedIds) or session.align.held_out != "random":
         return None
     asking = Party(session.hub, Table.without_rows(session.hub), session.plan.seed)
     asking.turn("align", 0, session.holder)
@@ -218,7 +219,8 @@ def host_run(
         hub.keep_secret(journal.secret)
         greeting = frames.Greet(name, plan_fingerprint(plan), session.hub, session.peers)
         _compare_rows(holder if plan.method.kind == "vertical" else None, client.greet(greeting))
-        result = _match_and_run(session, hub, holder, journal.around(client), client, listener)
+        check = AnswerCheck(holder if plan.method.kind == "vertical" else None)
+        result = _match_and_run(session, hub, holder, journal.around(client, check), client, listener)
     write_sealed(folder / "result", msgspec.json.encode(result))
     return result
 

@@ -8,6 +8,7 @@ from typing import TypeAlias
 import msgspec
 import numpy as np
 
+from laconic.align.exact import HeldOut
 from laconic.align.schema import SameColumns
 from laconic.core.align import Align
 from laconic.core.capabilities import Attributable
@@ -99,7 +100,8 @@ def align_of(plan: Plan) -> Align:
     """How the plan matches rows that do not correspond yet, or has parties with other rows agree on columns."""
     if plan.method.kind == "horizontal":
         return SameColumns()
-    return msgspec.structs.replace(plan.data.match, test=plan.data.test, valid=plan.data.valid)
+    held_out: HeldOut = "random" if plan.data.by is None else "label holder"
+    return msgspec.structs.replace(plan.data.match, test=plan.data.test, valid=plan.data.valid, held_out=held_out)
 
 
 def deal_of(plan: Plan) -> DataPlan:
@@ -156,9 +158,16 @@ def priced(result: Result, plan: Plan) -> Result:
 
 def _from_files(data: DataPlan) -> Federation:
     if data.of_parties:
-        return from_party_files(_paths(data), name=_name(data))
+        return from_party_files(_paths(data), name=_name(data), by=data.by)
     return from_files(
-        data.files, id=data.id or "", label=data.label or "", kinds=data.kinds, task=_task(data), name=_name(data)
+        data.files,
+        id=data.id or "",
+        label=data.label or "",
+        kinds=data.kinds,
+        task=_task(data),
+        name=_name(data),
+        split_by=data.split_by,
+        group=data.group,
     )
 
 
@@ -174,6 +183,8 @@ def _rows_from_files(data: DataPlan, seed: int, valid: float) -> Federation:
         valid=valid,
         seed=seed,
         name=_name(data),
+        split_by=data.split_by,
+        group=data.group,
     )
 
 

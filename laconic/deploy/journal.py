@@ -4,6 +4,9 @@ A run that is started again runs its script from the beginning. What was asked b
 the order in which the answers came; only the rest is asked. The same settings, seed and answers give the same
 questions, so the finished run equals one that nothing disturbed.
 
+An answer is looked at before it is written down: one that cannot be used is an error that names the party. What is
+found unfit only when it is used is forgotten again, so that with the party mended the run goes on.
+
 How a hub stops with questions open, and goes on later: its carrier yields the answers that are in, and raises `Waiting`
 for those that are not. What it yielded is in the journal by then; when the run is started again, `carry` is called
 with exactly the questions that are still open. `question_id` names a question the same way every time.
@@ -21,27 +24,31 @@ import msgspec
 from laconic.atomic_files import make_private_folder
 from laconic.core.ledger import Entry, Ledger
 from laconic.core.party import Party
-from laconic.core.peers import Carrier, refuse_bad_numbers
+from laconic.core.peers import Carrier
 from laconic.core.step import Script, steps_of
 from laconic.core.wire import Blob, read_heading
+from laconic.deploy.answer_checks import AnswerCheck
 from laconic.deploy.store import Record, Store, read_records
 from laconic.deploy.transports.processes import open_processes
 from laconic.deploy.transports.rpc_messages import question_id
-from laconic.errors import JournalError
+from laconic.errors import BudgetSpent, JournalError, LaconicError, PartyAbsent, StepError
 from laconic.plan.runtime import Journalled
 
 _SECRET = ("", 0, "")
 _KIND = "answer"
+_NO_FAULT = (BudgetSpent, JournalError, PartyAbsent)
+"""Errors that say nothing against the answers that came."""
 
 
 class Note(msgspec.Struct, frozen=True, array_like=True):
-    """What a record is about: the hub's secret, the reply to a question, or that the hub went on without one.
+    """What a record is about: the hub's secret, the reply to a question, that the hub went on without one, or a reply
+    that was of no use.
 
     Attributes:
         at: when it was written, in seconds since 1970.
     """
 
-    kind: Literal["secret", "reply", "absent"]
+    kind: Literal["secret", "reply", "absent", "unfit"]
     party: str
     phase: str
     round: int
@@ -75,6 +82,9 @@ class Journal:
         self.path = path
         self.replayed = 0
         self._without: list[Note] = []
+        self._round: dict[str, Note] = {}
+        self._outside: BaseException | None = None
+        self._check = AnswerCheck()
         self._store = Store(path, alone=True, grows=True, adopt=self._adopt)
         self._notes: dict[tuple[str, int, str], tuple[Note, Record]] = {}
         for record in self._store.records(_KIND):
@@ -86,13 +96,30 @@ class Journal:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self._store.close()
+    def __exit__(self, kind: object, problem: BaseException | None, trace: object) -> None:
+        try:
+            names = [] if problem is None or problem is self._outside else self.forget_last(problem)
+        finally:
+            self._store.close()
+        if names and not isinstance(problem, LaconicError):
+            raise StepError(
+                f"what {' and '.join(names)} answered to `{self._round[names[0]].step}` could not be used: {problem}; "
+                "it was not kept: ask them to look into it, then give the same command again; if it ends here again, "
+                "begin a new run"
+            ) from problem
 
-    def around(self, carrier: Carrier) -> "Journal":
-        """The same parties as a carrier that asks only what the journal cannot answer."""
-        self._carrier = carrier
+    def around(self, carrier: Carrier, check: AnswerCheck | None = None) -> "Journal":
+        """The same parties as a carrier that asks only what the journal cannot answer; `check` sees each answer."""
+        self._carrier, self._check = carrier, check or self._check
         return self
+
+    def forget_last(self, problem: BaseException) -> list[str]:
+        """Forget the answers of the last round if the script failed with them; returns whose they were."""
+        if not isinstance(problem, Exception) or isinstance(problem, _NO_FAULT):
+            return []
+        for note in self._round.values():
+            self._write(msgspec.structs.replace(note, kind="unfit"))
+        return list(self._round)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -104,21 +131,31 @@ class Journal:
         self._settle()
         notes = {name: _note(script, name, blob) for name, blob in blobs.items()}
         known = {name: found for name, note in notes.items() if (found := self.find(note)) is not None}
+        self._round = {}
         for name, (note, record) in sorted(known.items(), key=lambda one: one[1][1].id):
             if note.kind == "reply":
                 self.replayed += 1
+                self._round[name] = note
                 yield name, self.reply(record)
         missing = {name: blob for name, blob in blobs.items() if name not in known}
         if missing:
-            for name, reply in self._carrier.carry(script, dict(missing), deadline):
+            for name, reply in self._ask(script, dict(missing), deadline):
                 if name in missing:  # A second answer to the same question is nothing new.
                     del missing[name]
-                    refuse_bad_numbers(
-                        name, notes[name].step, reply
-                    )  # A bad one that is written would be bad for ever.
                     self._write(notes[name], reply)
+                    self._round[name] = notes[name]
                     yield name, reply
         self._without += [msgspec.structs.replace(notes[name], kind="absent") for name in missing]
+
+    def _ask(self, script: Script, blobs: Mapping[str, bytes], deadline: float | None) -> Iterator[tuple[str, Blob]]:
+        """Answers that can be written down. What goes wrong here is not the fault of those that came before."""
+        try:
+            for name, reply in self._carrier.carry(script, blobs, deadline):
+                self._check(script, name, blobs[name], reply)
+                yield name, reply
+        except Exception as problem:
+            self._outside = problem
+            raise
 
     def ledgers(self) -> dict[str, Ledger]:
         """Each party's own ledger, or what the hub saw of it."""
@@ -143,6 +180,8 @@ class Journal:
     def find(self, note: Note) -> tuple[Note, Record] | None:
         """What the journal has for the same round and party; None if nothing. Another question there is an error."""
         found = self._notes.get((note.phase, note.round, note.party))
+        if found is not None and found[0].kind == "unfit":
+            return None
         if found is not None and found[0].question != note.question:
             raise JournalError(
                 f"{self.path} holds another run: round {note.round} of {note.phase} asked {note.party} "

@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from laconic.data.federation import Federation
+from laconic.data.partition.by_column import PartBy
 from laconic.data.readers.source_table import OwnTable, read_own
 from laconic.data.schema import IdRules, OwnData
 from laconic.errors import DataError, PlanError
@@ -117,11 +118,19 @@ def seed_of(plan: Plan, file: PartyFile) -> int:
     return plan.seed if plan.data.name is not None or file.seed == "plan" else secrets.randbits(_BITS)
 
 
-def from_party_files(paths: Sequence[Path | str], *, name: str = "parties") -> Federation:
-    """Read each party's rows as its own file describes them; the party with a label is the hub."""
+def from_party_files(paths: Sequence[Path | str], *, name: str = "parties", by: PartBy | None = None) -> Federation:
+    """Read each party's rows as its own file describes them; the party with a label is the hub.
+
+    Args:
+        by: the label holder's column by which rows are parted; None for at random.
+    """
     parties = [read_party(path) for path in paths]
     check_together(parties)
-    read = {party.name: read_own(party.name, party.own_data) for party in parties if party.data is not None}
+    read = {
+        party.name: read_own(party.name, party.own_data, by=by if party.own_data.label is not None else None)
+        for party in parties
+        if party.data is not None
+    }
     hub = next(party.name for party in parties if party.data is not None and party.data.label is not None)
     tables = {party: own.table for party, own in read.items()}
     readings = {party: own.reading for party, own in read.items() if own.reading is not None}

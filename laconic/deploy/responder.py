@@ -130,7 +130,7 @@ class OnlineResponder:
                 return self._greet(frame)
         run = self.runs.get(frame.run)
         if run is None:
-            raise Refused(f"{self.site.name} knows no run {frame.run!r}; the hub must greet first")
+            return frames.NotGreeted()
         if isinstance(frame, frames.Ask):
             return self._ask(run, frame)
         if isinstance(frame, frames.Part):

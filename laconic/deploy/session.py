@@ -198,5 +198,6 @@ def read_rows(plan: Plan, name: str, file: PartyFile, recipe: Recipe | None = No
         recipe: how the rows of a model were prepared, for rows that came later; they need no labels.
     """
     if plan.data.name is None:
-        return own_table(name, file.own_data, recipe=recipe)
+        parts = recipe is None and file.own_data.label is not None
+        return own_table(name, file.own_data, recipe=recipe, by=plan.data.by if parts else None)
     return federation_of(deal_of(plan), plan.seed).tables.get(name) or Table.without_rows(name)

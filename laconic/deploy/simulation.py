@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from laconic.align.exact import ExactMatch
+from laconic.align.exact import ExactMatch, HeldOut
 from laconic.align.schema import SameColumns
 from laconic.core.align import Align
 from laconic.core.method import Method
@@ -91,7 +91,9 @@ def roles(method: Method, federation: Federation, seed: int) -> tuple[Party, Par
 def usual_align(federation: Federation) -> Align:
     """How parties come together if nothing else is said: by ids in the clear, or by columns where rows are apart."""
     if federation.kind == "vertical":
-        return ExactMatch(test=federation.test, valid=federation.valid)
+        parted = federation.tables[federation.hub].parting is not None
+        held_out: HeldOut = "label holder" if parted else "random"
+        return ExactMatch(test=federation.test, valid=federation.valid, held_out=held_out)
     return SameColumns()
 
 

@@ -3,6 +3,7 @@
 from .families.contributions import Check as Check
 from .families.guided import Gradients as Gradients
 from .families.guided import SendLabels as SendLabels
+from .families.model_checks import ModelCheck as ModelCheck
 from .families.rows import batch_rows as batch_rows
 from .families.rows import labelled as labelled
 from .families.summed import Admm as Admm

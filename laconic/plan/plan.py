@@ -12,8 +12,10 @@ from laconic.core.capabilities import Budgeted
 from laconic.core.method import Method
 from laconic.core.step import steps_of
 from laconic.data.federation import HELD_OUT, Federation
+from laconic.data.partition.by_column import PartBy, part_by
 from laconic.data.partition.columns import Cut
 from laconic.data.partition.rows import RowCut
+from laconic.data.schema import SaidKind
 from laconic.errors import PlanError
 from laconic.learn.device import Device
 from laconic.methods import registry
@@ -34,7 +36,8 @@ class DataPlan(Settings, frozen=True, tag=False):
             without.
         label: the column to predict, in one of the files; for horizontal methods, in all of them.
         public: a file of rows of the same columns that everybody may see, for horizontal methods; none without one.
-        kinds: what a column of the files is, numeric or categorical, where that should not be guessed.
+        kinds: what a column of the files is (numeric, categorical, date), or an example of how it is written (1,234.5,
+            1.234,5, 31.01.2013, 01/31/2013), where that should not be inferred.
         task: what the label is; none to guess it from its cells.
         parties: among how many a public data set is dealt, if `cut` is not set.
         cut: how its columns, or for horizontal methods its rows, are dealt; none for equal shares of a table's columns,
@@ -44,6 +47,10 @@ class DataPlan(Settings, frozen=True, tag=False):
         match: how the rows of files are matched; `test` and `valid` there are set from here.
         test: share of the rows to score on; a public data set with an official test set uses that.
         valid: share of the other rows that methods may use to stop early.
+        split_by: of own files, a column of the label holder (horizontal: of every party) with dates or numbers: the
+            last rows by it are scored on. None parts rows at random.
+        group: of own files, such a column whose rows of one value are all learnt from or all scored on. None parts
+            rows at random.
     """
 
     name: str | None = None
@@ -51,7 +58,7 @@ class DataPlan(Settings, frozen=True, tag=False):
     id: str | None = None
     label: str | None = None
     public: str | None = None
-    kinds: dict[str, Literal["numeric", "categorical"]] = msgspec.field(default_factory=dict)
+    kinds: dict[str, SaidKind] = msgspec.field(default_factory=dict)
     task: Literal["binary", "multiclass", "regression"] | None = None
     parties: int = 3
     cut: Cut | RowCut | None = None
@@ -60,8 +67,16 @@ class DataPlan(Settings, frozen=True, tag=False):
     match: ExactMatch | PrivateMatch | AgreedIds = ExactMatch()
     test: float = HELD_OUT
     valid: float = 0.1
+    split_by: str | None = None
+    group: str | None = None
 
     def __post_init__(self) -> None:
+        if self.split_by is not None and self.group is not None:
+            raise ValueError("rows are parted by time (split_by) or by group (group), not by both; leave one out")
+        if self.by is not None and not self.files:
+            raise ValueError("split_by and group are for your own files; a public data set is parted as it says")
+        if self.match.held_out != "random":
+            raise ValueError("say data.split_by or data.group, by which match.held_out is set")
         if (self.name is None) == (not self.files):
             raise ValueError(
                 "name a public data set (name, see `laconic data`) or your own files (files), one of the two"
@@ -89,6 +104,11 @@ class DataPlan(Settings, frozen=True, tag=False):
                 raise ValueError(f"say {share} = {said} for the data as a whole, not match.{share}")
         if self.overlap is not None and self.overlap <= 0:
             raise ValueError(f"overlap is a number of rows, or a share below 1, not {self.overlap}")
+
+    @property
+    def by(self) -> PartBy | None:
+        """The column by which rows are parted; None for at random."""
+        return part_by(self.split_by, self.group)
 
     @property
     def paths(self) -> tuple[str, ...]:

@@ -1,7 +1,6 @@
 """Methods side by side on one federation: what each scores, costs and gives away, and which of them to use."""
 
 import json
-import re
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -127,7 +126,7 @@ class MethodRuns:
     @cached_property
     def label_leaks(self) -> tuple[Release, ...]:
         """What leaves, in the first run and without noise, from which others can read labels that are not theirs."""
-        return tuple(one for one in self.first.releases if gives_labels(one, self.first))
+        return self.first.label_leaks
 
     @property
     def has_price(self) -> bool:
@@ -138,25 +137,6 @@ class MethodRuns:
     def given(self) -> list[list[Release]]:
         """What left, in the first run, as `same_releases` puts it together."""
         return same_releases(self.first.releases)
-
-
-_FROM_LABELS = re.compile(r"\blabels?\b|\bgradients?\b")
-_LABELS_THEMSELVES = re.compile(r"\bits labels\b")
-
-
-def gives_labels(release: Release, result: Result) -> bool:
-    """Whether a release lets its receiver read labels, by the step's own words; what bears noise does not count.
-
-    With one label holder, labels leave with what it sends to the others, or to a server. In a horizontal federation
-    every party has labels, and they leave where they are sent themselves.
-    """
-    if release.noise is not None or release.phase == "align":
-        return False
-    if result.data.get("kind") == "horizontal":
-        return bool(_LABELS_THEMSELVES.search(release.words))
-    if release.to == "hub":
-        return result.hub == "server" and bool(_LABELS_THEMSELVES.search(release.words))
-    return bool(_FROM_LABELS.search(release.words))
 
 
 class Difference(NamedTuple):

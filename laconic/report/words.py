@@ -34,6 +34,10 @@ def rows_of(result: Result, party: str) -> tuple[int, int, int, dict[str, int]]:
     left_out: dict[str, int] = (result.data.get("left_out") or {}).get(party, {})
     lost, used = dict(left_out), shared
     others = matched - shared
+    barred = int(alignment.get("barred", {}).get(party, 0))
+    if barred:
+        lost["are as late as rows held out, or in a group that is"] = barred
+        others -= barred
     learns_from_own = "own" in result.data.get("uses", ())
     holder = alignment.get("labels", {})
     if learns_from_own and (party != holder.get("party") or holder["columns"]):
@@ -43,7 +47,7 @@ def rows_of(result: Result, party: str) -> tuple[int, int, int, dict[str, int]]:
     elif others:
         also = int(result.data.get("outside", {}).get(party, 0))
         used, others = used + also, others - also
-        some = max(0, int(alignment.get("some", {}).get(party, 0)) - also)
+        some = min(others, max(0, int(alignment.get("some", {}).get(party, 0)) - also))
         method = result.method["type"]
         reasons = {f"only some parties have, and {method} uses rows that all share": some}
         known = "nobody else has" if "some" in alignment else "not every party has"

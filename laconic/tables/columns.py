@@ -1,10 +1,11 @@
 """How one party's raw columns become numbers a model can use, by statistics of its own training rows only.
 
 Each prepared column is one small fitted part: a scaled number, a flag for missing cells, a flag for one level of a
-category, or a flag for all rarer levels together. Flags are centred and divided by 0.5 rather than by their standard
-deviation, so that a rare flag does not become a huge number. The same holds for a number that has one value in most
-rows: it is divided by half the usual distance of the other rows from that value, where that is more than the standard
-deviation. A column that never varies among the training rows says nothing and is dropped.
+category, a flag for all rarer levels together, or where in the year, the week or the day a date is. Flags are centred
+and divided by 0.5 rather than by their standard deviation, so that a rare flag does not become a huge number. The
+same holds for a number that has one value in most rows: it is divided by half the usual distance of the other rows
+from that value, where that is more than the standard deviation. A column that never varies among the training rows
+says nothing and is dropped.
 """
 
 from collections.abc import Iterator, Sequence
@@ -163,7 +164,8 @@ class Column(msgspec.Struct, frozen=True):
             NaN is a missing cell. A code outside `levels` is a level nobody had seen when codes were given.
         levels: the names behind the codes of a categorical column.
         prepare: `usual` scales numbers and gives levels a flag each; `bins` gives each quantile bin of a number a flag;
-            `woe` takes the weight of evidence of its bin or level, for two classes at the party that has the labels.
+            `woe` takes the weight of evidence of its bin or level, for two classes at the party that has the labels;
+            `date` scales the number of the day, and adds where in the year, the week and the day it is.
         written: how its file writes numbers or dates, as an example such as 1.234,5 or 31.01.2013, so that new rows are
             read in the same way; unset where nothing had to be decided.
     """
@@ -171,7 +173,7 @@ class Column(msgspec.Struct, frozen=True):
     name: str
     kind: Literal["numeric", "categorical", "pixels"] = "numeric"
     levels: tuple[str, ...] = ()
-    prepare: Literal["usual", "bins", "woe"] = "usual"
+    prepare: Literal["usual", "bins", "woe", "date"] = "usual"
     written: str | msgspec.UnsetType = msgspec.UNSET
 
     @property
@@ -237,6 +239,69 @@ class Other(msgspec.Struct, frozen=True, kw_only=True, tag=True):
         return ((~np.isin(cells, self.named) & ~np.isnan(cells)) - self.share) / _HALF
 
 
+_IN_A_YEAR, _IN_A_WEEK = 365.2425, 7
+_FIRST_WEEKDAY = 3  # 1 January 1970 was a Thursday; weeks begin on Monday
+
+
+class Cycle(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """Where in the year, the week or the day a date is, on a circle: its sine or cosine; a missing one is 0.
+
+    It needs no statistics of rows, so that all parties prepare a date in the same way.
+    """
+
+    name: str
+    source: int
+    unit: Literal["year", "week", "day"]
+    turn: Literal["sin", "cos"]
+
+    def apply(self, cells: Array) -> Array:
+        """The prepared column for days since 1970."""
+        angle = 2 * np.pi * _place_in(self.unit, cells)
+        return np.nan_to_num(np.sin(angle) if self.turn == "sin" else np.cos(angle), nan=0.0)
+
+
+class Weekend(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """A flag for Saturdays and Sundays."""
+
+    name: str
+    source: int
+
+    def apply(self, cells: Array) -> Array:
+        """The prepared column for days since 1970."""
+        flags = (_place_in("week", cells) * _IN_A_WEEK >= 5) - 2 / 7
+        return np.where(np.isnan(cells), 0.0, flags) / _HALF
+
+
+def date_parts(name: str, source: int, known: Array | None) -> "Iterator[Cycle | Weekend]":
+    """What a date says beside the number of its day: where it is in the year, the week and, with times, the day.
+
+    Args:
+        known: the dates of training rows, of which parts that never vary are left out; None where nobody sees all rows,
+            for all parts but the time of day.
+    """
+    words = {"year": "time of year", "week": "day of week", "day": "time of day"}
+    units: tuple[Literal["year", "week", "day"], ...] = ("year", "week", "day")
+    for unit in units:
+        if known is None:
+            varies = unit != "day"
+        else:
+            varies = bool(known.size) and np.ptp(_place_in(unit, known)) > 0 and (unit != "year" or np.ptp(known) > 30)
+        if varies:
+            yield Cycle(name=f"{name}: {words[unit]} (sine)", source=source, unit=unit, turn="sin")
+            yield Cycle(name=f"{name}: {words[unit]} (cosine)", source=source, unit=unit, turn="cos")
+        if varies and unit == "week":
+            yield Weekend(name=f"{name} is at the weekend", source=source)
+
+
+def _place_in(unit: str, days: Array) -> Array:
+    """How far into its year, week (by whole days) or day each date is, from 0 to 1."""
+    if unit == "year":
+        return np.asarray(days % _IN_A_YEAR / _IN_A_YEAR)
+    if unit == "week":
+        return np.asarray((np.floor(days) + _FIRST_WEEKDAY) % _IN_A_WEEK / _IN_A_WEEK)
+    return np.asarray(days % 1.0)
+
+
 class Shaded(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """Pixels from 0 to 1, less their mean over training rows, over their standard deviation."""
 
@@ -249,7 +314,7 @@ class Shaded(msgspec.Struct, frozen=True, kw_only=True, tag=True):
         return shades[images]
 
 
-Part: TypeAlias = Scaled | Missing | Level | Other | Binned | Weighed
+Part: TypeAlias = Scaled | Missing | Level | Other | Binned | Weighed | Cycle | Weekend
 
 
 class Recipe(msgspec.Struct, frozen=True, kw_only=True):
@@ -345,6 +410,8 @@ def _fit_column(column: Column, source: int, cells: Array, labels: Array | None,
         yield from _fit_levels(column, source, known.astype(np.int64), len(cells))
     else:
         yield from _fit_scale(column, source, known.astype(np.float64))
+        if column.prepare == "date":
+            yield from date_parts(column.name, source, known)
     if 0 < known.size < cells.size:
         yield Missing(name=f"{column.name} is missing", source=source, share=1 - known.size / cells.size)
 

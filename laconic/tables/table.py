@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from copy import copy
 from functools import cached_property
 from hashlib import blake2b
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -15,7 +15,28 @@ from laconic.tables.columns import Column, Recipe, apply_recipe, fit_recipe, ref
 from laconic.tables.task import Task
 from laconic.values import Array
 
-_SAME = ("raw", "columns", "ids", "y", "task", "cuts", "party")  # arguments of a table that are its attributes
+_SAME = (
+    "raw",
+    "columns",
+    "ids",
+    "y",
+    "task",
+    "cuts",
+    "party",
+    "parting",
+)  # arguments of a table that are its attributes
+
+
+class Parting(NamedTuple):
+    """What a party's rows are parted by before they are cut: rows of the same value stay together.
+
+    Attributes:
+        values: a number per row.
+        in_time: whether greater is later, and the last rows are scored on; else values name groups.
+    """
+
+    values: Array
+    in_time: bool
 
 
 class Table:
@@ -34,6 +55,7 @@ class Table:
         task: what `y` is; None for a party without labels. Rows to be predicted have a task and no `y`.
         cuts: row positions by name.
         party: whose table it is.
+        parting: what its rows are to be parted by once they are matched, at the label holder; None for at random.
     """
 
     def __init__(
@@ -47,6 +69,7 @@ class Table:
         cuts: Mapping[str, Array] | None = None,
         party: str = "",
         recipe: Recipe | None = None,
+        parting: Parting | None = None,
     ) -> None:
         """Check everything once, here; a table that exists is sound.
 
@@ -57,6 +80,7 @@ class Table:
                 rows need not vary. None to fit one on this table's training rows.
         """
         self.party = party
+        self.parting = parting
         self.raw = _as_cells(np.asarray(raw))
         self.columns = tuple(columns)
         check_raw(self.raw, self.columns, party, labelled=task is not None)
@@ -164,12 +188,12 @@ class Table:
     def as_new(self, rows: str) -> "Table":
         """The rows of a cut alone, without labels and prepared in the same way: as if they had come after training."""
         at = self.cut(rows)
-        return self.changed(raw=self.raw[at], ids=self.keys[at], y=None, cuts=None, recipe=self.recipe)
+        return self.changed(raw=self.raw[at], ids=self.keys[at], y=None, cuts=None, recipe=self.recipe, parting=None)
 
     def take(self, order: Array, cuts: Mapping[str, Array]) -> "Table":
         """The rows at these positions, in this order, cut by positions among them; a new recipe is fitted on them."""
         ids, y = (None if one is None else one[order] for one in (self.ids, self.y))
-        return self.changed(raw=self.raw[order], ids=ids, y=y, cuts=cuts, recipe=None)
+        return self.changed(raw=self.raw[order], ids=ids, y=y, cuts=cuts, recipe=None, parting=None)
 
     def changed(self, **changes: Any) -> "Table":
         """A table made anew from this one's arguments, some of them changed."""
@@ -183,14 +207,21 @@ class Table:
         """Everything as arrays, text, lists and dicts, to be written to a file and read back by `from_plain`."""
         structs = {"columns": self.columns, "task": self.task, "recipe": self._given}
         ids = self.ids.tolist() if self.ids is not None and self.ids.dtype.kind == "U" else self.ids
-        return self._arguments | {"ids": ids} | {name: msgspec.to_builtins(one) for name, one in structs.items()}
+        parting = None if self.parting is None else [self.parting.values, self.parting.in_time]
+        return (
+            self._arguments
+            | {"ids": ids, "parting": parting}
+            | {name: msgspec.to_builtins(one) for name, one in structs.items()}
+        )
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> "Table":
         """The table that `to_plain` wrote."""
         kinds: dict[str, Any] = {"columns": tuple[Column, ...], "task": Task | None, "recipe": Recipe | None}
         read = {name: msgspec.convert(plain[name], kind) for name, kind in kinds.items()}
-        return cls(**{name: plain[name] for name in _SAME} | read)
+        same = {name: plain[name] for name in _SAME if name != "parting"}
+        parting = plain.get("parting")
+        return cls(**same | read | {"parting": None if parting is None else Parting(*parting)})
 
     @property
     def _training_rows(self) -> Array:

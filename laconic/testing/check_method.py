@@ -10,14 +10,16 @@ import msgspec
 
 from laconic.core.ledger import digest_of
 from laconic.core.method import Method
+from laconic.core.party import Party
 from laconic.core.result import Result
 from laconic.core.step import steps_of
 from laconic.core.wire import Heading, decode_question, describe, read_heading
 from laconic.data.federation import Federation
+from laconic.deploy.answer_checks import AnswerCheck
 from laconic.deploy.question_forecast import Due, QuestionForecast
 from laconic.deploy.simulation import FittedRun, simulate, train
 from laconic.deploy.transports.inprocess import Recorder
-from laconic.errors import ContractBroken, LaconicError
+from laconic.errors import ContractBroken, LaconicError, StepError
 from laconic.inference.absent import FromStore
 from laconic.inference.bundle import Part
 from laconic.inference.local_transport import parts_of, reach_parts
@@ -82,6 +84,7 @@ def _check_on(method: Method, federation: Federation, seed: int) -> Result:
     _check_opening(method, federation, recorder, look_every=None)
     _check_opening(method, federation, watched, look_every=1)
     _check_leaks(method, federation, recorder)
+    _check_answers(method, federation, recorder)
     _check_beats_guessing(method, federation, together)
     _check_saved(method, kept[0])
     return together
@@ -161,6 +164,20 @@ def _check_leaks(method: Method, federation: Federation, recorder: "Recorder") -
             raise ContractBroken(
                 f"step `{step}` carries {leak.kind} ({leak.name}) of {owner.party} but does not say so: {said!r}"
             )
+
+
+def _check_answers(method: Method, federation: Federation, recorder: "Recorder") -> None:
+    """What parties answer must be what a hub takes on several machines: of the type and shape that steps declare."""
+    holder = Party(federation.hub, federation.tables[federation.hub], 0) if method.kind == "vertical" else None
+    check, crossings = AnswerCheck(holder), iter(recorder.crossings)
+    for (party, step, _, question), (_, _, _, reply) in zip(crossings, crossings, strict=True):
+        try:
+            check(method, party, question, reply)
+        except StepError as problem:
+            raise ContractBroken(
+                f"{problem}. Correct what the annotation of `{step}` says that it returns, or say by_row=False if it "
+                "gives something else than a row for each row asked for"
+            ) from problem
 
 
 def _check_saved(method: Method, trained: FittedRun) -> None:

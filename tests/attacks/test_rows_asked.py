@@ -12,6 +12,7 @@ from tests.attacks.harness import (
     ALLOW,
     FEW_POINTS,
     HUB,
+    OPEN,
     Mail,
     Trial,
     answer_of,
@@ -59,11 +60,11 @@ def test_a_hub_cannot_match_a_second_time_with_more_rows(matched):
 
 def test_an_envelope_about_rows_outside_the_list_is_not_answered(tmp_path):
     """The list of ids that all agreed upon names 40 of the shop's 60 people."""
-    mail = Mail(tmp_path, agreed=SHARED)
+    mail = Mail(tmp_path, agreed=SHARED, method=f"{OPEN}[method.more]\nepochs = 1\n")
     mail.seal_plan()
-    assert mail.answer("represent", "final", 2, rows="test") == 8
-    told = mail.answer("represent", "final", 3, rows="own")
+    told = mail.answer("represent", "final", 1, rows="own")
     assert told is None, f"{told} people who are not on the list"
+    assert mail.answer("represent", "final", 2, rows="test") == 8
 
 
 def test_a_hub_cannot_test_any_number_of_guessed_ids(tmp_path):

@@ -9,6 +9,7 @@ from http.client import HTTPConnection, HTTPException, HTTPSConnection
 import pytest
 
 from benchmarks.certificates import write_certificates
+from benchmarks.serve import memory_of
 from laconic.inference.predict import cut_name
 from tests.attacks.harness import (
     FORK,
@@ -226,6 +227,24 @@ def test_parts_at_hand_are_asked_without_rules_but_keep_their_ledger(place):
     files = ("--files", place / "bank-new.csv", place / "shop-new.csv")
     assert laconic("predict", place / "model", *files).exit_code == 0
     assert times_noted(place, "represent") == before + 1
+
+
+def test_strangers_cost_a_server_little_memory(tls_port):
+    """Encrypted connections without a request; asyncio would set 256 KB aside for each."""
+    _, port = tls_port
+    server = max(one.pid for one in FORK.active_children())
+    anybody = ssl.create_default_context()
+    anybody.check_hostname, anybody.verify_mode = False, ssl.CERT_NONE
+
+    def connect(lines, count):
+        for _ in range(count):
+            plain = socket.create_connection(("127.0.0.1", port), 5, ("127.0.0.3", 0))
+            lines.enter_context(anybody.wrap_socket(plain))
+        return memory_of(server)
+
+    with ExitStack() as lines:
+        before = connect(lines, 5)
+        assert connect(lines, 100) - before < 15, "MB for a hundred connections"
 
 
 def test_connections_that_say_nothing_keep_nobody_out_of_https(tls_port):

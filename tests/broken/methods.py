@@ -71,6 +71,26 @@ class GivesUndeclared(Sound, frozen=True):
         return party.data.part(rows)[0]
 
 
+class TurnsRows(Sound, frozen=True):
+    """Answers with a column for each row asked for, and does not say so."""
+
+    def gather(self, hub: Party, peers: Peers, rows: str) -> Array:
+        turned = [values.T for values in peers.ask(self.mix, rows=rows).values()]
+        return np.concatenate([hub.data.part(rows)[0], *turned], axis=1)
+
+    @step(takes=None, gives="random sums of its columns")
+    def mix(self, party: Party, rows: str) -> Array:
+        return Sound.mix(self, party, rows).T
+
+
+class SaysAnotherType(Sound, frozen=True):
+    """Says that it answers with text, and gives numbers."""
+
+    @step(takes=None, gives="random sums of its columns")
+    def mix(self, party: Party, rows: str) -> str:  # type: ignore[override]
+        return Sound.mix(self, party, rows)  # type: ignore[return-value]
+
+
 class BreaksRounds(Sound, frozen=True):
     """Promises one round and takes two."""
 

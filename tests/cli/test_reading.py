@@ -114,3 +114,44 @@ def test_doctor_says_what_is_wrong_with_plain_files_by_its_exit_code(tmp_path):
     assert "hub: 80 rows" in found.output
     assert CliRunner().invoke(main, ["doctor"]).exit_code == 2
     assert "name party files" in CliRunner().invoke(main, ["doctor"]).stderr
+
+
+def visits(folder):
+    rows = [f"{row},{row % 7},2013-{row % 11 + 1:02}-{row % 27 + 1:02},home{row % 9},{'yes' if row % 3 else 'no'}\n"
+            for row in range(90)]  # fmt: skip
+    (folder / "hub.csv").write_text("id,visits,when,home,left\n" + "".join(rows))
+    (folder / "wide.csv").write_text("id,z\n" + "".join(f"{row},{row % 5}\n" for row in range(90)))
+    return ("--files", str(folder / "hub.csv"), str(folder / "wide.csv"), "--id", "id", "--label", "left")
+
+
+@pytest.mark.parametrize("by", [("--split-by", "when"), ("--group", "home")])
+def test_rows_of_files_are_parted_by_a_column_also_by_a_plan(tmp_path, by):
+    files = visits(tmp_path)
+    shown = run("run", "Solo", *files, *by).stdout
+    assert "held out by a column of the label holder" in " ".join(shown.split())
+    (tmp_path / "plan.toml").write_text(run("plan", "Solo", *files, *by).stdout)
+    again = run("run", tmp_path / "plan.toml").stdout
+    assert [line for line in again.splitlines() if "Solo on" in line] == [
+        line for line in shown.splitlines() if "Solo on" in line
+    ]
+
+
+def test_rows_of_party_files_are_parted_by_the_label_holders_column(tmp_path):
+    visits(tmp_path)
+    (tmp_path / "hub.toml").write_text('name = "hub"\n[data]\nsource = "hub.csv"\nkey = "id"\nlabel = "left"\n')
+    (tmp_path / "wide.toml").write_text('name = "wide"\n[data]\nsource = "wide.csv"\nkey = "id"\n')
+    shown = run("run", "Solo", "--files", tmp_path / "hub.toml", tmp_path / "wide.toml", "--group", "home").stdout
+    assert "held out by a column of the label holder" in " ".join(shown.split())
+
+
+def test_a_column_that_rows_cannot_be_parted_by_is_named(tmp_path):
+    files = visits(tmp_path)
+    for words, said in (
+        (("--split-by", "gone"), "party 'hub' has no column 'gone' to part rows by (--split-by)"),
+        (("--split-by", "when", "--group", "home"), "not by both"),
+    ):
+        found = CliRunner().invoke(main, ["run", "Solo", *files, *words])
+        assert found.exit_code == 2
+        assert said in found.stderr
+    found = CliRunner().invoke(main, ["run", "Solo", "--data", "breast_cancer", "--group", "home"])
+    assert "data.group (--group) is for your own files" in found.stderr

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from benchmarks.fuzz_party import KINDS, STRANGER, Target, greeting, question
 from laconic.deploy.transports import rpc_messages as frames
 
-GOOD = {"Refusal", "Entries", "Welcome", "BytesReceived", "Answer"}
+GOOD = {"Refusal", "NotGreeted", "Entries", "Welcome", "BytesReceived", "Answer"}
 
 
 @pytest.fixture(scope="module")

@@ -182,7 +182,9 @@ def test_new_rows_with_a_missing_column_are_told_which(saved):
 
 def test_dates_of_new_rows_are_days_as_in_training(saved):
     about = load_part(part_folder(saved[0], "shop")).about
-    about = msgspec.structs.replace(about, columns=(Column("since"),), recipe=None)
+    about = msgspec.structs.replace(
+        about, columns=(Column("since", prepare="date", written="2013-01-31"),), recipe=None
+    )
     frame = pandas.DataFrame({about.id: ["a", "b"], "since": ["1970-01-02", "1970-01-31"]})
     assert read_rows(about, frame).raw.ravel().tolist() == [1, 30]
 

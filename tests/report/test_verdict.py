@@ -4,7 +4,7 @@ from laconic import Equal, FedOnce, deal, load, simulate
 from laconic.core import steps_of
 from laconic.learn import Sgd
 from laconic.methods import methods
-from laconic.report.comparisons import comparisons_of, difference, gives_labels
+from laconic.report.comparisons import comparisons_of, difference
 from laconic.report.verdict import role_of, sentences
 from tests.report.results import alone, paid, pooled, release, result
 
@@ -136,14 +136,14 @@ VERTICAL = sorted(name for name, kind in methods().items() if kind().kind == "ve
 @pytest.mark.parametrize("name", VERTICAL)
 def test_the_words_of_every_vertical_method_say_whether_it_gives_labels_away(name):
     method = methods()[name]()
-    server = result(hub="server" if method.server else "bank")
-    found = [
-        gives_labels(release(words=words, to=to), server)
+    released = tuple(
+        release(words=words, to=to)
         for said in steps_of(method).values()
         for to, words in (("peers", said.takes), ("hub", said.gives))
         if words
-    ]
-    assert any(found) is (name not in KEEP_LABELS)
+    )
+    found = result(hub="server" if method.server else "bank", releases=released).label_leaks
+    assert bool(found) is (name not in KEEP_LABELS)
 
 
 def test_runs_on_the_same_rows_are_resampled_by_the_same_draw():

@@ -30,6 +30,8 @@ def test_a_question_that_depends_on_labels_may_not_be_declared():
         (methods.SmugglesState(), "differs with parties apart and together"),
         (methods.LeansOnArrival(), "differs with parties apart and together"),
         (methods.GivesUndeclared(), "says it gives nothing"),
+        (methods.TurnsRows(), "say by_row=False"),
+        (methods.SaysAnotherType(), "not what that step returns"),
         (methods.BreaksRounds(), "promised 1 rounds and took 2"),
         (methods.LeaksColumns(), "carries raw columns"),
         (methods.ChangesItself(), "changed its own settings"),

@@ -104,7 +104,7 @@ def frame_reading(frame: "DataFrame", ids: Sequence[str] = ()) -> FileReading:
 
     looks = {str(name): look_at(frame[name]) for name in frame.columns if name not in ids}
     kinds = kinds_of("", looks, {}, [])
-    columns, raw = read_columns("", looks, kinds, said=(), frame=frame, notes=[])
+    columns, raw = read_columns("", looks, kinds, said={}, frame=frame, notes=[])
     return reading_of(frame, looks, columns, raw, ids=ids, own_kinds=kinds)
 
 
@@ -183,9 +183,11 @@ def _spellings(look: Look) -> list[str]:
 
 def _odd_in_numbers(look: Look, column: Column, values: Array, times: Array, known: Array) -> Iterator[str]:
     if column.notation in (COMMA, GROUPS):
-        at, word = next((at, one) for at, one in enumerate(look.cells.words.to_pylist()) if "," in one)
-        number = look.numbers.values("," if column.notation == COMMA else ".")[at]
-        yield f"{word!r} is read as {number:.15g}"
+        # Whichever sign it is: '1.234' is a thousand and more where others have a comma before fractions.
+        signed = [(at, one) for at, one in enumerate(look.cells.words.to_pylist()) if "," in one or "." in one]
+        for at, word in signed[:1]:
+            number = look.numbers.values("," if column.notation == COMMA else ".")[at]
+            yield f"{word!r} is read as {number:.15g}"
     if look.values is None and look.fixed is None:
         if look.numbers.currencies:
             yield f"amounts in {' and '.join(look.numbers.currencies)}"

@@ -26,10 +26,11 @@ from laconic.data.readers.cells import (
     code_cells,
     could_be_groups,
     days_of,
+    fold,
     looked_at,
     written,
 )
-from laconic.data.schema import ColumnKind
+from laconic.data.schema import ColumnKind, SaidKind, notation, plain_kind
 from laconic.errors import DataError
 from laconic.tables.columns import MOST_LEVELS, Column
 from laconic.values import Array
@@ -205,7 +206,7 @@ _NEARLY = 0.9
 
 
 def kinds_of(
-    party: str, looks: Mapping[str, Look], said: Mapping[str, ColumnKind], notes: list[str]
+    party: str, looks: Mapping[str, Look], said: Mapping[str, SaidKind], notes: list[str]
 ) -> dict[str, ColumnKind]:
     """What each column is: as said, or as its cells show. Columns that only name rows are left out, with a note."""
     kinds: dict[str, ColumnKind] = {}
@@ -213,7 +214,7 @@ def kinds_of(
         if name not in said and look.kind == "categorical" and name_rows([look]):
             notes.append(f"{_of(party, look)}: {LEFT_OUT}")
         else:
-            kinds[name] = said.get(name) or look.kind
+            kinds[name] = plain_kind(said[name]) if name in said else look.kind
     return kinds
 
 
@@ -222,7 +223,7 @@ def read_columns(
     looks: Mapping[str, Look],
     kinds: Mapping[str, ColumnKind],
     *,
-    said: Collection[str],
+    said: Mapping[str, SaidKind],
     frame: "DataFrame",
     notes: list[str],
 ) -> tuple[list[Column], Array]:
@@ -231,7 +232,7 @@ def read_columns(
     Args:
         looks: all columns of the file: one may show how another is written.
         kinds: what each column is that is wanted.
-        said: those whose kind somebody said; a cell that does not fit is refused there.
+        said: what somebody said that some are; a cell that does not fit is refused there.
     """
     reader = ColumnReader(party, notes, delimiter_of(frame), looks.values())
     columns, cells = [], []
@@ -241,8 +242,9 @@ def read_columns(
             columns.append(Column(name, "categorical", levels))
             cells.append(codes)
         else:
-            values, how = reader.values(looks[name], kind, said=name in said)
-            columns.append(Column(name, written=how))
+            example = notation(said[name]) if name in said else ""
+            values, how = reader.values(looks[name], kind, said=name in said, known=example)
+            columns.append(Column(name, prepare="date" if kind == "date" else "usual", written=how))
             cells.append(values)
     return columns, np.column_stack(cells) if cells else np.empty((len(frame), 0))
 
@@ -261,10 +263,11 @@ def read_known(
     for column in columns:
         look, how = looks[column.name], column.notation
         if column.kind == "categorical":
+            reader.refuse_new_kind(look, column)
             found.append(code_cells(look.cells, column.levels, "", [])[0])
             continue
-        dated = how in (ISO, DAY_FIRST, MONTH_FIRST) or (not how and look.kind == "date")
-        found.append(reader.values(look, "date" if dated else "numeric", said=False, known=how)[0])
+        dated = column.prepare == "date" or how in (ISO, DAY_FIRST, MONTH_FIRST)
+        found.append(reader.values(look, "date" if dated else "numeric", said=False, known=how, later=True)[0])
     return np.column_stack(found) if found else np.empty((len(frame), 0))
 
 
@@ -309,35 +312,61 @@ class ColumnReader:
         return code_cells(look.cells, None, _of(self.party, look), self.notes)
 
     def values(
-        self, look: Look, kind: ColumnKind, *, said: bool, known: str = ""
+        self, look: Look, kind: ColumnKind, *, said: bool, known: str = "", later: bool = False
     ) -> tuple[Array, str | msgspec.UnsetType]:
         """A column of numbers or dates: its values, NaN where missing, and how they are written.
 
         Args:
             said: whether somebody said what it is; then a cell that does not fit is refused.
-            known: how the column was written when a model was trained; empty if that is not known.
+            known: how the column was written when a model was trained, or is said to be; empty if that is not known.
+            later: whether a model was trained on this column; then a column that is now of another kind is refused.
         """
         if look.values is not None and (kind == "date") == (look.fixed == "date") and not look.could_be_groups():
             fraction = look.fixed is None and _has_fractions(look.values)
             return look.values, ISO if kind == "date" else POINT if fraction else msgspec.UNSET
         if look.fixed == "categorical":
             look = Look(look.series, None, None)
-        values, fits, how = (self._days if kind == "date" else self._numbers)(look, known)
+        values, fits, how = self._days(look, known) if kind == "date" else self._numbers(look, known, said=said)
         if not fits.all():
-            self._check_odd(look, kind, ~fits, said=said, known=known)
+            self._check_odd(look, kind, ~fits, said=said, later=later)
         return look.cells.spread(values), how
 
-    def _numbers(self, look: Look, known: str) -> tuple[Array, Array, str | msgspec.UnsetType]:
+    def refuse_new_kind(self, look: Look, column: Column) -> None:
+        """Refuse a column of levels that has become one of numbers or dates since a model was trained."""
+        if look.kind == "categorical" or look.tally.known < _ENOUGH or not column.levels:
+            return
+        import pandas
+
+        before = look_at(pandas.Series(column.levels, dtype="string")).kind
+        known = {fold(level) for level in column.levels}
+        if before == "categorical" and not any(fold(word) in known for word in look.cells.words.to_pylist()):
+            raise DataError(
+                f"party {self.party!r}, column {look.name!r}: it held names when the model was trained, such as "
+                f"{_short(column.levels[0])}, and now holds {_KINDS[look.kind]}, such as "
+                f"{_short(look.cells.word_at(look.cells.first_row(look.cells.counts > 0)))}; correct the file, or "
+                "train a new model if the column means something else now"
+            )
+
+    def _numbers(self, look: Look, known: str, *, said: bool) -> tuple[Array, Array, str | msgspec.UnsetType]:
         """Each word's number, whether it is one, and how numbers are written."""
         found = look.numbers
         own = found.decimal(look.cells.counts)
         before = None if not known else "," if known == COMMA else "."
         by_delimiter = {";": ",", ",": "."}.get(self.delimiter)
-        decimal = own or before or self.decimal or found.likely_decimal() or by_delimiter or "."
+        decimal = (
+            (before if said else None) or own or before or self.decimal or found.likely_decimal() or by_delimiter or "."
+        )
         values = found.values("," if decimal == "," else ".")
+        if found.point.any() and found.comma.any() and found.either.any() and not before:
+            row = look.cells.first_row(found.either)
+            raise DataError(
+                f"{_of(self.party, look)}: some numbers have a point before the fraction and some a comma, so that "
+                f"{_short(look.cells.word_at(row))} in row {row + 1} can be read in two ways; write them in one way, "
+                + _example(look.name, "1.234,5", "1,234.5")
+            )
         if own is None and found.either.any() and not before and (decimal == "," or found.has_commas):
             number = values[int(look.cells.places[look.cells.first_row(found.either)])]
-            remedy = "write the column without signs between thousands"
+            remedy = _example(look.name, "1.234,5", "1,234.5")
             self._note_guess(look, found.either, f"as {number:.15g}", self.decimal, remedy)
         if own is not None and before is not None and own != before and (found.comma.any() or found.either.any()):
             self._note(look, f"numbers are written differently from training, with {own!r} for fractions")
@@ -345,7 +374,12 @@ class ColumnReader:
             self._note(look, "some numbers have a point before the fraction and some a comma")
         if len(found.currencies) > 1:
             amounts = f"amounts are in {' and '.join(found.currencies)}"
-            self._note(look, f"{amounts}, and are taken as they are; convert them to one currency first")
+            if not said and not known:
+                raise DataError(
+                    f"{_of(self.party, look)}: {amounts}; convert them to one currency, or say "
+                    f"data.kinds.{look.name}=numeric to take the numbers as they are"
+                )
+            self._note(look, f"{amounts}, and are taken as they are")
         how = COMMA if decimal == "," else GROUPS if found.has_commas else POINT if found.point.any() else msgspec.UNSET
         return values, found.numbers, how
 
@@ -358,7 +392,8 @@ class ColumnReader:
         values = found.days("month_first" if order == "month_first" else "day_first")
         if own is None and found.needs_order and not before:
             first = "month" if order == "month_first" else "day"
-            self._note_guess(look, found.year_last, f"with the {first} first", self.order, "write dates as 2013-01-31")
+            remedy = _example(look.name, DAY_FIRST, MONTH_FIRST)
+            self._note_guess(look, found.year_last, f"with the {first} first", self.order, remedy)
         how = ISO if not found.year_last.any() else MONTH_FIRST if order == "month_first" else DAY_FIRST
         return values, found.dates & ~np.isnan(values), how
 
@@ -369,14 +404,20 @@ class ColumnReader:
         said = f"{look.cells.word_at(row)!r} in row {row + 1} is read {how}, {why}"
         self._note(look, f"{said}; if that is wrong, {remedy}")
 
-    def _check_odd(self, look: Look, kind: ColumnKind, odd: Array, *, said: bool, known: str) -> None:
+    def _check_odd(self, look: Look, kind: ColumnKind, odd: Array, *, said: bool, later: bool) -> None:
         """Note cells that do not fit and count as missing; refuse them where nobody would expect them."""
         counts, wrong = look.cells.counts, odd & ~look.no_value
         row = look.cells.first_row(wrong if wrong.any() else odd)
         where = f"{_short(look.cells.word_at(row))} in row {self.before + row + 1}"
         mistakes, rows = int(counts[wrong].sum()), len(look.series)
         what = "numbers" if kind == "numeric" else "dates"
-        if mistakes and (said or (known and 2 * mistakes > int(counts[~look.no_value].sum()))):
+        if mistakes and later and 2 * mistakes > int(counts[~look.no_value].sum()):
+            raise DataError(
+                f"party {self.party!r}, column {look.name!r}: it held {what} when the model was trained, and now "
+                f"{mistakes} of {rows} cells are none, such as {where}; correct the file, or train a new model if the "
+                "column means something else now"
+            )
+        if mistakes and said:
             remedy = "write dates as 2013-01-31" if kind == "date" else "correct the cell"
             raise DataError(
                 f"party {self.party!r}, column {look.name!r}: found {where} among {what} ({mistakes} such cells of "
@@ -396,6 +437,15 @@ def name_rows(looks: Collection[Look]) -> bool:
     known = sum(int((look.cells.places >= 0).sum()) for look in looks)
     text = all(look.fixed is None for look in looks)
     return text and different > _MOST_UNIQUE and different >= _NEARLY * known
+
+
+_ENOUGH = 5  # known cells of a column from which its kind can be told
+_KINDS = {"numeric": "numbers", "date": "dates", "categorical": "names"}
+
+
+def _example(name: str, one: str, other: str) -> str:
+    """The setting that decides how a column is read."""
+    return f"say data.kinds.{name} = {one!r} or {other!r} (kinds= in Python, data.columns in a party file)"
 
 
 def delimiter_of(frame: "DataFrame") -> str:

@@ -34,6 +34,8 @@ def federation(
     valid: float | None = None,
     seed: int = 0,
     name: str | None = None,
+    split_by: str | None = None,
+    group: str | None = None,
 ) -> Federation:
     """The parties of a federation, each with its own table.
 
@@ -53,6 +55,9 @@ def federation(
         valid: share of the others to stop early by, and to choose settings by; None for 0.1, horizontal 0.
         seed: horizontal: which rows are held out depends on it. In a vertical federation that depends on the seed of
             `fit`.
+        split_by: a column of dates or numbers: the last rows by it are scored on. At the label holder; horizontal, at
+            every party.
+        group: a column whose rows of one value are all learnt from or all scored on; at the same parties.
         name: of the data, for reports; None for the names of the files, or `tables`.
 
     Example:
@@ -67,13 +72,27 @@ def federation(
     name = name or ", ".join(path.name for path in paths.values()) or "tables"
     with naming(paths, "" if public is None or not paths else f", public rows are {public}"):
         if (kind or kind_of(frames, plain_name(label), id)) == "vertical":
-            made = _vertical(frames, label, id, kinds, task, name)
+            if id is None:
+                _refuse_no_id(label)
+            made = from_frames(
+                frames, id=id or "", label=label, kinds=kinds, task=task, name=name, split_by=split_by, group=group
+            )
             made = replace(made, test=test, valid=0.1 if valid is None else valid)
         else:
             shown = None if public is None else _frame(PUBLIC, public, id, label)
             shares = {"test": test, "valid": valid or 0.0}
             made = rows_from_frames(
-                frames, label=label, id=id, public=shown, kinds=kinds, task=task, seed=seed, name=name, **shares
+                frames,
+                label=label,
+                id=id,
+                public=shown,
+                kinds=kinds,
+                task=task,
+                seed=seed,
+                name=name,
+                split_by=split_by,
+                group=group,
+                **shares,
             )
     if paths:
         made.facts["files"] = {party: path.name for party, path in paths.items()}
@@ -115,17 +134,8 @@ def _frame(party: str, table: Source, id_name: str | None, label: str) -> "DataF
     return as_frame(table, party)
 
 
-def _vertical(
-    frames: Mapping[str, "DataFrame"],
-    label: str,
-    id_name: str | None,
-    kinds: Kinds | None,
-    task: Task | None,
-    name: str,
-) -> Federation:
-    if id_name is None:
-        raise DataError(
-            f"which rows are about the same people? Not all parties have the label {label!r}, so they hold other "
-            'columns of the same people: give id="the column that says who a row is about"'
-        )
-    return from_frames(frames, id=id_name, label=label, kinds=kinds, task=task, name=name)
+def _refuse_no_id(label: str) -> None:
+    raise DataError(
+        f"which rows are about the same people? Not all parties have the label {label!r}, so they hold other "
+        'columns of the same people: give id="the column that says who a row is about"'
+    )

@@ -9,7 +9,7 @@ from laconic.data.federation import HELD_OUT, Federation
 from laconic.data.readers.frames import Kinds, from_frames
 from laconic.data.readers.horizontal_frames import PUBLIC, rows_from_frames
 from laconic.data.readers.source_table import own_frame
-from laconic.data.schema import ColumnKind, OwnData
+from laconic.data.schema import OwnData, SaidKind
 from laconic.errors import DataError
 from laconic.tables.task import Task
 
@@ -28,6 +28,8 @@ def from_files(
     kinds: Kinds | None = None,
     task: Task | None = None,
     name: str = "files",
+    split_by: str | None = None,
+    group: str | None = None,
 ) -> Federation:
     """Read one file per party; the party with the label column is the hub.
 
@@ -35,12 +37,14 @@ def from_files(
 
     Args:
         paths: by party, or just paths: a party is then called what its file is called, up to the first dot.
-        id, label, kinds, task, name: as for `from_frames`.
+        id, label, kinds, task, name, split_by, group: as for `from_frames`.
     """
     named = by_party(paths)
     frames = {party: read_file(party, path, id, [label]) for party, path in named.items()}
     with naming(named):
-        federation = from_frames(frames, id=id, label=label, kinds=kinds, task=task, name=name)
+        federation = from_frames(
+            frames, id=id, label=label, kinds=kinds, task=task, name=name, split_by=split_by, group=group
+        )
     federation.facts["files"] = {party: path.name for party, path in named.items()}
     return federation
 
@@ -57,6 +61,8 @@ def rows_from_files(
     valid: float = 0.0,
     seed: int = 0,
     name: str = "files",
+    split_by: str | None = None,
+    group: str | None = None,
 ) -> Federation:
     """Read one file per party, all with the same columns, each with labels for its own rows.
 
@@ -64,7 +70,7 @@ def rows_from_files(
         paths: by party, or just paths: a party is then called what its file is called, up to the first dot.
         label: the label column, which every file must have.
         public: a file of rows that everybody may see; None if there are none.
-        id, kinds, task, test, valid, seed, name: as for `rows_from_frames`.
+        id, kinds, task, test, valid, seed, name, split_by, group: as for `rows_from_frames`.
     """
     named = by_party(paths)
     frames = {party: read_file(party, path, id, [label]) for party, path in named.items()}
@@ -82,6 +88,8 @@ def rows_from_files(
             valid=valid,
             seed=seed,
             name=name,
+            split_by=split_by,
+            group=group,
         )
     federation.facts["files"] = {party: path.name for party, path in named.items()}
     return federation
@@ -97,7 +105,7 @@ def read_file(party: str, path: Path, id_name: str | None, expected: Iterable[st
         expected: other columns that it should have, which help to detect the delimiter.
     """
     key = id_name or _NO_KEY
-    columns: dict[str, ColumnKind] = {name: "categorical" for name in expected if name != key}
+    columns: dict[str, SaidKind] = {name: "categorical" for name in expected if name != key}
     return own_frame(party, OwnData(source=str(path), key=key, columns=columns))
 
 

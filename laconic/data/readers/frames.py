@@ -1,13 +1,14 @@
 """A federation from one DataFrame per party, joined by an id column; ids are matched later."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, get_args
 
 from laconic.data.federation import Federation
+from laconic.data.partition.by_column import PartBy, part_by
 from laconic.data.readers.aloud import FileReading
 from laconic.data.readers.cells import plain_name
 from laconic.data.readers.source_table import build_table
-from laconic.data.schema import ColumnKind, OwnData
+from laconic.data.schema import OwnData, SaidKind
 from laconic.errors import DataError
 from laconic.tables.table import Table
 from laconic.tables.task import Task
@@ -15,7 +16,7 @@ from laconic.tables.task import Task
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-Kinds: TypeAlias = Mapping[str, ColumnKind]
+Kinds: TypeAlias = Mapping[str, SaidKind]
 """What a column is, where that should not be guessed."""
 
 
@@ -41,12 +42,14 @@ def from_frames(
     kinds: Kinds | None = None,
     task: Task | None = None,
     name: str = "frames",
+    split_by: str | None = None,
+    group: str | None = None,
 ) -> Federation:
     """Take each party's DataFrame, or Arrow or Polars table, as its table; the party with the label is the hub.
 
     Text, true/false and category columns become categorical, numbers numeric and dates, also as text (2013-01-31),
-    numbers of days, unless `kinds` says otherwise. Ids are compared as text, without white space around it. What was
-    decided when reading, and should be looked at, is in `facts["notes"]`.
+    numbers of days and where these are in the year and the week, unless `kinds` says otherwise. Ids are compared as
+    text, without white space around it. What was decided when reading, and should be looked at, is in `facts["notes"]`.
 
     Args:
         frames: by party, in the order parties will be named.
@@ -56,11 +59,16 @@ def from_frames(
         task: what the label is; its classes, if named, are in the order of their codes. None to infer it from the
             cells: text, true/false, two values or few whole numbers are classes, other numbers are a quantity.
         name: of the data, for reports.
+        split_by: a column of the label holder, dates or numbers: the last rows by it are scored on. None for at random.
+        group: a column of the label holder, whose rows of one value are all learnt from or all scored on; it is not
+            learnt from. None for at random.
     """
     frames = named_frames(frames)
+    by = part_by(*(None if one is None else plain_name(one) for one in (split_by, group)))
     id, label = plain_name(id), plain_name(label)  # noqa: A001
     refuse_same(id, label)
     hub = _find_hub(frames, label)
+    refuse_others_column(by, hub, {party: list(frame.columns) for party, frame in frames.items()}, (id, label))
     check_kinds(kinds or {}, {name for frame in frames.values() for name in frame.columns})
     notes: list[str] = []
     tables: dict[str, Table] = {}
@@ -68,8 +76,10 @@ def from_frames(
     for party, frame in frames.items():
         _check_id(party, frame, id)
         data = OwnData(source=party, key=id, label=label if party == hub else None)
-        names = [name for name in frame.columns if name not in (id, label)]
-        own = build_table(party, data, frame, names, said=kinds, task=task if party == hub else None)
+        mine = by if party == hub else None
+        grouped = mine.column if mine is not None and not mine.in_time else None
+        names = [name for name in frame.columns if name not in (id, label, grouped)]
+        own = build_table(party, data, frame, names, said=kinds, task=task if party == hub else None, by=mine)
         tables[party] = own.table
         notes += own.notes
         readings |= {} if own.reading is None else {party: own.reading}
@@ -81,6 +91,22 @@ def from_frames(
     }
     facts |= {"notes": notes} if notes else {}
     return Federation(name=name, tables=tables, hub=hub, aligned=False, facts=facts, readings=readings)
+
+
+def refuse_others_column(
+    by: PartBy | None, hub: str, columns: Mapping[str, Collection[str]], taken: Collection[str]
+) -> None:
+    """Refuse to part rows by a column that is not the label holder's, or that is its id or label."""
+    if by is None:
+        return
+    others = [party for party, names in columns.items() if by.column in names and party != hub]
+    if by.column not in columns[hub] and others:
+        raise DataError(
+            f"the column {by.column!r} ({by.setting}) is at {others[0]}, but rows are parted by the label holder, "
+            f"{hub}, which has {', '.join(list(columns[hub])[:20])}; give {hub} the column, or name one of these"
+        )
+    if by.column in taken:
+        raise DataError(f"rows cannot be parted by {by.column!r} ({by.setting}), which is the id or the label")
 
 
 def named_frames(frames: Mapping[str, AnyTable]) -> dict[str, "DataFrame"]:
@@ -121,8 +147,9 @@ def check_kinds(kinds: Kinds, names: Iterable[str]) -> None:
     for name, kind in kinds.items():
         if name not in names:
             raise DataError(f"kinds names a column {name!r} that no party has; there are {', '.join(sorted(names))}")
-        if kind not in get_args(ColumnKind):
-            raise DataError(f"kinds says that column {name!r} is {kind!r}; say 'numeric', 'categorical' or 'date'")
+        if kind not in get_args(SaidKind):
+            known = ", ".join(map(repr, get_args(SaidKind)))
+            raise DataError(f"kinds says that column {name!r} is {kind!r}; say one of {known}")
 
 
 def refuse_same(id_name: str | None, label: str) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 
 from laconic.data.federation import HELD_OUT, Federation
 from laconic.data.labels import read_labels, refuse_unique
+from laconic.data.partition.by_column import PartBy, part_by, read_parting, split_by_column
 from laconic.data.partition.columns import seeds_to_try, sides_with_classes
 from laconic.data.readers.aloud import FileReading, reading_of
 from laconic.data.readers.cells import plain_name
@@ -20,6 +21,7 @@ from laconic.data.readers.frames import (
     as_frame,
     check_kinds,
     named_frames,
+    refuse_others_column,
     refuse_same,
     with_text_names,
 )
@@ -63,6 +65,8 @@ def rows_from_frames(
     valid: float = 0.0,
     seed: int = 0,
     name: str = "frames",
+    split_by: str | None = None,
+    group: str | None = None,
 ) -> Federation:
     """Take each party's DataFrame as its rows: other people with the same columns, each with a label.
 
@@ -84,12 +88,20 @@ def rows_from_frames(
         valid: share of the others that the hub keeps, to choose settings by.
         seed: which rows are held out depends on it.
         name: of the data, for reports.
+        split_by: a column of dates or numbers, which every party must have: each party's last rows by it are scored on.
+            None for at random.
+        group: a column that every party must have: rows of one value are held out together, at all parties, in place of
+            rows of one id; it is not learnt from. None for at random.
     """
+    by = part_by(*(None if one is None else plain_name(one) for one in (split_by, group)))
     frames = named_frames(frames)
     label, id = plain_name(label), None if id is None else plain_name(id)  # noqa: A001
     _check_frames(frames, label, id)
+    for party, frame in frames.items() if by is not None else ():
+        refuse_others_column(by, party, {party: list(frame.columns)}, (id or "", label))
+    grouped = None if by is None or by.in_time else by.column
     names = agree_names(
-        {party: [n for n in map(str, frame) if n not in (label, id)] for party, frame in frames.items()}
+        {party: [n for n in map(str, frame) if n not in (label, id, grouped)] for party, frame in frames.items()}
     )
     check_kinds(kinds or {}, names)
     notes: list[str] = []
@@ -103,7 +115,7 @@ def rows_from_frames(
     codes = {party: recode_labels(y, own, common, party) for party, (y, own) in labels.items()}
     refuse_unique(np.concatenate(list(codes.values())), common, ", ".join(frames))
     classes = None if common.kind == "regression" else codes
-    cuts = hold_out(frames, id, test=test, valid=valid, seed=seed, notes=notes, classes=classes)
+    cuts = hold_out(frames, id, test=test, valid=valid, seed=seed, notes=notes, classes=classes, by=by)
     tables = {party: _party_table(party, own, *labels[party], cuts[party], opened) for party, own in read.items()}
     # Parties agree on this before a run; what they will say is needed here to code the held-out rows in that way.
     columns = opened.columns if opened else agree_columns({n: released_columns(t) for n, t in tables.items()}, notes)
@@ -302,6 +314,7 @@ def hold_out(
     seed: int,
     notes: list[str],
     classes: Mapping[str, Array] | None = None,
+    by: PartBy | None = None,
 ) -> dict[str, dict[str, Array]]:
     """Each party's rows as cuts "train", "valid" and "test", positions in rising order.
 
@@ -314,9 +327,15 @@ def hold_out(
         notes: a note on rows without an id is added here.
         classes: each row's class, by party; rows are then parted so that, if it can be, there are two classes to learn
             from and, of two, both to score on. None where the label is a quantity.
+        by: the column by which rows are parted: in time at each party by itself; by groups as by ids.
     """
     if not (0 < test < 1 and 0 <= valid < 1):
         raise ValueError(f"test is a share above 0 and below 1, valid one from 0 and below 1, not {test} and {valid}")
+    if by is not None and by.in_time:
+        return {party: _last_in_time(party, frame, by, test, valid, notes) for party, frame in frames.items()}
+    if by is not None:
+        _refuse_few_groups(frames, by)
+        id = by.column  # noqa: A001
     ids = None if id is None else {party: _ids_of(party, frame, id, notes) for party, frame in frames.items()}
     rows = {party: len(frame) for party, frame in frames.items()}
     for tried in seeds_to_try(seed):
@@ -328,6 +347,30 @@ def hold_out(
     if problem is not None:
         raise DataError(problem)
     return first
+
+
+def _last_in_time(
+    party: str, frame: "DataFrame", by: PartBy, test: float, valid: float, notes: list[str]
+) -> dict[str, Array]:
+    """A party's rows parted by its own times."""
+    parting = read_parting(party, frame, by, notes)
+    cuts = split_by_column(parting, 0, test=test, valid=valid or test, party=party)
+    return cuts if valid else cuts | {"train": np.sort(np.concatenate([cuts["train"], cuts["valid"]])), "valid": _NONE}
+
+
+_NONE = np.empty(0, dtype=np.int64)
+
+
+def _refuse_few_groups(frames: Mapping[str, "DataFrame"], by: PartBy) -> None:
+    """Refuse to hold out whole groups where there are too few, or the column is not there."""
+    for party, frame in frames.items():
+        read_parting(party, frame, by, [])
+    groups = {one for frame in frames.values() for one in plain_text(frame[by.column]).tolist()}
+    if len(groups) < 3:
+        raise DataError(
+            f"three different groups are needed to learn from some and to score on others, and the column "
+            f"{by.column!r} has {len(groups)} at all parties together; leave --group out"
+        )
 
 
 def _part(

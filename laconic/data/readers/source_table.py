@@ -9,14 +9,15 @@ import msgspec
 import numpy as np
 
 from laconic.data.labels import read_labels, refuse_unique
+from laconic.data.partition.by_column import PartBy, read_parting
 from laconic.data.readers.aloud import FileReading, reading_of
 from laconic.data.readers.batches import column_names, read_batches
 from laconic.data.readers.columns import delimiter_of, kinds_of, look_at, read_columns, read_known
 from laconic.data.readers.ids import read_ids, usable_rows
-from laconic.data.schema import ColumnKind, IdRules, OwnData
+from laconic.data.schema import ColumnKind, IdRules, OwnData, SaidKind, plain_kind
 from laconic.errors import DataError
 from laconic.tables.columns import Column, Recipe
-from laconic.tables.table import Table
+from laconic.tables.table import Parting, Table
 from laconic.tables.task import Task
 from laconic.values import Array
 
@@ -50,6 +51,7 @@ def read_own(
     recipe: Recipe | None = None,
     task: Task | None = None,
     frame: "DataFrame | None" = None,
+    by: PartBy | None = None,
 ) -> OwnTable:
     """Read, check and code a party's rows.
 
@@ -58,23 +60,27 @@ def read_own(
             level that it does not know counts as unseen. None to take columns and levels from the data.
         task: what is predicted; None to take it from `data` and the labels.
         frame: the rows themselves, where they are at hand already; `data.source` is then only a name for errors.
+        by: the column by which rows are to be parted; None for at random.
     """
     try:
         there = column_names(party, data) if frame is None else [str(name) for name in frame.columns]
         known = None if recipe is None else [column.name for column in recipe.columns]
         names = _wanted(party, data, there, known)
+        if by is not None:
+            names = [name for name in names if by.in_time or name != by.column]
         labels = [data.label] if data.label is not None and recipe is None else []
-        whole = own_frame(party, data, [*data.keys, *names, *labels], frame)
-        return build_table(party, data, whole, names, said=data.columns, task=task, recipe=recipe)
+        parting = [by.column] if by is not None and by.column in there else []
+        whole = own_frame(party, data, list(dict.fromkeys([*data.keys, *names, *labels, *parting])), frame)
+        return build_table(party, data, whole, names, said=data.columns, task=task, recipe=recipe, by=by)
     except DataError as problem:
         # The party knows its files by their names; a database may hold a password in its URL.
         where = f"table {data.table or 'of its query'}" if data.in_database else data.source
         raise problem if where in str(problem) else DataError(f"{problem} (in {where})") from problem
 
 
-def own_table(party: str, data: OwnData, *, recipe: Recipe | None = None) -> Table:
+def own_table(party: str, data: OwnData, *, recipe: Recipe | None = None, by: PartBy | None = None) -> Table:
     """As `read_own`, the table alone; what should be looked at is logged, as there is no result yet to show it with."""
-    own = read_own(party, data, recipe=recipe)
+    own = read_own(party, data, recipe=recipe, by=by)
     for note in own.notes:
         logging.getLogger("laconic").warning("Read: %s", note)
     return own.table
@@ -84,7 +90,7 @@ def own_columns(party: str, data: OwnData) -> dict[str, ColumnKind]:
     """The columns a party would use and what they are: as approved in its file, or as its cells show."""
     names = _wanted(party, data, column_names(party, data))
     if data.columns or not names:
-        return dict(data.columns)
+        return {name: plain_kind(said) for name, said in data.columns.items()}
     frame = own_frame(party, data, names)
     check_frame(party, frame)
     return kinds_of(party, {name: look_at(frame[name]) for name in names}, {}, [])
@@ -138,10 +144,11 @@ def build_table(
     frame: "DataFrame",
     names: Sequence[str],
     *,
-    said: Mapping[str, ColumnKind] | None = None,
+    said: Mapping[str, SaidKind] | None = None,
     task: Task | None = None,
     recipe: Recipe | None = None,
     before: int = 0,
+    by: PartBy | None = None,
 ) -> OwnTable:
     """The one way from a party's rows to its table.
 
@@ -151,6 +158,7 @@ def build_table(
         task: what the label is; None to take it from `data` and the labels.
         recipe: of a model, for rows that come later, which need no labels. None to take columns from the rows.
         before: how many rows came before these, for errors.
+        by: the column by which rows are to be parted; None for at random.
     """
     check_frame(party, frame)
     notes: list[str] = []
@@ -173,6 +181,7 @@ def build_table(
     ids = read_ids(frame, data.keys, data.ids, party).astype(str)
     usable = usable_rows(party, data, ids, raw, columns, y, task, notes)
     at = usable.places
+    parting = None if by is None else read_parting(party, frame, by, notes)
     table = Table(
         usable.raw,
         columns,
@@ -181,6 +190,7 @@ def build_table(
         task=task,
         party=party,
         recipe=recipe,
+        parting=None if parting is None else Parting(parting.values[at], parting.in_time),
     )
     return OwnTable(table=table, rows=len(frame), left_out=usable.left_out, notes=tuple(notes), reading=reading)
 
@@ -216,7 +226,9 @@ def _prepared(columns: list[Column], data: OwnData, party: str) -> list[Column]:
             f"party {party!r}: data.prepare names the column {min(unknown)!r}, which is not used; "
             f"name one of {', '.join(column.name for column in columns)}"
         )
-    return [msgspec.structs.replace(column, prepare=data.prepare.get(column.name, "usual")) for column in columns]
+    return [
+        msgspec.structs.replace(column, prepare=data.prepare.get(column.name, column.prepare)) for column in columns
+    ]
 
 
 def _wanted(party: str, data: OwnData, there: list[str], known: list[str] | None = None) -> list[str]:

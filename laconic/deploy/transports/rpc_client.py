@@ -60,6 +60,8 @@ class RpcClient:
         self._line, self.names, self._run, self._spool = line, names, run, spool
         self._deadline = deadline
         self._present = names
+        self._greeting: frames.Greet | None = None
+        self._welcomes: dict[str, frames.Welcome] = {}
         self.shared: int | None = None
 
     def carry(self, script: Script, blobs: Mapping[str, bytes], deadline: float | None) -> Iterator[tuple[str, Blob]]:
@@ -84,9 +86,11 @@ class RpcClient:
 
     def greet(self, greeting: frames.Greet) -> dict[str, frames.Welcome]:
         """Greet all; who cannot be reached is left out, and who refuses ends the run with the party's own words."""
+        self._greeting = greeting
         found = dict(_at_once({name: partial(self._greet, name, greeting) for name in self.names}))
         self._present = tuple(name for name in self.names if name in found)
-        return {name: found[name] for name in self._present}
+        self._welcomes = {name: found[name] for name in self._present}
+        return dict(self._welcomes)
 
     def _greet(self, name: str, greeting: frames.Greet) -> frames.Welcome:
         said = self._call(name, greeting, _GREETING)
@@ -158,6 +162,16 @@ class RpcClient:
         return said
 
     def _call(self, name: str, frame: frames.Frame, seconds: float) -> frames.Said:
+        """What a party says to a frame; one that was started again in between is greeted again first."""
+        said = self._say(name, frame, seconds)
+        if isinstance(said, frames.NotGreeted) and self._greeting is not None and frame is not self._greeting:
+            self._greet(name, self._greeting)
+            said = self._say(name, frame, seconds)
+        if isinstance(said, frames.NotGreeted):
+            raise WireError(f"{name} does not remember that it was greeted; is it started twice from one site?")
+        return said
+
+    def _say(self, name: str, frame: frames.Frame, seconds: float) -> frames.Said:
         reply = self._line(name, frames.write(frame), seconds)
         try:
             said = frames.read_said(reply)

@@ -112,6 +112,10 @@ class Entries(msgspec.Struct, frozen=True, tag=True):
     statement: Statement
 
 
+class NotGreeted(msgspec.Struct, frozen=True, tag=True):
+    """The party knows nothing of the run, as after a restart: greet it, and say the same again."""
+
+
 class Refusal(msgspec.Struct, frozen=True, tag="No"):
     """It cannot be: in words for whoever reads them at the hub; `fault` for an error in a step, not a refusal."""
 
@@ -119,7 +123,7 @@ class Refusal(msgspec.Struct, frozen=True, tag="No"):
     fault: bool = False
 
 
-Said: TypeAlias = Welcome | Answer | Working | BytesReceived | Entries | Refusal
+Said: TypeAlias = Welcome | Answer | Working | BytesReceived | Entries | NotGreeted | Refusal
 
 
 def write(frame: Frame | Said) -> bytes:

@@ -34,6 +34,8 @@ WORDS = "only the hub of this consortium is answered, over a channel that it ope
 
 _OUTER = Limits(bytes=FRAME.bytes + 1024, items=100, depth=4)
 _COUNT = struct.Struct(">4xQ")
+_TRIES = 4
+"""How often a channel is asked for while the challenge changes: a party that is started again draws another."""
 
 
 class Open(msgspec.Struct, frozen=True, tag=True, forbid_unknown_fields=True):
@@ -236,12 +238,14 @@ class SecureLine:
                     raise WireError(f"what came back from {party} is not its reply: it was changed on the way")
                 return reply
             self._channels.pop(party, None)
+            if isinstance(said, Stranger) and said.challenge:
+                self._challenges[party] = said.challenge  # As of a party that was started again.
         raise Refused(f"{party} opens channels, but does not know them afterwards; is it started twice?")
 
     def _open(self, party: str, seconds: float) -> Channel:
         known, own = self._ring.named(self._sites[party]), _new_key()
         said: Said = Stranger()
-        for _ in range(2):
+        for _ in range(_TRIES):
             asked = self._opening(known.name, self._challenges.get(party, b""), own)
             said = read(self._line(party, write(asked), seconds), Said)
             if not isinstance(said, Stranger) or said.challenge in (b"", asked.challenge):

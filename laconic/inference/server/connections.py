@@ -8,7 +8,7 @@ which strangers come in a hurry is not listened to for a while: handshakes take 
 
 import asyncio
 import socket
-from asyncio import TimerHandle
+from asyncio import TimerHandle, sslproto
 from collections import Counter
 from contextlib import suppress
 from typing import Any
@@ -24,6 +24,8 @@ _STRANGER_SECONDS = 10.0
 _HEADER_SECONDS = 5.0
 _HEADER_BYTES = 16_384
 _UNREAD_BYTES = 1 << 17
+_ENCRYPTED_BYTES = 1 << 15
+"""What a connection reads at once; asyncio sets aside 256 KB for each, and a record of TLS has 16."""
 _STRANGERS_A_SECOND = 30.0
 """From one address, on average; ten seconds' worth at once."""
 _TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
@@ -99,6 +101,7 @@ class Listener(socket.socket):
 
 def listen(host: str, port: int, door: Door) -> Listener:
     """Listen at an address; a DataError says why that cannot be."""
+    sslproto.SSLProtocol.max_size = _ENCRYPTED_BYTES
     try:
         family, kind, number, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         listener = Listener(family, kind, number)

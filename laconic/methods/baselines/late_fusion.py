@@ -16,6 +16,7 @@ from laconic.learn.models.best import what_was_tried
 from laconic.learn.models.learners import AnyHead, yardstick
 from laconic.learn.nets.nets import Net
 from laconic.learn.train.sgd import Sgd
+from laconic.methods.families.contributions import Check
 from laconic.methods.families.rows import all_labelled, labelled, note_outside, own_labelled
 from laconic.tables.task import Task
 from laconic.values import Array
@@ -31,15 +32,21 @@ class LateFusion(Method, frozen=True):
             where `net` or `trainer` ask for one.
         net: a plain net instead; None takes a small one that suits the data, if a net is trained.
         trainer: how a plain net is trained; None takes 30 epochs.
+        check: what the label holder looks for in parties' predictions of validation rows, which are asked for then;
+            None looks at nothing.
     """
 
     model: AnyHead | None = None
     net: Net | None = None
     trainer: Sgd | None = None
+    check: Check | None = None
 
     uses: ClassVar[tuple[str, ...]] = ("train", "valid", LABELLED)
 
-    rounds = 1  # Labels go down once.
+    @property
+    def rounds(self) -> int:
+        """Labels go down once; predictions of validation rows come up, if they are to be checked."""
+        return 1 if self.check is None else 2
 
     def __post_init__(self) -> None:
         """Refuse two models at once."""
@@ -53,17 +60,32 @@ class LateFusion(Method, frozen=True):
             self._learn(hub, task, *all_labelled(hub))
             hub.memory["tried"] = what_was_tried([hub.memory["model"]])
         peers.ask(self.learn_alone, kind=task.kind, classes=len(task.classes), labels=labels)
+        if self.check is not None:
+            self._sift(self.check, hub, peers)
         yield
 
     def predict(self, hub: Party, peers: Peers, rows: str, /) -> Array:
         """Put everybody's predictions together."""
         own = {hub.name: self.give_predictions(hub, rows)} if hub.data.columns else {}
-        found = own | peers.ask(self.give_predictions, rows=rows)
+        gone = {one["party"] for one in hub.memory.get("contributions", ()) if one["left_out"]}
+        kept = peers.only(tuple(name for name in peers.names if name not in gone))
+        found = own | kept.ask(self.give_predictions, rows=rows)
         return _fused(task_of(hub), [found[name].astype(np.float64) for name in sorted(found)])
+
+    def _sift(self, check: Check, hub: Party, peers: Peers) -> None:
+        """Judge everybody by rows whose labels nobody else has: of training rows, a bad party knows what is right."""
+        sent = peers.ask(self.give_predictions, rows="valid")
+        own = {"train": _wide(self.give_predictions(hub, "valid"))} if hub.data.columns else {}
+        # These are the rows that the check knows as training rows: there are no others whose labels are secret.
+        received = {name: {"train": _wide(values)} for name, values in sent.items()}
+        check.sift(hub, received, own, {"train": labelled(hub, "valid")[1]})
 
     def fit_opening(self) -> Opening:
         """Labels must be waited for."""
-        return Opening((Ask.later(self.learn_alone),), then="ends")
+        first = Ask.later(self.learn_alone)
+        if self.check is None:
+            return Opening((first,), then="ends")
+        return Opening((first, Ask.known(self.give_predictions, rows="valid")), then="ends")
 
     def predict_opening(self, rows: str) -> Opening:
         """Parties need the name of the cut alone."""
@@ -78,7 +100,8 @@ class LateFusion(Method, frozen=True):
     def give_predictions(self, party: Party, rows: str) -> Array:
         """Predict the rows of a cut from the party's own columns."""
         task, x = _task(*party.memory["task"]), party.data.part(rows)[0]
-        return self._model(party).predict(task, party.memory["model"], x)
+        said = self._model(party).predict(task, party.memory["model"], x)
+        return said if task.kind == "regression" else said.astype(np.float32, copy=False)
 
     def _learn(self, party: Party, task: Task, x: Array, y: Array) -> None:
         party.memory["task"] = [task.kind, len(task.classes)]
@@ -89,6 +112,10 @@ class LateFusion(Method, frozen=True):
         no_model = self.model is None and (self.net is not None or len(party.data.shape) == 3)
         trainer = self.trainer or (Sgd(epochs=30) if no_model else None)
         return yardstick(self.model, self.net, trainer, party.data.shape)
+
+
+def _wide(values: Array) -> Array:
+    return values if values.ndim > 1 else values[:, None]
 
 
 def _task(kind: Kind, classes: int) -> Task:

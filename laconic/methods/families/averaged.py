@@ -17,6 +17,7 @@ from laconic.learn.models.learners import Network
 from laconic.learn.models.supervised import fit_from
 from laconic.learn.nets.nets import Net, default_net, make, weights_of
 from laconic.learn.train.sgd import Sgd
+from laconic.methods.families.model_checks import ModelCheck
 from laconic.methods.families.rows import labelled
 from laconic.values import Array, Weights
 
@@ -63,12 +64,19 @@ def first_model(local: Local, hub: Party) -> Weights:
     return {name: values.copy() for name, values in weights_of(module).items()}
 
 
-def collect(method: Averages, hub: Party, peers: Peers) -> tuple[list[Weights], list[float]]:
-    """All parties' models after one more training of `hub.memory["model"]`, and how many rows each has."""
-    answers = peers.ask(method.improve, model=hub.memory["model"])
+def collect(
+    method: Averages, hub: Party, peers: Peers, check: ModelCheck | None = None
+) -> tuple[list[Weights], list[float]]:
+    """The models that count after one more training of `hub.memory["model"]`, and how many rows each party has."""
+    asked = peers if check is None else check.trusted(hub, peers)
+    answers = asked.ask(method.improve, model=hub.memory["model"])
     form = Network(net=method.local.net_for(hub))
-    models = [check_model(form, task_of(hub), one["model"], hub.data.shape, name) for name, one in answers.items()]
-    return models, [float(one["rows"]) for one in answers.values()]
+    models = {
+        name: check_model(form, task_of(hub), one["model"], hub.data.shape, name) for name, one in answers.items()
+    }
+    if check is not None:
+        models = check.sift(hub, models)
+    return list(models.values()), [float(answers[name]["rows"]) for name in models]
 
 
 def check_exchanges(exchanges: int) -> None:
@@ -86,6 +94,7 @@ class Averaging(Method, frozen=True):
         exchanges: how often models go out and come back.
         average: how one model is made of all: the mean, or one that bad parties cannot drag away (`Median`,
             `TrimmedMean`, `Krum`).
+        check: what the server looks for in each party's model before it counts; None looks at nothing.
     """
 
     kind: ClassVar[Literal["vertical", "horizontal"]] = "horizontal"
@@ -95,6 +104,7 @@ class Averaging(Method, frozen=True):
     trainer: Sgd = Sgd(epochs=10, batch=32)
     exchanges: int = 1
     average: AnyAverage = Mean()
+    check: ModelCheck | None = None
 
     improve = improve
 
@@ -116,7 +126,7 @@ class Averaging(Method, frozen=True):
         """Send out the average, take back what parties made of it, and average again, from random weights on."""
         hub.memory["model"] = first_model(self.local, hub)
         for _ in range(self.exchanges):
-            hub.memory["model"] = self.merge(hub, *collect(self, hub, peers))
+            hub.memory["model"] = self.merge(hub, *collect(self, hub, peers, self.check))
             yield
 
     def merge(self, hub: Party, models: list[Weights], shares: list[float]) -> Weights:

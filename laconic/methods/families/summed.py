@@ -24,6 +24,7 @@ from laconic.learn.nets.nets import Cnn, Mlp, Net, initialise, to_array, to_tens
 from laconic.learn.train import losses as heads
 from laconic.learn.train.admm import each_alone, find_duplicates, nearest_logits, targets_of
 from laconic.learn.train.descent import Descent, Rule, no_velocity, outputs_of, start_descent
+from laconic.methods.families.contributions import Check
 from laconic.methods.families.rows import batch_rows, labels_of
 from laconic.methods.families.split import Precision
 from laconic.privacy.mechanisms.outputs import AnyProtection, PrivateSteps, RowsOnce
@@ -50,6 +51,8 @@ class Summing(Method, frozen=True):
         width: how many numbers a net puts out for a row.
         precision: how exactly numbers are sent.
         privacy: clipping and noise on what parties send; None sends everything as it is.
+        check: what the hub looks for in what each net, as it was drawn, puts out for the training rows, which is asked
+            for then; None looks at nothing.
     """
 
     epochs: int = 10
@@ -61,6 +64,7 @@ class Summing(Method, frozen=True):
     width: int = 60
     precision: Precision = "float32"
     privacy: AnyProtection | None = None
+    check: Check | None = None
 
     sends_logits: ClassVar[bool] = False
     """Whether parties send their part of the logits, and keep their heads, or send their nets' outputs."""
@@ -77,6 +81,11 @@ class Summing(Method, frozen=True):
             raise ValueError(f"momentum must be at least 0 and below 1, not {self.momentum}")
         if self.admm is not None:
             self.admm.check()
+        if self.check is not None and self.privacy is not None:
+            raise ValueError(
+                f"check asks for every training row once more, for which privacy = {type(self.privacy).__name__} would "
+                "have to pay; leave one of the two out"
+            )
         if self.sends_logits and isinstance(self.privacy, RowsOnce | PrivateSteps):
             raise ValueError(
                 f"{type(self).__name__} sends logits of heads that parties train without noise, which "
@@ -99,7 +108,7 @@ class Summing(Method, frozen=True):
 
     def fit(self, hub: Party, peers: Peers, /) -> Iterator[None]:
         """One round per batch: parties learn from the batch before and send the next one."""
-        self.start(hub, peers)
+        peers = self.start(hub, peers)
         if self.privacy is not None and self.privacy.freezes:
             yield from self.fit_frozen(hub, peers)
             return
@@ -121,7 +130,8 @@ class Summing(Method, frozen=True):
     def predict(self, hub: Party, peers: Peers, rows: str, /) -> Array:
         """Sum every party's part of the logits."""
         messages = {hub.name: self.message(hub, hub.data.part(rows)[0])} if hub.data.columns else {}
-        messages |= peers.ask(self.give_outputs, rows=rows)
+        kept = peers.only(tuple(name for name in peers.names if name in hub.memory["heads"]))
+        messages |= kept.ask(self.give_outputs, rows=rows)
         if not messages:
             raise PartyAbsent(peers.names, self.give_outputs.__name__)
         return self._predictions(hub, self.logits(hub, messages))
@@ -129,6 +139,8 @@ class Summing(Method, frozen=True):
     def fit_opening(self) -> Opening:
         """First the number of classes, which must be waited for; then the first batch, or all rows of frozen nets."""
         first = Ask.later(self.begin)
+        if self.check is not None:
+            return Opening((first, Ask.known(self.give_outputs, rows="train")))
         if self.privacy is not None and self.privacy.freezes:
             return Opening((first, Ask.known(self.give_outputs, rows="train")), then="trains")
         return Opening((first, Ask.known(self.exchange, epoch=0, number=0, signal=None)), then="yields")
@@ -177,8 +189,8 @@ class Summing(Method, frozen=True):
         """How long the party's head is, for comparing parties."""
         return float(np.linalg.norm(party.memory["head"]))
 
-    def start(self, hub: Party, peers: Peers) -> None:
-        """Draw all weights; who does not answer has no part in the run."""
+    def start(self, hub: Party, peers: Peers) -> Peers:
+        """Draw all weights; who does not answer has no part in the run. Returns those whose numbers count."""
         seed, outputs = int(hub.rng.integers(2**31)), task_of(hub).outputs
         hub.memory["order"] = seed
         hub.memory["scale"] = heads.scale_of(task_of(hub), labels_of(hub, "train"))
@@ -193,6 +205,20 @@ class Summing(Method, frozen=True):
         hub.memory["heads"] = {name: first_head(seed, name, self.width, outputs) for name in begun}
         if self.admm is not None:
             hub.memory["duals"] = np.zeros((len(hub.data.cut("train")), outputs))
+        return peers if self.check is None else self._sifted(self.check, hub, peers)
+
+    def _sifted(self, check: Check, hub: Party, peers: Peers) -> Peers:
+        """The peers whose numbers count: nets that nobody has trained yet are as good as any to see what rows they saw.
+
+        Who is left out has no head at the hub, and is asked nothing more.
+        """
+        received = {name: {"train": sent} for name, sent in peers.ask(self.give_outputs, rows="train").items()}
+        own = {"train": self.message(hub, hub.data.part("train")[0])} if hub.data.columns else {}
+        kept = check.sift(hub, received, own, {"train": labels_of(hub, "train")})
+        hub.memory["heads"] = {
+            name: head for name, head in hub.memory["heads"].items() if name in kept or name not in received
+        }
+        return peers.only(tuple(kept))
 
     def batches(self, hub: Party) -> Iterator[tuple[int, int]]:
         """Every batch of every epoch, by numbers."""

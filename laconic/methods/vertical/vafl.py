@@ -43,8 +43,7 @@ class Vafl(Summing, frozen=True):
 
     def fit(self, hub: Party, peers: Peers, /) -> Iterator[None]:
         """Each round hears those that are ready; they learn from the batch they sent last and send the next one."""
-        self.start(hub, peers)
-        peers = self._members(hub, peers)
+        peers = self.start(hub, peers)
         if self.privacy is not None and self.privacy.freezes:
             yield from self.fit_frozen(hub, peers)
             return
@@ -77,12 +76,13 @@ class Vafl(Summing, frozen=True):
         """Average what comes; a party that does not answer adds nothing."""
         return super().predict(hub, self._members(hub, peers).tolerant, rows)
 
-    def start(self, hub: Party, peers: Peers) -> None:
+    def start(self, hub: Party, peers: Peers) -> Peers:
         """Draw all weights; every party counts the same at first."""
         super().start(hub, peers.tolerant)
         parties, outputs = len(peers.names) + bool(hub.data.columns), task_of(hub).outputs
         hub.memory["model"] = first_head(hub.memory["order"], hub.name, self.width, outputs)
         hub.memory["shares"] = dict.fromkeys(hub.memory["heads"], 1.0 / parties)
+        return self._members(hub, peers)
 
     def reply(self, hub: Party, rows: Array, messages: Mapping[str, Array]) -> Array:
         """A step of the hub's model and of the weights of those heard; down goes the gradient by the average."""

@@ -206,7 +206,7 @@ class VerticalXgboost(Method, frozen=True):
             columns, cuts = state["columns"][at], state["cuts"][at]
         return sides(state, nodes, columns, cuts)
 
-    @step(takes=None, gives="for each row asked for, on which side of each of its rules it is")
+    @step(takes=None, gives="for each row asked for, on which side of each of its rules it is", by_row=False)
     def give_sides(self, party: Party, rows: str) -> Array:
         """The rows of a cut by all rules of this party."""
         return rule_sides(party.memory["growth"], party.data.part(rows)[0])

@@ -53,7 +53,7 @@ def numbers(texts, notes=None, **others):
         (["0,5", "1,234"], [0.5, 1.234]),
         (["0.5", "1,234"], [0.5, 1234]),
         (["\u20ac 5", "-\u20ac1,234.50", "7.10 \u20ac"], [5, -1234.5, 7.1]),
-        (["CHF 1'234.50", "5.00 CHF", "$3.25"], [1234.5, 5, 3.25]),
+        (["CHF 1'234.50", "5.00 CHF", "Fr. 3.25"], [1234.5, 5, 3.25]),
         (["USD 5", "7 usd", "$8"], [5, 7, 8]),
         (["12.3 %", "50%", "0%"], [0.123, 0.5, 0]),
         (["(1,234.50)", "($5.00)", "7.25"], [-1234.5, -5, 7.25]),
@@ -71,7 +71,7 @@ def test_a_notation_that_a_column_does_not_show_follows_from_the_other_columns()
     assert numbers(["1,234", "5,678"], notes, other=["0.5", "1.25"]) == [1234, 5678]
     assert notes[0] == (
         "bank, column 'x': '1,234' in row 1 is read as 1.234, as other columns of the file are written; if that is "
-        "wrong, write the column without signs between thousands"
+        "wrong, say data.kinds.x = '1.234,5' or '1,234.5' (kinds= in Python, data.columns in a party file)"
     )
     assert len(notes) == 3
 
@@ -99,10 +99,35 @@ def test_words_for_missing_and_few_mistakes_among_numbers_are_missing_and_noted(
     assert notes == ["bank, column 'x': 5 of 105 cells are no numbers, such as 'oops' in row 105, and count as missing"]
 
 
-def test_amounts_in_several_currencies_are_noted():
+def test_amounts_in_several_currencies_are_refused_unless_somebody_says_that_they_are_numbers():
+    with pytest.raises(DataError, match=r"amounts are in EUR and USD; convert them .* data.kinds.x=numeric"):
+        numbers(["$5", "6 \u20ac"])
     notes = []
-    assert numbers(["$5", "6 \u20ac"], notes) == [5, 6]
-    assert "amounts are in EUR and USD" in notes[0]
+    frame = pd.DataFrame({"x": ["$5", "6 \u20ac"]})
+    looks = {"x": look_at(frame["x"])}
+    _, raw = read_columns("bank", looks, {"x": "numeric"}, said={"x": "numeric"}, frame=frame, notes=notes)
+    assert raw[:, 0].tolist() == [5, 6]
+    assert "amounts are in EUR and USD, and are taken as they are" in notes[0]
+
+
+def test_a_column_in_two_notations_is_refused_where_a_cell_can_be_read_both_ways_and_the_setting_decides():
+    cells_ = ["1.5", "2,5", "1,234"]
+    with pytest.raises(DataError, match=r"'1,234' in row 3 can be read in two ways.* data.kinds.x = '1.234,5' or"):
+        numbers(cells_)
+    frame = pd.DataFrame({"x": cells_})
+    for said, meant in (("1.234,5", 1.234), ("1,234.5", 1234.0)):
+        looks = {"x": look_at(frame["x"])}
+        _, raw = read_columns("bank", looks, {"x": "numeric"}, said={"x": said}, frame=frame, notes=[])
+        assert raw[:, 0].tolist() == [1.5, 2.5, meant]
+
+
+def test_an_example_says_how_dates_are_written():
+    frame = pd.DataFrame({"x": ["01/02/2013", "03/04/2013"]})
+    for said, day in (("31.01.2013", "2013-02-01"), ("01/31/2013", "2013-01-02")):
+        looks = {"x": look_at(frame["x"])}
+        (column,), raw = read_columns("bank", looks, {"x": "date"}, said={"x": said}, frame=frame, notes=[])
+        assert raw[0, 0] == (np.datetime64(day) - np.datetime64("1970-01-01")).astype(int)
+        assert column.prepare == "date"
 
 
 DAY = 15736  # 2013-01-31
@@ -155,8 +180,44 @@ def test_new_rows_are_read_as_in_training(texts, new, meant):
 
 def test_new_cells_that_are_mostly_no_numbers_are_refused():
     column, _ = cells(["0.5", "1.5"])
-    with pytest.raises(DataError, match="'bank', column 'x': found 'red' in row 1 among numbers"):
+    with pytest.raises(
+        DataError, match=r"'bank', column 'x': it held numbers when the model was trained, and now 2 of 2 cells"
+    ):
         read_known("bank", pd.DataFrame({"x": ["red", "blue"]}), [column], notes=[])
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "said"),
+    [
+        (["1", "2", "3"], ["low", "high", "low"], "it held numbers when the model was trained, and now 3 of 3 cells"),
+        (["1", "2", "3"], ["2013-01-31", "2013-02-01"], "it held numbers when the model was trained"),
+        (["2013-01-31", "2013-02-01"], ["17", "18"], "it held dates when the model was trained"),
+        (
+            ["low", "high"] * 3,
+            ["1", "2", "3", "4", "5"],
+            "it held names when the model was trained, such as 'high', and",
+        ),
+        (["low", "high"] * 3, ["2013-01-31"] * 5, "and now holds dates, such as '2013-01-31'"),
+    ],
+)
+def test_a_column_whose_kind_changed_since_training_is_refused(before, now, said):
+    column, _ = cells(before)
+    with pytest.raises(DataError, match="train a new model if the column means something else now") as refused:
+        read_known("bank", pd.DataFrame({"x": now}), [column], notes=[])
+    assert said in str(refused.value)
+
+
+def test_new_levels_and_a_few_mistakes_are_no_change_of_kind():
+    column, _ = cells(["low", "high"] * 3)
+    new = read_known("bank", pd.DataFrame({"x": ["low", "1", "2", "3", "4"]}), [column], notes=[])
+    assert new[:, 0].tolist() == [1, 2, 2, 2, 2]
+    codes, _ = cells(["c1", "c2"] * 3)
+    assert read_known("bank", pd.DataFrame({"x": ["c7"] * 9}), [codes], notes=[])[:, 0].tolist() == [2] * 9
+    number, _ = cells(["1", "2", "3"])
+    notes = []
+    new = read_known("bank", pd.DataFrame({"x": ["1", "2", "tbd"]}), [number], notes=notes)
+    assert np.isnan(new[2, 0])
+    assert "such as 'tbd' in row 3, and count as missing" in notes[0]
 
 
 def test_levels_that_differ_in_case_space_or_letters_only_are_one():

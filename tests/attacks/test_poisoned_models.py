@@ -1,0 +1,173 @@
+"""One party's model is bad, or what it sends while all learn together: it is found, and left out as if by hand."""
+
+import numpy as np
+import pytest
+
+from laconic import Equal, Fdml, FedAvg, LateFusion, Scaffold, Vafl, VimAdmm, VimSgd, deal, deal_rows, load, simulate
+from laconic.data import Dirichlet, Iid
+from laconic.errors import WireError
+from laconic.learn import Sgd
+from laconic.methods import Check, ModelCheck
+from laconic.privacy import BatchClip
+from laconic.testing import BadParty, bare_party, flip_labels, leave_out
+
+LOOK, SIFT = ModelCheck(), ModelCheck(leave_out=True)
+KINDS = ("constant", "scaled", "noisy", "shuffled")
+
+
+def left_out(result):
+    return [one.party for one in result.contributions if one.left_out]
+
+
+def odd(result):
+    return [one.party for one in result.contributions if one.problems]
+
+
+# Parties with other rows: models.
+
+
+@pytest.fixture(scope="module")
+def rows_apart():
+    return deal_rows(load("digits"), Iid(parties=4), seed=7)
+
+
+@pytest.fixture(scope="module")
+def liar(rows_apart):
+    return [name for name in rows_apart.peers if rows_apart.tables[name].y is not None][1]
+
+
+def averaging(check=None, kind=FedAvg):
+    trainer = {} if kind is Scaffold else {"trainer": Sgd(epochs=2, batch=32)}
+    return kind(exchanges=2, check=check, **trainer)
+
+
+def poisoned(method, federation, party, how):
+    if how == "flipped":
+        return simulate(method, flip_labels(federation, party))
+    return simulate(method, federation, runtime=BadParty(party, how))
+
+
+@pytest.fixture(scope="module")
+def by_hand(rows_apart, liar):
+    return simulate(averaging(), leave_out(rows_apart, liar))
+
+
+@pytest.mark.parametrize("how", [*KINDS, "flipped"])
+def test_a_bad_model_is_found_and_left_out_as_if_by_hand(rows_apart, liar, by_hand, how):
+    result = poisoned(averaging(SIFT), rows_apart, liar, how)
+    assert left_out(result) == odd(result) == [liar]
+    assert result.predictions == by_hand.predictions
+
+
+def test_a_bad_model_counts_unless_asked_but_the_result_names_it(rows_apart, liar):
+    looked, usual = (poisoned(averaging(check), rows_apart, liar, "flipped") for check in (LOOK, None))
+    assert odd(looked) == [liar] and left_out(looked) == []
+    assert looked.predictions == usual.predictions and looked.fit.bytes == usual.fit.bytes
+
+
+def test_scaffold_leaves_a_bad_model_out_too(rows_apart, liar):
+    hand = simulate(averaging(kind=Scaffold), leave_out(rows_apart, liar))
+    result = poisoned(averaging(SIFT, Scaffold), rows_apart, liar, "flipped")
+    assert left_out(result) == [liar]
+    assert result.predictions == hand.predictions
+
+
+@pytest.mark.parametrize("beta", [0.5, 5.0])
+def test_honest_models_are_not_left_out(beta):
+    for seed in range(3):
+        honest = deal_rows(load("breast_cancer"), Dirichlet(parties=4, beta=beta), seed=seed)
+        assert odd(simulate(averaging(SIFT), honest, seed=seed)) == []
+
+
+def models_of(changes):
+    """A server with a model of zeros, and parties' models of it."""
+    hub = bare_party("hub")
+    hub.memory["model"] = {"w": np.zeros(changes[0].shape, np.float32)}
+    return hub, {f"party {number}": {"w": change.astype(np.float32)} for number, change in enumerate(changes)}
+
+
+def test_two_of_five_are_left_out_and_most_stay():
+    rng = np.random.default_rng(0)
+    way = rng.normal(size=50)
+    hub, models = models_of([way + rng.normal(size=50) * 0.3 for _ in range(3)] + [-way, 1000 * way])
+    assert list(SIFT.sift(hub, models)) == ["party 0", "party 1", "party 2"]
+    said = [one["problems"] for one in hub.memory["contributions"][3:]]
+    assert "another direction" in said[0][0] and "times as much" in said[1][0]
+
+
+def test_nobody_is_called_different_where_all_differ():
+    rng = np.random.default_rng(0)
+    hub, models = models_of(list(rng.normal(size=(4, 500))))
+    assert len(SIFT.sift(hub, models)) == 4
+
+
+def test_with_two_models_nobody_is_the_odd_one():
+    hub, models = models_of([np.ones(9), -np.ones(9)])
+    assert len(SIFT.sift(hub, models)) == 2
+
+
+def test_limits_of_models_that_nobody_could_pass_are_refused():
+    with pytest.raises(ValueError, match="agreement must be above 0 and at most 1"):
+        ModelCheck(agreement=2.0)
+
+
+# Parties with other columns, which learn together.
+
+
+@pytest.fixture(scope="module")
+def federation():
+    return deal(load("breast_cancer"), Equal(parties=4), seed=0, test=0.3)
+
+
+@pytest.mark.parametrize("kind", [VimSgd, VimAdmm, Fdml])
+@pytest.mark.parametrize("how", ["scaled", "shuffled"])
+def test_summed_methods_leave_a_bad_party_out_as_if_by_hand(federation, kind, how):
+    bad = federation.peers[1]
+    hand = simulate(kind(epochs=2), leave_out(federation, bad))
+    result = simulate(kind(epochs=2, check=Check(leave_out=True)), federation, runtime=BadParty(bad, how))
+    assert left_out(result) == odd(result) == [bad]
+    assert result.score.value == pytest.approx(hand.score.value, abs=0.01)
+
+
+def test_vafl_leaves_a_bad_party_out_where_it_diverged_with_it(federation):
+    bad = federation.peers[0]
+    result = simulate(Vafl(epochs=2, check=Check(leave_out=True)), federation, runtime=BadParty(bad, "scaled"))
+    assert left_out(result) == [bad] and result.score.value > 0.9
+
+
+def test_a_check_of_honest_parties_changes_nothing(federation):
+    looked, usual = (simulate(VimSgd(epochs=2, check=check), federation) for check in (Check(leave_out=True), None))
+    assert odd(looked) == [] and len(looked.contributions) == 3
+    assert looked.predictions == usual.predictions and looked.fit.bytes > usual.fit.bytes
+
+
+def test_numbers_that_noise_should_cover_are_not_asked_for_a_second_time():
+    with pytest.raises(ValueError, match="check asks for every training row once more"):
+        VimSgd(privacy=BatchClip(clip=1.0, sigma=1.0), check=Check())
+
+
+# Parties that send predictions only: judged by validation rows, whose labels they do not have.
+
+
+@pytest.fixture(scope="module")
+def many_rows():
+    return deal(load("digits"), Equal(parties=4), seed=0, valid=0.2)
+
+
+def fusing(check=None):
+    return LateFusion(trainer=Sgd(epochs=3), check=check)
+
+
+@pytest.mark.parametrize("how", ["constant", "noisy", "shuffled"])
+def test_late_fusion_leaves_bad_predictions_out(many_rows, how):
+    bad = many_rows.peers[1]
+    hand = simulate(fusing(), leave_out(many_rows, bad))
+    result = simulate(fusing(Check(leave_out=True)), many_rows, runtime=BadParty(bad, how))
+    assert left_out(result) == odd(result) == [bad]
+    assert result.predictions == hand.predictions
+
+
+def test_a_party_without_numbers_ends_late_fusion_by_name(many_rows):
+    bad = many_rows.peers[1]
+    with pytest.raises(WireError, match=bad):
+        simulate(fusing(Check()), many_rows, runtime=BadParty(bad, "not a number"))
