@@ -67,8 +67,8 @@ PACKAGES = {
         "FrozenEncoder Mixture Photographs PublicRows RandomFourier RandomRelu Whitened"
     ),
     "methods": (
-        "Admm Check Gradients Majority MixedRows ModelCheck PooledShares Prox SendLabels Socket batch_rows labelled "
-        "methods"
+        "Admm Check Gradients Majority MixedRows ModelCheck PooledShares Prox SendLabels ServerShares Socket "
+        "batch_rows labelled methods"
     ),
     "plan": (
         "AnyRuntime Budget DataPlan Journalled Plan change_plan draft open_releases plan_fingerprint read_plan "
