@@ -30,8 +30,9 @@ def report(records: list[Record]) -> str:
         "the answers of one partition; ours are of all, for a row is in every one of them.\n",
         "## Within a budget, delta 1e-5\n",
         _table_budget(records),
-        "`FedKt.within` chose labels, noise and, at L2, teachers. Votes are smoothed and cut at noisy shares. The "
-        "epsilon is that of the ledgers, whatever the votes are, and the classes' shares are in it.\n",
+        "`FedKt.within` chose labels, noise and, at L2, teachers. Votes are smoothed, and cut at classes' shares: at "
+        "L2 those of noisy counts, at L1 those of the labelled tenth of parties' rows that the server keeps there. The "
+        "epsilon is that of the ledgers, whatever the votes are.\n",
         "## Table 3: share of the public rows used\n",
         _table_3(records),
         "## Many exchanges (appendix B.3 in kind), MNIST, accuracy after each\n",

@@ -13,7 +13,7 @@ from laconic.core import Blob, Carrier, Ledger, Party, Peers, Script, WireLog, r
 from laconic.deploy import Forked
 from laconic.deploy.transports.forked import open_workers
 from laconic.learn import Network, classes_of, fit_models
-from laconic.methods import Prox
+from laconic.methods import PooledShares, Prox, ServerShares
 from laconic.privacy import L0, L1, L2, Budget, GaussianVotes, LaplaceVotes, Level, ledgers_of
 from laconic.threads import limit_threads
 from studies.fedkt_paper import BUDGETS, CURVE, CUT, NOISES
@@ -170,18 +170,21 @@ def _within(setting: Setting, level: str, epsilon: float, seed: int) -> Callable
     """A run within a budget, priced by its ledgers; nothing in it depends on the votes."""
 
     def measure() -> Record:
-        federation = setting.deal(seed)
+        # At L1 the classes' shares are those of rows that the server keeps with labels.
+        valid = 0.1 if level == "L1" else 0.0
+        federation = setting.deal(seed, valid=valid)
         rows = min(len(federation.tables[name].cut("train")) for name in federation.peers)
         # Noise that can be repeated, for the study alone; teachers as `within` chooses them.
         trust = L1(secure=False) if level == "L1" else L0()
-        start = FedKt(model=setting.model, teacher=setting.teacher, level=trust)
+        count = ServerShares() if level == "L1" else PooledShares()
+        start = replace_settings(setting.fedkt(), level=trust, count=count)
         method = start.within(Budget(epsilon=epsilon), rows, federation.hub, federation.peers)
         guard = method.level.at_server() or method.level.at_parties()
         if guard is None or not isinstance(guard.noise, GaussianVotes):
             raise TypeError(f"a budget should have put Gaussian noise on votes, not {method.level}")
         if isinstance(guard, L2):
             method = replace_settings(method, level=replace_settings(guard, secure=False))
-        result = simulate(method, federation, seed=seed, runtime=Remembering((setting, seed, 1.0)))
+        result = simulate(method, federation, seed=seed, runtime=Remembering((setting, seed, valid)))
         spent = price(ledgers_of(result), 1e-5, "disjoint").epsilon
         numbers = {"labels": method.labels, "sigma": guard.noise.sigma, "teachers": method.teachers}
         return {"accuracy": result.metrics["accuracy"], "spent": spent, **numbers}

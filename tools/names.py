@@ -32,10 +32,11 @@ TOP = {
 PACKAGES = {
     "align": "AgreedIds ExactMatch PrivateMatch SameColumns",
     "audit": (
-        "Finding LinearAttacker MlpAttacker attack_columns audit best_correlations canary_attack commonest "
-        "compare_labels encoder_game epsilon_lower_bound gradients_sent infer_labels labels_read_off "
-        "likelihood_ratio_attack losses_of match_by_leverage pair_codes pca_game reconstruct recover_from_known_rows "
-        "row_losses rows_game sgd_game share_recovered threshold_attack unmask_numeric_label unmask_single unmix"
+        "Finding LinearAttacker MlpAttacker TreesAttacker attack_columns audit best_correlations canary_attack "
+        "commonest compare_labels compare_widths encoder_game epsilon_lower_bound gradients_sent infer_labels "
+        "labels_read_off likelihood_ratio_attack losses_of match_by_leverage pair_codes pca_game rebuild_columns "
+        "reconstruct recover_from_known_rows row_losses rows_game sgd_game share_recovered threshold_attack "
+        "unmask_numeric_label unmask_single unmix"
     ),
     "core": (
         "Absence Ask Blob Budgeted Carrier Contribution Crossing EVERY_ROW Entry Ledger Look Method Noise Noised "
@@ -63,12 +64,12 @@ PACKAGES = {
         "Logistic Mean Median Mlp Nat Net NetModel Network Optimiser Orthogonal PatchNet Pca RandomProjection ResNet "
         "Sgd Shard Soft SummedHeads Swaps TreeModel TrimmedMean WhitenedPca check_model classes_of evaluate fit_linear "
         "fit_models fit_supervised initialise make predict_linear predict_model predict_supervised purity "
-        "torch_generator weights_of device_asked on_device Learner Columns Convolutions Drawn Estimator FrozenEncoder "
-        "Photographs PublicRows RandomFourier RandomRelu Whitened"
+        "torch_generator weights_of device_asked on_device Learner Columns Convolutions Drawn Estimator "
+        "FrozenEncoder Mixture Photographs PublicRows RandomFourier RandomRelu Whitened"
     ),
     "methods": (
-        "Admm Check Gradients Majority MixedRows ModelCheck PooledShares Prox SendLabels Socket batch_rows labelled "
-        "methods"
+        "Admm Check Gradients Majority MixedRows ModelCheck PooledShares Prox SendLabels ServerShares Socket "
+        "batch_rows labelled methods"
     ),
     "plan": (
         "AnyRuntime Budget DataPlan Journalled Plan change_plan draft open_releases plan_fingerprint read_plan "

@@ -19,10 +19,15 @@ if TYPE_CHECKING:
     from laconic.tables.table import Table
 
 
-WAYS = ("zeros", "refit", "solo", "abstain")
+WAYS = ("best", "zeros", "refit", "solo", "abstain")
 absent_option = click.option(
-    "--absent", type=click.Choice(WAYS), default="refit", show_default=True, help="What to do if a party is absent."
+    "--absent",
+    type=click.Choice(WAYS),
+    default="best",
+    show_default=True,
+    help="What to do if a party is absent; best is what the model's card measured best.",
 )
+_ACCEPT = click.option("--accept", is_flag=True, help="Change the model even if that makes it worse.")
 _FILES = click.option("--files", multiple=True, metavar="FILE...", help="New rows, one CSV or Parquet file per party.")
 
 
@@ -56,8 +61,9 @@ def predict(folder: Path, files: tuple[str, ...], absent: str, without: tuple[st
 def way_called(word: str) -> "AnyAbsent":
     """What to do about absent parties, by the word for it."""
     from laconic.inference.absent import WAYS as KNOWN
+    from laconic.inference.absent import Measured
 
-    return next(one for one in KNOWN if one.word == word)
+    return next(one for one in (Measured(), *KNOWN) if one.word == word)
 
 
 def files_by_party(files: tuple[str, ...], parties: list[str]) -> dict[str, Path]:
@@ -167,11 +173,12 @@ _WORDS = {
 @model_argument
 @_FILES
 @click.option("--party", metavar="NAME=FILE", help="A new party and its rows, or its party file; only it is asked.")
-def add(folder: Path, files: tuple[str, ...], party: str | None) -> None:
+@_ACCEPT
+def add(folder: Path, files: tuple[str, ...], party: str | None, accept: bool) -> None:
     """Add new rows, or a new party, to a saved model; parties send only what they have not sent before.
 
-    Rows with a label at the hub become training rows and the head is refitted; rows without can be predicted from then
-    on without asking.
+    Rows with a label at the hub become training rows and the same kind of model is fitted again; rows without can be
+    predicted from then on without asking. A change that makes the model worse needs --accept.
 
     \b
     Examples:
@@ -193,7 +200,7 @@ def add(folder: Path, files: tuple[str, ...], party: str | None) -> None:
         model, sent, joined = _add_party(model, party)
     else:
         model, sent = _add_rows(model, folder, files)
-    card = save_grown(model, joined)
+    card = save_grown(model, joined, accept=accept)
     for name, count in sent.people.items():
         whole = sent.whole[name]
         click.echo(f"{name} sent answers about {count:,} people: {sent.bytes.get(name, 0):,} bytes crossed; "
@@ -300,7 +307,8 @@ def _table(about: "About", party: str, path: Path) -> "tuple[Table, OwnData | No
 @click.argument("party")
 @model_argument
 @click.option("--rows", "erased", type=FILE, metavar="FILE", help="Forget only these rows of the party, with labels.")
-def forget(party: str, folder: Path, erased: Path | None) -> None:
+@_ACCEPT
+def forget(party: str, folder: Path, erased: Path | None, accept: bool) -> None:
     """Delete a party's stored answers and all that the hub learnt from them, and refit without it; nobody is contacted.
 
     What was deleted is written to forgotten.jsonl in the hub's folder, with the digests of all files before and after.
@@ -320,7 +328,7 @@ def forget(party: str, folder: Path, erased: Path | None) -> None:
     from laconic.report.tables import show_card
 
     if erased is None:
-        record, card = leave(folder, party)
+        record, card = leave(folder, party, accept=accept)
     else:
         parts = parts_of(folder)
         _refuse_strangers((party,), list(parts))

@@ -102,7 +102,17 @@ class Tunable(Protocol):
         """Plain values to try, the given one first, by the setting's dotted key: `{"encoder.dim": (0, 8, 16)}`."""
 
 
-CAPABILITIES: tuple[type, ...] = (Budgeted, Cacheable, Growable, Mergeable, Erasable, Attributable, ManyModels, Tunable)
+@runtime_checkable
+class Refittable(Protocol):
+    """Says by which learner the hub's model can be fitted anew to the hub's columns and all numbers side by side."""
+
+    def head_as_fitted(self, hub: Party) -> Any:
+        """That learner, as it was chosen; None if the model is a net that only the method itself can build."""
+
+
+CAPABILITIES: tuple[type, ...] = (
+    *(Budgeted, Cacheable, Growable, Mergeable, Erasable, Attributable, ManyModels, Tunable, Refittable),
+)
 
 
 def capabilities_of(method: Method | type[Method]) -> tuple[type, ...]:
@@ -111,7 +121,7 @@ def capabilities_of(method: Method | type[Method]) -> tuple[type, ...]:
     Example:
         >>> from laconic import FedOnce, Solo
         >>> [one.__name__ for one in capabilities_of(FedOnce)]
-        ['Budgeted', 'Cacheable', 'Growable', 'Attributable']
+        ['Budgeted', 'Cacheable', 'Growable', 'Attributable', 'Refittable']
         >>> capabilities_of(Solo)
         ()
     """

@@ -1,6 +1,7 @@
 """What the hub looks at in an answer before it is written down: a bad one that is in the journal is bad for ever."""
 
 from collections.abc import Mapping
+from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
@@ -72,12 +73,17 @@ def _has_bad_number(value: Any) -> bool:
 
 def _type_fault(script: Script, step: str, value: Any) -> str:
     """What is wrong with the type of an answer, by what the step says that it returns."""
-    wanted = NoneType if steps_of(script)[step].gives is None else _returned(script, step)
+    wanted = NoneType if steps_of(script)[step].gives is None else _returned(type(script), step)
     return "" if _fits(value, wanted) else f"is {describe(value)[:200]}, and not what that step returns"
 
 
-def _returned(script: Script, step: str) -> Any:
-    return get_type_hints(getattr(type(script), step)).get("return", Any)
+@cache
+def _returned(kind: type[Script], step: str) -> Any:
+    """What a step says that it returns; anything where only a type checker could tell."""
+    try:
+        return get_type_hints(getattr(kind, step)).get("return", Any)
+    except NameError:
+        return Any
 
 
 def _fits(value: Any, wanted: Any) -> bool:

@@ -326,7 +326,20 @@ class Abstain(_Way, frozen=True):
         return np.full(case.task.shape(len(ids)), np.nan)
 
 
-AnyAbsent: TypeAlias = Zeros | Refit | SoloModel | Abstain
+class Measured(_Way, frozen=True):
+    """The way that did best for this pattern of presence on the validation rows, as the model's card says.
+
+    `Model.way_for` looks it up; nothing is predicted by this way itself.
+    """
+
+    word: ClassVar[str] = "best"
+
+    def predict(self, case: Case, weights: Weights, ids: Sequence[str]) -> Array:
+        """No answer: another way is taken before it comes to this."""
+        return Abstain().predict(case, weights, ids)
+
+
+AnyAbsent: TypeAlias = Zeros | Refit | SoloModel | Abstain | Measured
 WAYS: tuple[AnyAbsent, ...] = (Zeros(), Refit(), SoloModel(), Abstain())
 
 

@@ -16,12 +16,12 @@ from laconic.atomic_files import note_written, unbroken
 from laconic.core.capabilities import Growable, Mergeable
 from laconic.core.method import Method
 from laconic.errors import DataError
-from laconic.inference.absent import WAYS, Refit
+from laconic.inference.absent import Refit
 from laconic.inference.bundle import Asked, Card, Part, load_part, save_part
 from laconic.inference.bundle_files import read_digests
 from laconic.inference.merge import STAYS, bring_to_parts, erase_rows, leave_model, members_of
 from laconic.inference.predict import Model, hub_folder
-from laconic.inference.save import make_card
+from laconic.inference.save import make_card, refuse_worse
 from laconic.tables.table import Table
 from laconic.threads import limit_threads
 
@@ -53,10 +53,13 @@ class Forgotten(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @limit_threads()
-def forget(folder: Path, party: str) -> tuple[Forgotten, Card]:
-    """Delete what the hub keeps of a party and all that was learnt from it, and fit a new head without it.
+def forget(folder: Path, party: str, *, accept: bool = False) -> tuple[Forgotten, Card]:
+    """Delete what the hub keeps of a party and all that was learnt from it, and fit the same head without it.
 
-    `folder` is the model's, or the hub's own.
+    Args:
+        folder: the model's, or the hub's own.
+        accept: whether to do so even if the model becomes worse by more than a standard error on validation rows;
+            otherwise that is said, and nothing changes.
     """
     part = load_part(hub_folder(folder))
     method = part.method()
@@ -71,10 +74,10 @@ def forget(folder: Path, party: str) -> tuple[Forgotten, Card]:
     people = 0 if part.store is None else len(part.store.answers[party].ids)
     # The method's own model was fitted with the party's answers, so it goes too.
     left = replace(part, about=msgspec.structs.replace(part.about, peers=peers), memory={}, store=store)
-    model = refitted(left, method)
+    model = refitted(left, method, Model(part, method).refit)
     asked = [one for one in (part.card.asked if part.card else ()) if one.party != party]
     stays = APART if isinstance(method, Growable) else TOGETHER
-    return _save(model.part, model, part, _record(party, people, stays), asked)
+    return _save(model.part, model, part, _record(party, people, stays), asked, accept=accept)
 
 
 @limit_threads()
@@ -101,10 +104,13 @@ def _record(party: str, people: int, stays: str) -> Forgotten:
     return Forgotten(party=party, at=now, people=people, before={}, after={}, stays=stays)
 
 
-def _save(left: Part, model: Model, before: Part, record: Forgotten, asked: Sequence[Asked]) -> tuple[Forgotten, Card]:
+def _save(
+    left: Part, model: Model, before: Part, record: Forgotten, asked: Sequence[Asked], *, accept: bool = False
+) -> tuple[Forgotten, Card]:
     """Write what is left in place of what was there, and the record with the digests of both."""
     record = msgspec.structs.replace(record, before=read_digests(before.path or Path()))
-    card = make_card(model, asked, WAYS)
+    card = make_card(model, asked, model.ways)
+    refuse_worse(before.card, card, accept)
 
     def write(after: dict[str, str]) -> dict[str, str]:
         nonlocal record
@@ -135,11 +141,10 @@ def refuse_forgotten(hub: Part, files: Mapping[str, Path]) -> None:
             )
 
 
-def refitted(part: Part, method: Method) -> Model:
+def refitted(part: Part, method: Method, way: Refit) -> Model:
     """The model of everybody who is left, which predicts by a head fitted anew."""
-    changed = replace(part, about=msgspec.structs.replace(part.about, head=Refit()))
-    model = Model(changed, method)
-    model.head_for(Refit(), part.about.peers)
+    model = Model(replace(part, about=msgspec.structs.replace(part.about, head=way)), method)
+    model.head_for(way, part.about.peers)
     return model
 
 

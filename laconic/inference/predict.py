@@ -11,13 +11,26 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
+from laconic.core.capabilities import Refittable
 from laconic.core.method import Method
 from laconic.core.party import Party
 from laconic.core.peers import Carrier, Peers
 from laconic.core.step import Script, step
 from laconic.core.traffic import WireLog
 from laconic.errors import DataError, PartyAbsent, StepError
-from laconic.inference.absent import Abstain, Answers, AnyAbsent, Case, FromStore, Store, Zeros, as_kept
+from laconic.inference.absent import (
+    WAYS,
+    Abstain,
+    Answers,
+    AnyAbsent,
+    Case,
+    FromStore,
+    Measured,
+    Refit,
+    Store,
+    Zeros,
+    as_kept,
+)
 from laconic.inference.bundle import Part, load_part
 from laconic.inference.bundle_files import HEAD, model_folders, no_model
 from laconic.tables.table import Table
@@ -264,6 +277,7 @@ class Model:
             known = one in store.own.places or (have and not store.own.columns)
             patterns.append(tuple(name for name in peers if name in have) if known else None)
         found: dict[tuple[str, ...], tuple[list[int], Array]] = {}
+        words = {peers: "all"}
         with limit_threads():
             for pattern in dict.fromkeys(one for one in patterns if one is not None):
                 at = [place for place, one in enumerate(patterns) if one == pattern]
@@ -271,11 +285,44 @@ class Model:
                 if pattern == peers:
                     found[pattern] = at, self._whole(store, some, frozenset(), rows)
                     continue
-                weights = self.head_for(absent, pattern) if absent.fits else {}
-                found[pattern] = at, absent.predict(Case(self.task, store, pattern, self._whole), weights, some)
-        how = [_UNKNOWN if one is None else "all" if one == peers else absent.word for one in patterns]
+                way = self.way_for(absent, pattern)
+                weights = self.head_for(way, pattern) if way.fits else {}
+                found[pattern] = at, way.predict(Case(self.task, store, pattern, self._whole), weights, some)
+                words[pattern] = way.word
+        how = [_UNKNOWN if one is None else words[one] for one in patterns]
         present = tuple(one or () for one in patterns)
         return Scores(tuple(ids), self._together(len(ids), found), present, tuple(how), self.task).take(asked)
+
+    @property
+    def refit(self) -> Refit:
+        """How heads are fitted anew: by the model that was chosen when it was trained, or has been refitted since."""
+        part = self.part
+        if isinstance(part.about.head, Refit):
+            return part.about.head
+        if not isinstance(self.method, Refittable) or part.store is None or "model" not in part.memory:
+            return Refit()
+        learner = self.method.head_as_fitted(part.party(part.store.own))
+        return Refit() if learner is None else Refit(learner=learner)
+
+    @property
+    def ways(self) -> tuple[AnyAbsent, ...]:
+        """The ways to make up for absent parties, with this model's own head where one is fitted anew."""
+        return tuple(self.refit if isinstance(one, Refit) else one for one in WAYS)
+
+    def way_for(self, absent: AnyAbsent, present: tuple[str, ...]) -> AnyAbsent:
+        """The way itself, with this model's own head; for `Measured`, the one that the card found best."""
+        if absent == Refit():
+            return self.refit
+        if not isinstance(absent, Measured):
+            return absent
+        card = self.part.card
+        known = [one for one in (card.expected if card else ()) if set(one.present) == set(present)]
+        by_word = {one.word: one for one in self.ways}
+        scored = [one for one in known if one.value is not None and one.answer in by_word]
+        if not scored:
+            return self.refit if self.part.store and self.refit.can_fit(self.part.store, present) else Zeros()
+        sign = 1 if scored[0].metric == "rmse" else -1
+        return by_word[min(scored, key=lambda one: sign * (one.value or 0.0)).answer]
 
     def head_for(self, absent: AnyAbsent, present: tuple[str, ...]) -> Weights:
         """What `absent` predicts with when only these parties are there; fitted when first needed."""

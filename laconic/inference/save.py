@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from itertools import combinations
+from math import sqrt
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +23,13 @@ from laconic.data.schema import OwnData
 from laconic.deploy.homecoming import MODEL, Homecoming, final_model
 from laconic.deploy.simulation import FittedRun
 from laconic.deploy.transports.inprocess import open_calls
-from laconic.errors import PartyAbsent
+from laconic.errors import DataError, PartyAbsent
 from laconic.inference.absent import WAYS, Answers, AnyAbsent, Store, as_kept
 from laconic.inference.bundle import About, Asked, Card, Expected, Part, save_part
 from laconic.inference.bundle_files import drop_parts, refuse_full
 from laconic.inference.predict import FindRows, Model, collect, cut_name
 from laconic.plan.runtime import Faults, InProcess
+from laconic.shown import figure, metric_name
 from laconic.tables.task import headline_metric, metrics
 from laconic.threads import limit_threads
 from laconic.values import Array
@@ -151,7 +153,7 @@ def save_model(
     id: str = "id",  # noqa: A002 the word every reader of a table looks for
     plan: str | None = None,
     keep: bool = True,
-    ways: Sequence[AnyAbsent] = WAYS,
+    ways: Sequence[AnyAbsent] | None = None,
     replace_old: bool = False,
     data: Mapping[str, OwnData] | None = None,
     deliver: Sequence[str] | None = None,
@@ -165,7 +167,8 @@ def save_model(
         plan: the plan of the run as TOML, to be kept with every part.
         keep: whether the hub keeps the answers it has about training and validation rows, and its own such rows.
             Without them it cannot refit, and absent parties cannot be made up for.
-        ways: what to do about absent parties: each is fitted and measured for each pattern of presence.
+        ways: what to do about absent parties: each is fitted and measured for each pattern of presence. None takes all
+            of them, with the hub's own model where a head is fitted anew.
         replace_old: whether to replace a model that is already in `folder`, with all its parts and records. How often
             its parts were used is kept, so that the same randomness is not drawn again.
         data: what party files say of each party's data, by which new rows are read; None for tables with the column
@@ -184,7 +187,7 @@ def save_model(
     _bring_home(trained, deliver, log)
     parts = [_part(party, about, texts) for about, party in zip(abouts, (trained.hub, *trained.others), strict=True)]
     model = Model(replace(parts[0], store=store), trained.method)
-    card = make_card(model, asked, ways, log.bytes["align"] + log.bytes["final"])
+    card = make_card(model, asked, model.ways if ways is None else ways, log.bytes["align"] + log.bytes["final"])
     hub = replace(model.part, heads=model.heads, card=card)
     with unbroken():
         make_private_folder(folder)
@@ -235,6 +238,25 @@ def make_card(model: Model, asked: Sequence[Asked], ways: Sequence[AnyAbsent], c
         bytes=crossed,
         expected=tuple(one for one in measured if one is not None),
     )
+
+
+def refuse_worse(before: Card | None, after: Card, accept: bool) -> None:
+    """Refuse a change after which the model of everybody is worse by more than a standard error, unless accepted."""
+    old, new = _of_everybody(before), _of_everybody(after)
+    if accept or old is None or new is None or old.value is None or new.value is None or old.metric != new.metric:
+        return
+    error = new.value / sqrt(2 * new.rows) if new.metric == "rmse" else sqrt(new.value * (1 - new.value) / new.rows)
+    lost = new.value - old.value if new.metric == "rmse" else old.value - new.value
+    if lost > error:
+        raise DataError(
+            f"this makes the model worse: {metric_name(new.metric)} {figure(new.value)} on {new.rows:,} validation "
+            f"rows, which was {figure(old.value)} (a standard error is {figure(error)}); the model is left as it was. "
+            "Say --accept (accept=True) to change it all the same"
+        )
+
+
+def _of_everybody(card: Card | None) -> Expected | None:
+    return next((one for one in (card.expected if card else ()) if one.answer == "all"), None)
 
 
 def _patterns(model: Model, ways: Sequence[AnyAbsent]) -> list[tuple[tuple[str, ...], AnyAbsent | None]]:

@@ -20,12 +20,12 @@ from laconic.core.wire import encode
 from laconic.data.schema import OwnData
 from laconic.deploy.transports.inprocess import open_calls
 from laconic.errors import DataError
-from laconic.inference.absent import WAYS, Answers, Store
+from laconic.inference.absent import Answers, Store
 from laconic.inference.bundle import About, Asked, Card, Part, save_part
 from laconic.inference.forget import refitted
 from laconic.inference.merge import Difference, bring_to_parts, merge_party, merge_rows
 from laconic.inference.predict import Model, collect, find
-from laconic.inference.save import KEPT, as_answers, as_asked, make_card, without_source
+from laconic.inference.save import KEPT, as_answers, as_asked, make_card, refuse_worse, without_source
 from laconic.tables.table import Table
 from laconic.threads import limit_threads
 from laconic.values import Array
@@ -55,7 +55,7 @@ def add_rows(model: Model, rows: Table, labels: Array | None, carrier: Carrier) 
     grown = replace(part, store=store)
     difference = _difference(log, added, store)
     if labels is not None:
-        return refitted(grown, model.method), difference
+        return refitted(grown, model.method, model.refit), difference
     return Model(grown, model.method, model.heads), difference
 
 
@@ -120,12 +120,18 @@ def add_party(
     asked = (*(part.card.asked if part.card else ()), *_asked(method, name, answers))
     grown = replace(part, about=about, store=store, card=part.card and msgspec.structs.replace(part.card, asked=asked))
     difference = _difference(log, {name: answers}, store)
-    return refitted(grown, method), difference, _new_part(about, party, data)
+    return refitted(grown, method, model.refit), difference, _new_part(about, party, data)
 
 
-def save_grown(model: Model, joined: Part | None = None) -> Card:
-    """Write a model back to its folder, measured anew, and the part of a party that joined to a folder beside it."""
-    card = make_card(model, model.part.card.asked if model.part.card else (), WAYS)
+def save_grown(model: Model, joined: Part | None = None, *, accept: bool = False) -> Card:
+    """Write a model back to its folder, measured anew, and the part of a party that joined to a folder beside it.
+
+    A model that has become worse by more than a standard error on validation rows is not written, and the former one
+    stays, unless `accept` is set.
+    """
+    before = model.part.card
+    card = make_card(model, before.asked if before else (), model.ways)
+    refuse_worse(before, card, accept)
     path = model.part.path or Path()
     with unbroken():
         if joined is not None:

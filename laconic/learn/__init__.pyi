@@ -29,6 +29,7 @@ from .models.averages import Mean as Mean
 from .models.averages import Median as Median
 from .models.averages import TrimmedMean as TrimmedMean
 from .models.best import Best as Best
+from .models.best import Mixture as Mixture
 from .models.clustering import purity as purity
 from .models.estimator import Estimator as Estimator
 from .models.learner import Learner as Learner

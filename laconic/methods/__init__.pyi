@@ -10,6 +10,7 @@ from .families.summed import Admm as Admm
 from .horizontal.fedkt import Majority as Majority
 from .horizontal.fedkt import PooledShares as PooledShares
 from .horizontal.fedkt import Prox as Prox
+from .horizontal.fedkt import ServerShares as ServerShares
 from .registry import methods as methods
 from .vertical.rap import MixedRows as MixedRows
 from .vertical.vertical_xgboost import Socket as Socket

@@ -1,9 +1,12 @@
 """Attack 1: a party, or a stranger on the engine, asks another party in the hub's name."""
 
 import shutil
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 
 import pytest
 
+from laconic.deploy.transports.secure_channel import Channel
 from laconic.errors import Refused
 from tests.attacks.harness import (
     ENGINE_HUB,
@@ -140,6 +143,20 @@ def test_an_older_frame_is_not_heard_after_a_newer_one(trial, hub):
     older, newer = hub.sealed(hub.plain_greeting()), hub.sealed(hub.plain_greeting())
     assert was_answered(trial.hear("insurer", newer, sender=HUB))
     assert not was_answered(trial.hear("insurer", older, sender=HUB))
+
+
+def test_a_frame_that_comes_twice_at_once_is_answered_once(trial, hub, monkeypatch):
+    both, unseal, frame_ = Barrier(2), Channel.unseal, hub.sealed(hub.plain_greeting())
+
+    def unseal_both_first(channel, sealed):
+        found = unseal(channel, sealed)
+        both.wait(20)
+        return found
+
+    monkeypatch.setattr(Channel, "unseal", unseal_both_first)
+    with ThreadPoolExecutor(2) as pool:
+        said = list(pool.map(trial.desks["insurer"].hear, [frame_, frame_]))
+    assert sorted(decode(one)["type"] for one in said) == ["No", "Sealed"]
 
 
 def test_a_frame_for_one_party_is_not_heard_by_another(trial, hub):

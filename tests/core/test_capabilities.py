@@ -8,13 +8,21 @@ from click.testing import CliRunner
 import laconic
 from laconic import FedOnce, Solo, VimSgd
 from laconic.cli import main
-from laconic.core.capabilities import CAPABILITIES, Attributable, Budgeted, Cacheable, Growable, capabilities_of
+from laconic.core.capabilities import (
+    CAPABILITIES,
+    Attributable,
+    Budgeted,
+    Cacheable,
+    Growable,
+    Refittable,
+    capabilities_of,
+)
 
 ROOT = Path(laconic.__file__).parent
 
 
 def test_a_method_offers_what_it_has_the_functions_for():
-    assert capabilities_of(FedOnce) == (Budgeted, Cacheable, Growable, Attributable)
+    assert capabilities_of(FedOnce) == (Budgeted, Cacheable, Growable, Attributable, Refittable)
     assert capabilities_of(VimSgd()) == (Attributable,)
     assert capabilities_of(Solo()) == ()
 

@@ -12,11 +12,12 @@ from torch import nn
 
 from laconic import Dirichlet, check_method, deal_rows, load, price, simulate, train
 from laconic.core import Party, decode
+from laconic.data import RandomHoldout
 from laconic.deploy import Faults, InProcess, Recorder
 from laconic.errors import LaconicError, PlanError, WireError
 from laconic.learn import Boosted, Cnn, Forest, Learner, Logistic, Mlp, Network, Sgd, check_model
 from laconic.learn.nets.layers import Linear
-from laconic.methods.horizontal.fedkt import FedKt, Majority, PooledShares, Prox
+from laconic.methods.horizontal.fedkt import FedKt, Majority, PooledShares, Prox, ServerShares
 from laconic.privacy import L0, L1, L2, Budget, Event, GaussianVotes, LaplaceVotes, Rdp, ledgers_of
 from laconic.privacy.mechanisms.votes import SEEDED
 from laconic.testing import small_horizontal
@@ -213,6 +214,20 @@ def test_votes_cut_at_the_pooled_share_name_the_rarer_class_as_often_as_it_comes
     assert truth[cut == 1].all()
 
 
+def test_the_servers_own_labelled_rows_may_say_how_often_classes_come():
+    hub = Party("server", BINARY.tables["server"], 0)
+    rows = len(hub.data.cut("public"))
+    groups = [np.zeros((2, rows), dtype=np.int64)] * 3
+    method = FedKt(count=ServerShares())
+    with pytest.raises(ValueError, match=r"server has no labelled rows.*data\.valid"):
+        method._elect(hub, groups, np.zeros((3, 2)), np.arange(rows))
+    federation = deal_rows(load("breast_cancer"), Dirichlet(parties=3), reserve=RandomHoldout(valid=0.2))
+    hub = Party("server", federation.tables["server"], 0)
+    rows = len(hub.data.cut("public"))
+    _, labels = method._elect(hub, [one[:, :rows] for one in groups], np.zeros((3, 2)), np.arange(rows))
+    assert labels.sum() == round(hub.data.part("valid")[1].mean() * rows)
+
+
 def test_class_counts_cross_only_where_they_are_used():
     words = {}
     for count in (Majority(), PooledShares()):
@@ -288,8 +303,8 @@ def test_a_price_made_from_votes_is_kept_with_its_warning_and_never_by_default()
 def test_senseless_settings_are_refused():
     with pytest.raises(ValueError, match="number of public rows"):
         FedKt(labels=0)
-    with pytest.raises(ValueError, match="GaussianVotes"):
-        FedKt(level=L1(noise=LaplaceVotes()), count=PooledShares())
+    with pytest.raises(ValueError, match="ServerShares"):
+        FedKt(level=L1(), count=PooledShares())
     with pytest.raises(ValueError, match="1 or more"):
         FedKt(partitions=0)
     with pytest.raises(ValueError, match="share of the public rows"):

@@ -19,7 +19,7 @@ from starlette.routing import Route
 from laconic.core.peers import Carrier
 from laconic.core.traffic import WireLog
 from laconic.errors import DataError, LaconicError
-from laconic.inference.absent import WAYS, AnyAbsent, Store
+from laconic.inference.absent import WAYS, AnyAbsent, Measured, Store
 from laconic.inference.predict import Model, Scores
 from laconic.inference.server.guard import LET_IN, Access, Guard, Limits
 from laconic.tables.columns import Column
@@ -164,7 +164,7 @@ def _heard_of(store: Store) -> set[str]:
     return set() if store.own.columns else {one for answers in store.answers.values() for one in answers.ids}
 
 
-Way = Literal["zeros", "refit", "solo", "abstain"]
+Way = Literal["best", "zeros", "refit", "solo", "abstain"]
 Id = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
 
 
@@ -371,7 +371,9 @@ class _Service:
         refusal = _too_often(self.guard.ids.spend(request.scope[CLIENT], wanted.count))
         if refusal is not None:
             return refusal
-        way = self.absent if wanted.absent is None else next(one for one in WAYS if one.word == wanted.absent)
+        way = self.absent
+        if wanted.absent is not None:
+            way = next(one for one in (Measured(), *WAYS) if one.word == wanted.absent)
         try:
             answer = partial(self.answering.answer, wanted, way)
             scores = await to_thread.run_sync(answer, limiter=self._threads)

@@ -54,6 +54,42 @@ class Chosen(msgspec.Struct, frozen=True):
     share: float
 
 
+class Mixture(Learner, frozen=True):
+    """Models that were chosen before, fitted anew without choosing again: what `Best` found, for other rows or columns.
+
+    Attributes:
+        members: the models and the share of each one's answer.
+    """
+
+    takes_gaps: ClassVar[bool] = True
+
+    members: tuple[Chosen, ...]
+
+    def fit(self, task: Task, x: Array, y: Array, rng: Rng, valid: Shard | None = None) -> Weights:
+        """Fit every member to all rows."""
+        rows = flat(x).astype(np.float32)
+        return fit_each(lambda numbers: self._fit(task, rows, numbers, rng), y)
+
+    def predict(self, task: Task, weights: Weights, x: Array) -> Array:
+        """What the members say together."""
+        rows = flat(x).astype(np.float32)
+        return predict_each(lambda model: self._predict(task, model, rows), weights)
+
+    def _fit(self, task: Task, x: Array, y: Array, rng: Rng) -> Weights:
+        weights: Weights = {}
+        for place in track(len(self.members), "fitting what was chosen"):
+            fitted = self.members[place].candidate.fit(task, x, y, rng)
+            weights |= {f"{place}.{name}": values for name, values in fitted.items()}
+        return weights
+
+    def _predict(self, task: Task, weights: Weights, x: Array) -> Array:
+        found = np.zeros(task.shape(len(x)))
+        for place, member in enumerate(self.members):
+            own = {name.partition(".")[2]: values for name, values in weights.items() if name.startswith(f"{place}.")}
+            found += member.share * member.candidate.predict(task, own, x)
+        return found
+
+
 class _Choice(msgspec.Struct, frozen=True):
     members: tuple[Chosen, ...]
     tried: tuple[Tried, ...]
@@ -109,7 +145,9 @@ class Best(Learner, frozen=True):
     def predict(self, task: Task, weights: Weights, x: Array) -> Array:
         """What the members say together."""
         rows = flat(x).astype(np.float32)
-        return predict_each(lambda model: _predict(task, model, rows), weights)
+        return predict_each(
+            lambda model: Mixture(members=_read(model[_CHOICE]).members).predict(task, model, rows), weights
+        )
 
     def candidates(self, rows: int, columns: int, outputs: int) -> list[AnyCandidate]:
         """What is tried on a table of this size, within the time allowed.
@@ -144,12 +182,8 @@ class Best(Learner, frozen=True):
             choice = _choose(task, x, y, candidates, rng, judged)
             if judged < len(y):
                 choice, x, y = self._without_others(task, x, y, rng, judged, choice)
-        written = np.frombuffer(msgspec.json.encode(choice), dtype=np.uint8)
-        weights: Weights = {_CHOICE: written.copy()}
-        for place in track(len(choice.members), "fitting what was chosen"):
-            fitted = choice.members[place].candidate.fit(task, x, y, rng)
-            weights |= {f"{place}.{name}": values for name, values in fitted.items()}
-        return weights
+        written = np.frombuffer(msgspec.json.encode(choice), dtype=np.uint8).copy()
+        return {_CHOICE: written} | Mixture(members=choice.members).fit(task, x, y, rng)
 
     def _without_others(
         self, task: Task, x: Array, y: Array, rng: Rng, judged: int, choice: _Choice
@@ -175,6 +209,11 @@ def tried_of(weights: Weights) -> tuple[Tried, ...]:
     """What `Best` tried for a model, and how it did; nothing for a model of another learner."""
     written = weights.get(_CHOICE)
     return () if written is None else _read(written).tried
+
+
+def chosen_in(weights: Weights) -> Mixture | None:
+    """What `Best` chose for a model, to be fitted anew as it is; None for a model of another learner."""
+    return Mixture(members=_read(weights[_CHOICE]).members) if _CHOICE in weights else None
 
 
 def _in_order(rows: int, kinds: Sequence[Kind]) -> list[AnyCandidate]:
@@ -272,14 +311,6 @@ def _mix_classes(task: Task, y: Array, trials: Sequence[Trial], places: Array) -
         likely = given * shares
         shares = (likely / likely.sum(axis=1, keepdims=True)).mean(axis=0)
     return np.asarray(shares)
-
-
-def _predict(task: Task, weights: Weights, x: Array) -> Array:
-    found = np.zeros(task.shape(len(x)))
-    for place, member in enumerate(_read(weights[_CHOICE]).members):
-        own = {name.partition(".")[2]: values for name, values in weights.items() if name.startswith(f"{place}.")}
-        found += member.share * member.candidate.predict(task, own, x)
-    return found
 
 
 def _read(written: Array) -> _Choice:

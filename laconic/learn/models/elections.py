@@ -91,10 +91,3 @@ def smooth_votes(counts: Array, asked: Array, rows: Array, noise: float) -> Arra
     best = _PENALTIES[int(np.argmin(errors))]
     coefficients = right.T @ (turned * (lengths / (lengths**2 + best))[:, None])
     return np.asarray((everything - centre) @ coefficients + level)
-
-
-def to_shares(noisy: Array, total: float) -> Array:
-    """Shares of classes from noisy counts whose true sum is known: the nearest that add up, none below 1 %."""
-    even = noisy + (total - noisy.sum()) / len(noisy)
-    shares = np.maximum(even / total, 0.01)
-    return np.asarray(shares / shares.sum())

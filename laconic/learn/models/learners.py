@@ -11,7 +11,7 @@ from typing import ClassVar, TypeAlias
 import numpy as np
 from torch.nn import functional
 
-from laconic.learn.models.best import Best
+from laconic.learn.models.best import Best, Mixture, chosen_in
 from laconic.learn.models.estimator import Estimator
 from laconic.learn.models.learner import Learner, Shard, fit_each, predict_each, refuse_missing
 from laconic.learn.models.supervised import fit_linear, fit_supervised, predict_linear, predict_supervised
@@ -178,7 +178,7 @@ class TreeModel(Learner, frozen=True):
 
 
 AnyClassifier: TypeAlias = Network | Logistic | Forest | Boosted
-AnyLearner: TypeAlias = Best | NetModel | LinearModel | TreeModel | Estimator
+AnyLearner: TypeAlias = Best | NetModel | LinearModel | TreeModel | Estimator | Mixture
 AnyHead: TypeAlias = Best | NetModel | LinearModel | Boosted | Forest | Estimator
 """A label holder's model of all numbers side by side."""
 
@@ -193,3 +193,12 @@ def yardstick(model: AnyHead | None, net: Net | None, trainer: Sgd | None, shape
             "either model, or net and trainer"
         )
     return NetModel(net=net, trainer=trainer or Sgd(epochs=100, patience=10))
+
+
+def as_fitted(model: object, weights: Weights) -> AnyLearner | None:
+    """The learner that fits a head anew as it was fitted: what `Best` chose, trees as trees; None for a joint net."""
+    if isinstance(model, Boosted | Forest):
+        return TreeModel(trees=model)
+    if isinstance(model, Best):
+        return chosen_in(weights) or model
+    return model if isinstance(model, NetModel | LinearModel | TreeModel | Estimator | Mixture) else None

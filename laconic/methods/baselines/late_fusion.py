@@ -100,7 +100,8 @@ class LateFusion(Method, frozen=True):
     def give_predictions(self, party: Party, rows: str) -> Array:
         """Predict the rows of a cut from the party's own columns."""
         task, x = _task(*party.memory["task"]), party.data.part(rows)[0]
-        return self._model(party).predict(task, party.memory["model"], x)
+        said = self._model(party).predict(task, party.memory["model"], x)
+        return said if task.kind == "regression" else said.astype(np.float32, copy=False)
 
     def _learn(self, party: Party, task: Task, x: Array, y: Array) -> None:
         party.memory["task"] = [task.kind, len(task.classes)]

@@ -13,7 +13,7 @@ from laconic.core.peers import Peers
 from laconic.core.step import Ask, Opening, Step, step
 from laconic.learn.models.best import Best, what_was_tried
 from laconic.learn.models.learner import Learner
-from laconic.learn.models.learners import AnyHead
+from laconic.learn.models.learners import AnyHead, AnyLearner, as_fitted
 from laconic.learn.models.supervised import fit_top, predict_top
 from laconic.learn.nets.ensembles import LINEAR, AnyExtractor, PartLayer, SummedHeads, add_up, class_head
 from laconic.learn.nets.nets import Join, Mlp, load, to_array, to_tensor
@@ -406,6 +406,10 @@ class Guided(Method, frozen=True):
             return {}
         names = [*([hub.name] if hub.data.columns else []), *hub.memory["received"]]
         return heads.lengths_by_block(hub.memory["model"]["head.1.weight"], dict.fromkeys(names, self.width))
+
+    def head_as_fitted(self, hub: Party) -> AnyLearner | None:
+        """The learner of the label holder's model as it was chosen; None for a net."""
+        return as_fitted(self.model_of(hub), hub.memory["model"])
 
     def _all_parts(self, hub: Party) -> dict[str, Array]:
         """What the hub's head learnt from, by party: its own part first."""

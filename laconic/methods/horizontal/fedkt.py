@@ -26,7 +26,6 @@ from laconic.learn.models.elections import (
     count_votes,
     cut_at_shares,
     fall_back,
-    to_shares,
     winners,
 )
 from laconic.learn.models.learner import CONSTANT, Shard, check_model, classes_of, fit_models, predict_model
@@ -81,12 +80,19 @@ class PooledShares(Settings, frozen=True):
     """Parties count by their rows, and each class wins as often as it is among all parties' rows.
 
     Parties send how many rows of each class they have, which a party can get wrong on purpose; use `Majority` where
-    that is to be feared. At `L2` these counts bear noise like one more vote. At `L1` each party counts the same, and
-    what is used is the mean of its shares of classes under noise, which costs a quarter of what the votes cost.
+    that is to be feared. At `L2` these counts bear noise like one more vote. At `L1` it is refused: noise that hides
+    all rows of a party would leave nothing of the counts.
     """
 
 
-AnyCount: TypeAlias = Majority | PooledShares
+class ServerShares(Settings, frozen=True):
+    """Each class wins as often as it is among labelled rows that the server has itself, cut "valid".
+
+    Nothing more crosses, and at `L1` it costs nothing; every party counts the same.
+    """
+
+
+AnyCount: TypeAlias = Majority | PooledShares | ServerShares
 
 _PARTY = "all rows of one party, replaced by others"
 _ROW = "one row of this party, replaced by another"
@@ -109,7 +115,7 @@ class FedKt(Method, frozen=True):
             partition's. Each answer costs privacy; without noise all rows may be asked for.
         labels: the most public rows whose labels are asked for, in rows; None for no limit but `queries`.
         level: who is trusted, and so where noise is put.
-        count: how votes decide; None for `Majority`, or `PooledShares` where counts of classes bear Gaussian noise.
+        count: how votes decide; None for `Majority`, or `PooledShares` under the Gaussian noise of `L2`.
         more: go on from the final model with FedProx; None stops after the one exchange.
     """
 
@@ -138,7 +144,7 @@ class FedKt(Method, frozen=True):
         if self.labels is not None and self.labels < 1:
             raise ValueError(f"labels is a number of public rows, 1 or more, not {self.labels}")
         if isinstance(self.count, PooledShares) and isinstance(self.level, L1):
-            self.level.for_shares(1)
+            raise ValueError("parties' counts of classes bear no noise at L1; use count=ServerShares() or Majority()")
         if self.more is not None and not isinstance(self.model, Network):
             raise ValueError(f"only nets can be averaged, not {type(self.model).__name__}; use model=Network(...)")
         if self.more is not None and self.level != L0():
@@ -225,7 +231,7 @@ class FedKt(Method, frozen=True):
         at_server = level.at_server() is not None
         voters = len(guests) if at_server else method.teachers
         answers = (mu_of(budget.epsilon, budget.delta) * _NOISE_PER_VOTER * voters) ** 2 / 2
-        labels = self.labels or max(_LEAST_LABELS, int(answers / (1.25 if at_server else method.partitions)))
+        labels = self.labels or max(_LEAST_LABELS, int(answers / (1 if at_server else method.partitions)))
 
         def with_noise(sigma: float) -> FedKt:
             noisy = replace(level, noise=GaussianVotes(sigma=sigma), delta=budget.delta)
@@ -244,7 +250,7 @@ class FedKt(Method, frozen=True):
         if self.labels is None:
             raise PlanError("what FedKt costs depends on how many public rows are asked about: set method.labels")
         if isinstance(self.level, L1):
-            return {hub: self._server_noise(self.level, self.labels)}
+            return {hub: (self.level.words(self.labels, self.partitions, _PARTY),)}
         guard = self.level.at_parties()
         answers = self.partitions * self.labels + self._by_share
         return {} if guard is None else dict.fromkeys(guests, (guard.words(answers, 1, _ROW),))
@@ -266,10 +272,10 @@ class FedKt(Method, frozen=True):
 
     @property
     def _by_share(self) -> bool:
-        """Whether votes are cut at the classes' shares."""
+        """Whether parties' counts of classes are asked for."""
         if self.count is not None:
             return isinstance(self.count, PooledShares)
-        return isinstance(self.level, NoisyVotes) and isinstance(self.level.noise, GaussianVotes)
+        return isinstance(self.level, L2) and isinstance(self.level.noise, GaussianVotes)
 
     def _elect(self, hub: Party, groups: list[Array], counts: Array, asked: Array) -> tuple[Array, Array]:
         """The public rows that get a label, and the class of each, under noise where the level wants it.
@@ -279,42 +285,29 @@ class FedKt(Method, frozen=True):
             counts: each party's rows of each class; zeros if they were not asked for.
             asked: the rows that a noisy election may ask about.
         """
-        classes = len(task_of(hub).classes)
-        everything = np.arange(groups[0].shape[1])
+        x, classes = hub.data.part("public")[0], len(task_of(hub).classes)
+        everything = np.arange(len(x))
         if isinstance(self.level, L1):
-            rows = everything if self.level.smooth else asked
-            return rows, self._noisy_winners(self.level, hub, groups, counts, asked)
+            # No falling back here: which rows nobody agreed on is itself a secret, so noise alone decides them.
+            votes = count_consistent([one[:, asked] for one in groups], classes)
+            hub.memory["price"] = _plain(self.level.price(votes, moved=self.partitions))
+            note_model(hub, self.level.words(len(asked), self.partitions, _PARTY), len(asked))
+            scores = self.level.scores(votes, x[asked], x, hub.rng)
+            return everything if self.level.smooth else asked, self._decide(hub, scores, counts)
         # Where students are protected already, labelling more rows with them costs nothing.
         rows = asked if self.level == L0() else everything
         groups = [votes[:, rows] for votes in groups]
-        if not self._by_share:
-            return rows, winners(fall_back(count_consistent(groups, classes), groups), hub.rng)
-        owned = np.maximum(counts, 0)
-        votes = count_consistent(groups, classes, owned.sum(axis=1))
-        shares = owned.sum(axis=0) if owned.sum() > 0 else np.ones(classes)
-        return rows, cut_at_shares(fall_back(votes, groups), shares, hub.rng)
+        weights = np.maximum(counts, 0).sum(axis=1) if self._by_share else None
+        return rows, self._decide(hub, fall_back(count_consistent(groups, classes, weights), groups), counts)
 
-    def _noisy_winners(self, level: L1, hub: Party, groups: list[Array], counts: Array, asked: Array) -> Array:
-        """The winners by votes under noise.
-
-        No falling back here: which rows nobody agreed on is itself a secret, so noise alone decides them.
-        """
-        x, classes = hub.data.part("public")[0], len(task_of(hub).classes)
-        votes = count_consistent([one[:, asked] for one in groups], classes)
-        scores = level.scores(votes, x[asked], x, hub.rng)
-        hub.memory["price"] = _plain(level.price(votes, moved=self.partitions))
-        note_model(hub, self._server_noise(level, len(asked)), len(asked))
-        if not self._by_share:
+    def _decide(self, hub: Party, scores: Array, counts: Array) -> Array:
+        """The class of each row: by the most votes, or so that classes come as often as they should."""
+        if isinstance(self.count, ServerShares):
+            return cut_at_shares(scores, _own_shares(hub), hub.rng)
+        shares = np.maximum(counts, 0).sum(axis=0)
+        if not self._by_share or shares.sum() == 0:
             return winners(scores, hub.rng)
-        # A party counts for its number of students, divided by its rows of each class: one more vote of sensitivity s.
-        own = self.partitions * counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
-        noisy = level.for_shares(len(asked)).noisy(own.sum(axis=0), hub.rng)
-        return cut_at_shares(scores, to_shares(noisy, self.partitions * len(groups)), hub.rng)
-
-    def _server_noise(self, level: L1, answers: int) -> tuple[Noise, ...]:
-        """The noise on the server's votes, and on the classes' shares if they are asked for."""
-        votes = level.words(answers, self.partitions, _PARTY)
-        return (votes, level.for_shares(answers).words(1, self.partitions, _PARTY)) if self._by_share else (votes,)
+        return cut_at_shares(scores, shares, hub.rng)
 
     def _answer(self, students: list[Weights], counts: Array) -> dict[str, Any]:
         return {"students": students, "counts": counts} if self._by_share else {"students": students}
@@ -340,6 +333,13 @@ class FedKt(Method, frozen=True):
         return models, _check_counts(
             answer.get("counts"), nothing.shape, name
         ) if models and self._by_share else nothing
+
+
+def _own_shares(hub: Party) -> Array:
+    """How often each class comes among the server's own labelled rows."""
+    if not len(hub.data.cuts.get("valid", ())):
+        raise ValueError(f"{hub.name} has no labelled rows of its own (cut valid); set data.valid, or count=Majority()")
+    return np.bincount(labelled(hub, "valid")[1].astype(np.int64), minlength=len(task_of(hub).classes))
 
 
 def _check_counts(counts: object, shape: tuple[int, ...], sender: str) -> Array:

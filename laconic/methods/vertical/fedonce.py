@@ -21,7 +21,7 @@ from laconic.errors import PlanError
 from laconic.learn.encoders.learnt import AnyEncoder, BestEncoder
 from laconic.learn.models.best import Best, what_was_tried
 from laconic.learn.models.learner import Learner
-from laconic.learn.models.learners import AnyHead
+from laconic.learn.models.learners import AnyHead, AnyLearner, as_fitted
 from laconic.learn.models.supervised import fit_top, predict_top
 from laconic.learn.nets.nets import Cnn, Joint, Mlp
 from laconic.learn.train import losses as heads
@@ -250,6 +250,10 @@ class FedOnce(Method, frozen=True):
         first, guests = hub.memory["model"]["head.1.weight"], hub.memory["guests"]
         own = {hub.name: first.shape[1] - sum(guests.values())} if hub.data.columns else {}
         return heads.lengths_by_block(first, own | guests)
+
+    def head_as_fitted(self, hub: Party) -> AnyLearner | None:
+        """The learner of the host's model as it was chosen; None for a joint net."""
+        return as_fitted(self._model(hub), hub.memory["model"])
 
     def expected_noise(self, rows: int, hub: str, guests: tuple[str, ...]) -> dict[str, tuple[Noise, ...]]:
         """The noise on each party's model, and on what guests send, which is known before anything runs."""

@@ -134,12 +134,11 @@ def under_noise(answer: dict[str, Any], words: Noise) -> Noised[dict[str, Any]]:
     return Noised(answer, words)
 
 
-def note_model(party: Party, noises: tuple[Noise, ...], rows: int) -> None:
+def note_model(party: Party, noise: Noise, rows: int) -> None:
     """Write in the ledger that a model learnt from noisy votes on so many rows may be given to anyone."""
     what = "the final model, learnt from public rows labelled by noisy votes of all parties' models"
-    for noise in noises:
-        # Drawn once: whoever gets the model gets the same noise.
-        write_noise(party, "final model", what, f"{rows} labels", replace(noise, once=True))
+    # Drawn once: whoever gets the model gets the same noise.
+    write_noise(party, "final model", what, f"{rows} labels", replace(noise, once=True))
 
 
 def uniforms(counts: Array, rng: Rng, *, secure: bool) -> Array:
@@ -297,12 +296,6 @@ class L1(NoisyVotes, frozen=True):
     def at_server(self) -> NoisyVotes | None:
         """These settings."""
         return self
-
-    def for_shares(self, answers: int) -> "L1":
-        """The noise on parties' shares of classes, which together cost a quarter of what so many answers do."""
-        if not isinstance(self.noise, GaussianVotes):
-            raise ValueError("class shares under Laplace noise are not offered; use GaussianVotes, or count=Majority()")
-        return replace(self, noise=GaussianVotes(sigma=self.noise.sigma / sqrt(max(1.0, answers / 4))))
 
 
 class L2(NoisyVotes, frozen=True):

@@ -9,7 +9,6 @@ from laconic.learn.models.elections import (
     cut_at_shares,
     fall_back,
     smooth_votes,
-    to_shares,
     winners,
 )
 
@@ -85,9 +84,3 @@ def test_smoothing_pure_noise_says_the_same_of_all_rows():
     x = rng.normal(size=(500, 20))
     smooth = smooth_votes(rng.normal(size=(200, 2)) * 10, x[:200], x, 10.0)
     assert np.ptp(smooth) < 10
-
-
-def test_noisy_counts_become_shares_that_add_up():
-    found = to_shares(np.array([30.0, 60.0]), 50)
-    assert found == pytest.approx([0.2, 0.8])
-    assert to_shares(np.array([-20.0, 70.0]), 50) == pytest.approx([0.01 / 1.41, 1.4 / 1.41])

@@ -125,12 +125,3 @@ def test_noise_is_secure_unless_a_study_asks_for_a_seed():
 def test_smoothed_votes_have_no_price_that_depends_on_data():
     assert L1().price(AGREED, 2).dependent is None
     assert L1(smooth=False).price(AGREED, 2).dependent <= L1().price(AGREED, 2).independent
-
-
-def test_the_noise_on_class_shares_costs_a_quarter_of_the_answers():
-    level = L1(noise=GaussianVotes(sigma=30.0))
-    shares = level.for_shares(100).words(1, 2, "a party")
-    votes = level.words(100, 2, "a party")
-    assert shares.multiplier**-2 == pytest.approx(votes.count * votes.multiplier**-2 / 4)
-    with pytest.raises(ValueError, match="GaussianVotes"):
-        L1(noise=LaplaceVotes()).for_shares(100)
