@@ -19,6 +19,7 @@ from laconic.data import Groups
 from laconic.data.datasets.dataset import data_file
 from laconic.data.partition.columns import Cut
 from laconic.deploy import code_digest
+from laconic.deploy.jobs import name_of
 from laconic.learn import Best
 from laconic.tables import Score
 from studies.harness import (
@@ -35,7 +36,7 @@ from studies.harness import (
 )
 
 SEEDS = range(5)
-MOST_ROWS = 10_000
+MOST_ROWS = 6_000
 ARMS: dict[str, Callable[[Best | None], Method]] = {
     "home": lambda model: Solo(model=model),
     "FedOnce": lambda model: FedOnce(head=model),
@@ -129,29 +130,27 @@ def main() -> None:
 def _jobs() -> Iterator[Job]:
     for seed in SEEDS:
         for name, table in TABLES.items():
-            yield from _of_table(name, table.federation, seed)
+            yield from _of_table(name, table, seed)
         for name in FEW:
             for shared in SHARED:
                 yield from _of_few(name, shared, seed)
 
 
 def _quick_jobs() -> Iterator[Job]:
-    yield from _of_table("vehicle", TABLES["vehicle"].federation, 0, model=Best(seconds=2.0))
+    yield from _of_table("vehicle", TABLES["vehicle"], 0, model=Best(seconds=2.0))
     yield from _of_few("credit_default", 250, 0, rows=2_000, model=Best(seconds=2.0))
 
 
-def _of_table(
-    name: str, federation: Callable[[int], Federation], seed: int, model: Best | None = None
-) -> Iterator[Job]:
-    dealt = cache(federation)  # All arms have the same rows; they are read when the first is run.
+def _of_table(name: str, table: PublicTable | OutsideFiles, seed: int, model: Best | None = None) -> Iterator[Job]:
+    dealt = cache(table.federation)  # All arms have the same rows; they are read when the first is run.
     for arm in ARMS:
-        yield _job({"table": "all shared", "data": name, "seed": seed, "arm": arm}, dealt, model)
+        yield _job({"table": "all shared", "data": name, "rows": table.rows, "seed": seed, "arm": arm}, dealt, model)
 
 
 def _of_few(name: str, shared: int, seed: int, rows: int = MOST_ROWS, model: Best | None = None) -> Iterator[Job]:
     dealt = cache(lambda seed: few_shared(name, shared, seed, rows))
     for arm in ("home", "FedOnce"):
-        key = {"table": "few shared", "data": name, "shared": shared, "seed": seed, "arm": arm}
+        key = {"table": "few shared", "data": name, "rows": rows, "shared": shared, "seed": seed, "arm": arm}
         yield _job(key, dealt, model)
 
 
@@ -229,7 +228,8 @@ def _goodness(record: Record) -> float:
 
 
 def report(records: list[Record]) -> str:
-    """Both tables, as Markdown."""
+    """Both tables, as Markdown; of several records with one key, the last counts."""
+    records = list({name_of(one["key"]): one for one in records}.values())
     seconds = {one["allowance"]["seconds_of_choice"] for one in records}
     allowed = ", ".join(f"{one:g}" for one in sorted(seconds))
     return (
@@ -265,8 +265,9 @@ def _all_shared(records: Sequence[Record]) -> str:
     return (
         "## All rows shared\n\n`FedOnce less home` is positive where FedOnce is better, with its standard error over "
         "seeds. The share of the gap from home to pooled is asked for (at least 80 %) only where that gap exceeds two "
-        f"standard errors; {MOST_BYTES} bytes per row and party are allowed. A star marks records by older code.\n\n"
-        + markdown([*head, "bytes per row and party", "FedOnce took"], rows)
+        f"standard errors; {MOST_BYTES} bytes per row and party are allowed. "
+        "Code `older` marks records by code that has changed since.\n\n"
+        + markdown([*head, "bytes per row and party", "FedOnce took", "code"], rows)
         + "\n## Splits\n\n"
         + parted
     )
@@ -279,10 +280,10 @@ def _line(name: str, arms: dict[str, list[Record]]) -> list[object]:
     sent = statistics.fmean(one["bytes_a_row"] for one in arms["FedOnce"])
     took = "; ".join(dict.fromkeys(" + ".join(one["took"]) for one in arms["FedOnce"]))
     now = {arm: code_digest(make(None)) for arm, make in ARMS.items()}
-    marked = name + ("*" if any(one["code"] != now[arm] for arm in arms for one in arms[arm]) else "")
+    code = "older" if any(one["code"] != now[arm] for arm in arms for one in arms[arm]) else "now"
     metric = arms["home"][0]["score"]["metric"]
     scores = [mean_spread([one["score"]["value"] for one in some]) for some in arms.values()]
-    return [marked, metric, len(arms["home"]), *scores, _signed(gain), share, is_asked, f"{sent:.0f}", took]
+    return [name, metric, len(arms["home"]), *scores, _signed(gain), share, is_asked, f"{sent:.0f}", took, code]
 
 
 def _signed(difference: Difference) -> str:

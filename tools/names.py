@@ -32,10 +32,11 @@ TOP = {
 PACKAGES = {
     "align": "AgreedIds ExactMatch PrivateMatch SameColumns",
     "audit": (
-        "Finding LinearAttacker MlpAttacker attack_columns audit best_correlations canary_attack commonest "
-        "compare_labels encoder_game epsilon_lower_bound gradients_sent infer_labels labels_read_off "
-        "likelihood_ratio_attack losses_of match_by_leverage pair_codes pca_game reconstruct recover_from_known_rows "
-        "row_losses rows_game sgd_game share_recovered threshold_attack unmask_numeric_label unmask_single unmix"
+        "Finding LinearAttacker MlpAttacker TreesAttacker attack_columns audit best_correlations canary_attack "
+        "commonest compare_labels compare_widths encoder_game epsilon_lower_bound gradients_sent infer_labels "
+        "labels_read_off likelihood_ratio_attack losses_of match_by_leverage pair_codes pca_game rebuild_columns "
+        "reconstruct recover_from_known_rows row_losses rows_game sgd_game share_recovered threshold_attack "
+        "unmask_numeric_label unmask_single unmix"
     ),
     "core": (
         "Absence Ask Blob Budgeted Carrier Contribution Crossing EVERY_ROW Entry Erasable Ledger Look Mergeable Method "

@@ -3,6 +3,7 @@
 from .attacks import Finding as Finding
 from .attacks import LinearAttacker as LinearAttacker
 from .attacks import MlpAttacker as MlpAttacker
+from .attacks import TreesAttacker as TreesAttacker
 from .attacks import commonest as commonest
 from .attacks import compare_labels as compare_labels
 from .attacks import gradients_sent as gradients_sent
@@ -29,3 +30,5 @@ from .rap_attacks import share_recovered as share_recovered
 from .rap_attacks import unmask_numeric_label as unmask_numeric_label
 from .rap_attacks import unmask_single as unmask_single
 from .rap_attacks import unmix as unmix
+from .widths import compare_widths as compare_widths
+from .widths import rebuild_columns as rebuild_columns

@@ -62,7 +62,21 @@ class MlpAttacker(Settings, frozen=True):
         return to_array(evaluate(module, [to_tensor(others)]))
 
 
-AnyAttacker: TypeAlias = LinearAttacker | MlpAttacker
+class TreesAttacker(Settings, frozen=True):
+    """Extremely randomised trees, which find a column that was sent by rank."""
+
+    trees: int = 50
+
+    def guess(self, sent: Array, columns: Array, others: Array, rng: Rng) -> Array:
+        """As `LinearAttacker.guess`."""
+        from sklearn.ensemble import ExtraTreesRegressor
+
+        model = ExtraTreesRegressor(self.trees, max_features=0.5, random_state=int(rng.integers(2**31 - 1)))
+        wanted = columns[:, 0] if columns.shape[1] == 1 else columns
+        return np.asarray(model.fit(sent, wanted).predict(others)).reshape(len(others), columns.shape[1])
+
+
+AnyAttacker: TypeAlias = LinearAttacker | MlpAttacker | TreesAttacker
 
 
 @limit_threads()

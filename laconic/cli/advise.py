@@ -77,6 +77,8 @@ def advise(
     if as_json:
         click.echo(found.to_json())
         return
+    rows = f"{found.rows:,} training rows" + (" that all share" if found.kind == "vertical" else " in all")
+    click.echo(f"For {found.parties} parties with {rows}, at {limits.link / 1e6:g} Mbit/s:")
     show(_shown(found))
     for line in _sentences(found, _command(plan, found)):
         click.echo(line)
@@ -115,22 +117,23 @@ def _shown(advice: "Advice") -> "Table":
 
     from laconic.report.words import in_bytes, in_seconds, make_table
 
-    what = f"{advice.rows:,} training rows" + (" that all share" if advice.kind == "vertical" else " in all")
     numbers = ("bytes", "rounds", "on the line", "learning")
-    title = f"For {advice.parties} parties with {what}, at {advice.limits.link / 1e6:g} Mbit/s"
-    table = make_table(("method", *numbers, "labels", "what leaves"), right=numbers, title=title)
+    table = make_table(("method", *numbers, "labels"), right=numbers)
     for one in advice.candidates:
         most = "up to " if one.at_most else ""
         cost = (f"{most}{in_bytes(one.bytes)}", f"{most}{one.rounds:,}")
         times = (in_seconds(one.line_seconds), in_seconds(one.learning_seconds))
         labels = Text("leave", "yellow") if one.labels_leave else Text("stay", "green")
-        table.add_row(one.method, *cost, *times, labels, Text(one.leaves[0] if one.leaves else "nothing"))
+        table.add_row(one.method, *cost, *times, labels)
     return table
 
 
 def _sentences(advice: "Advice", command: str) -> list[str]:
     """Why each is named, why others are not, how figures were found, and what to type next."""
-    said = [f"{one.method}: {one.why}." for one in advice.candidates]
+    said = [
+        f"{one.method}: {one.why}. What leaves: {'; '.join(one.leaves) or 'nothing made from rows'}."
+        for one in advice.candidates
+    ]
     said += [f"Not {name}: {reason}." for name, reason in advice.left_out.items()]
     if not advice.candidates:
         return [*said, "No method is within these limits; allow more exchanges, or let more leave."]

@@ -186,3 +186,35 @@ def audit(result: Path, known: int, shadows: int) -> None:
     show(show_findings(findings))
     if record.privacy is not None:
         show(show_price(record.privacy))
+
+
+@click.command(cls=ManyFiles, short_help="What widths of FedOnce are worth, cost and give away.")
+@click.argument("source", metavar="[METHOD|PLAN.toml]", default="FedOnce")
+@plan_options
+@click.option("--known", default=100, show_default=True, help="Rows of another party that an attacker knows in full.")
+@click.pass_context
+def widths(context: click.Context, source: str, known: int) -> None:
+    """Compare widths of FedOnce's encoder before you choose one: score, bytes, and how well columns can be rebuilt.
+
+    Scores are of validation rows; test rows are not looked at. The label holder alone comes first.
+
+    \b
+    Examples:
+      laconic widths --data breast_cancer
+      laconic widths --files bank.csv shop.csv --id customer --label churned
+      laconic widths --data breast_cancer --set method.encoder.type=Pca
+    """
+    from laconic.align.exact import ExactMatch
+    from laconic.audit.widths import compare_widths
+    from laconic.deploy.execute import parties_of
+    from laconic.methods.vertical.fedonce import FedOnce
+    from laconic.plan.plan import keep_budget
+    from laconic.report.tables import show_widths
+
+    plan = plan_from(source, context)
+    federation = parties_of(plan)
+    method = keep_budget(plan, federation)
+    if not isinstance(method, FedOnce):
+        raise PlanError(f"{type(method).__name__} has no encoder whose width could be chosen; FedOnce has")
+    align = ExactMatch(test=plan.data.test, valid=plan.data.valid)
+    show(show_widths(compare_widths(method, federation, seed=plan.seed, known=known, align=align)))

@@ -158,8 +158,9 @@ class Journal:
             raise
 
     def ledgers(self) -> dict[str, Ledger]:
-        """Each party's own ledger, or what the hub saw of it."""
+        """Each party's own ledger, or what the hub saw of it; all answers have been used by then."""
         self._settle()
+        self._round = {}
         own = self._carrier.ledgers()
         return {name: own[name] if name in own else self._given(name) for name in self.names}
 

@@ -87,8 +87,11 @@ COMMON: Mapping[str, Callable[[Any], tuple[Any, ...]]] = {
 EFFORT = ("epochs", "trees")
 """Settings of which more is more work: who does best with the most that was tried may do better with still more."""
 
-_NETS = (None, {"type": "Mlp", "hidden": [128]}, {"type": "Mlp", "hidden": [80, 80, 50]})
-"""Nets to try for columns where none is given: the small one that suits, a wider, and a deeper one."""
+WHERE_NONE: Mapping[str, tuple[Any, ...]] = {
+    "net": (None, {"type": "Mlp", "hidden": [128]}, {"type": "Mlp", "hidden": [80, 80, 50]}),
+    "dim": (None, 8, 16),
+}
+"""Values to try for a setting of this name that is left to what suits. Nets are for columns, not for images."""
 
 
 def space_of(plan: Plan, *, images: bool = False) -> dict[str, tuple[Any, ...]]:
@@ -108,8 +111,8 @@ def _found_in(plain: Mapping[str, Any], path: str = "", *, images: bool) -> Iter
             continue
         if isinstance(value, dict):
             yield from _found_in(value, f"{key}.", images=images)
-        elif name == "net" and value is None and not images:
-            yield key, _NETS
+        elif value is None and name in WHERE_NONE and not (images and name == "net"):
+            yield key, WHERE_NONE[name]
         elif name in COMMON and _is_number(value) and not (stops and name == "epochs"):
             yield key, COMMON[name](value)
 

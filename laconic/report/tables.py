@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from laconic.audit.attacks import Finding
+from laconic.audit.widths import Width
 from laconic.core.result import Price, Result
 from laconic.deploy.method_code import code_digest
 from laconic.inference.bundle import Card
@@ -60,6 +61,20 @@ def show_findings(findings: Sequence[Finding]) -> Table:
     table = make_table(("attack", "the attacker knows", "measure", *numbers), right=numbers, title="Attacks")
     for one in findings:
         table.add_row(one.attack, one.knows, one.measure, f"{one.success:.3f}", f"{one.baseline:.3f}")
+    return table
+
+
+def show_widths(widths: Sequence[Width]) -> Table:
+    """What each width is worth, costs and gives away."""
+    metric = metric_name(widths[0].score.metric)
+    numbers = ("numbers per row", "bytes per row", metric, "columns rebuilt (R2)")
+    title = "Widths: score on validation rows, and the mean R2 by which someone who knows some rows rebuilds columns"
+    table = make_table(("width", *numbers), right=numbers, title=title)
+    for one in widths:
+        counts = sorted(set(one.numbers.values()))
+        shown = "" if not counts else f"{counts[0]} to {counts[-1]}" if len(counts) > 1 else str(counts[0])
+        rebuilt = f"{one.mean_rebuilt:.2f}" if one.rebuilt else ""
+        table.add_row(one.words, shown, f"{one.row_bytes}", f"{one.score.value:.4g}", rebuilt)
     return table
 
 

@@ -26,6 +26,7 @@ def test_it_names_candidates_with_costs_and_the_command_that_compares_them(tmp_p
     found = call("advise", *named, "--link", "2Mbit")
     assert found.exit_code == 0, found.output
     assert "For 2 parties with 216 training rows that all share, at 2 Mbit/s" in found.stdout
+    assert "What leaves: a few numbers for each row, made from its columns" in found.stdout
     assert "Not SplitNN: gives labels away, which may not leave." in found.stdout
     command = found.stdout.split("To compare them on your rows: ")[1].strip()
     assert command == f"laconic compare FedOnce LocalDp --files {named[1]} {named[2]} --id id --label left"

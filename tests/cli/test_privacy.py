@@ -48,3 +48,24 @@ def test_a_saved_run_is_attacked(tmp_path):
     assert found.exit_code == 0
     assert "membership" in found.output
     assert "reconstruction" in found.output
+
+
+def test_widths_are_shown_with_score_bytes_and_what_they_give_away():
+    found = say(
+        "widths", "--data", "breast_cancer", "--set", "method.head.type=Boosted", "--set", "method.head.trees=5"
+    )
+    assert found.exit_code == 0, found.output
+    assert all(words in found.output for words in ("alone", "all (10)", "as it is set", "bytes per row", "R2"))
+
+
+def test_widths_of_a_method_without_an_encoder_are_refused():
+    found = say("widths", "SplitNN", "--data", "breast_cancer")
+    assert found.exit_code == 2
+    assert "SplitNN has no encoder whose width could be chosen; FedOnce has" in found.output
+
+
+@pytest.mark.parametrize("encoder", ["Nat", "Pca", "WhitenedPca", "RandomProjection", "Autoencoder", "BestEncoder"])
+def test_naming_an_encoder_is_enough(encoder):
+    found = say("plan", "FedOnce", "--data", "diabetes", "--set", f"method.encoder.type={encoder}")
+    assert found.exit_code == 0, found.output
+    assert 'dim = "none"' in found.output

@@ -102,6 +102,7 @@ def test_settings_are_tried_by_their_names_wherever_a_method_has_them():
     assert "trainer.epochs" not in space
     assert {"trainer.lr", "width", "net"} <= set(space)
     assert "net" not in space_of(Plan(method=SplitNN(), data=DATA), images=True)
+    assert space_of(Plan(method=FedOnce(), data=DATA)) == {"encoder.dim": (None, 8, 16)}
 
 
 def test_the_order_of_trials_follows_from_the_seed_and_begins_with_what_was_given():

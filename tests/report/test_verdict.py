@@ -160,3 +160,9 @@ def test_fedonce_gives_labels_away_only_if_it_goes_on_by_split_learning():
     federation = deal(load("breast_cancer"), Equal(parties=2))
     once, more = (simulate(FedOnce(more=more), federation, seed=0) for more in (None, Sgd(epochs=1)))
     assert [bool(part(one).arms[0].label_leaks) for one in (once, more)] == [False, True]
+
+
+def test_what_the_recommended_method_lets_leave_is_said_whole():
+    words = " ".join(said for said in (steps_of(FedOnce())["learn_and_send"].gives,) if said)
+    given = result(score=0.98, releases=(release(words=words),))
+    assert sentences(part(alone(0.9), given, pooled(1.0)))[0].endswith(f"bank gets from shop, open: {words}.")
