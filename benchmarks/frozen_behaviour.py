@@ -49,7 +49,7 @@ _VERTICAL = (
 )
 _HORIZONTAL = (
     *("FedKt", "FedAvg", "FedProx", "Scaffold", "FedDf", "Pfnm", "Pate", "SoloRows", "PooledRows"),
-    "Analytic",
+    *("Analytic", "FedTrees"),
 )
 _CLASSES_ONLY = ("FedCVT", *(name for name in _HORIZONTAL if name != "Analytic"))
 

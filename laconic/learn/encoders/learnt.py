@@ -274,7 +274,7 @@ class Autoencoder(Encoder, frozen=True):
 
 
 class BestEncoder(Encoder, frozen=True):
-    """Some columns by rank, and principal components of all of them: what did best, or nearly, on every table tried.
+    """Some columns by rank, and principal components of all of them: the rule that held up best over the tables tried.
 
     Half of the numbers allowed, at most, are the columns from which the others follow best, as rank scores; the
     components fill up to `dim`. A party of few columns so sends all of them. Whoever receives a rank score has the
@@ -282,7 +282,7 @@ class BestEncoder(Encoder, frozen=True):
     everything with `dim=0`, as in plans of earlier versions.
 
     It does not choose by validation: a party has no labels, and no measure without labels that was tried agrees with
-    what the label holder's model makes of the numbers. Figures for both sentences are in the card of `FedOnce`.
+    what the label holder's model makes of the numbers. docs/decisions/0036 says what was compared.
     """
 
     def net(self, shape: Shape) -> Net:
