@@ -18,6 +18,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from http.client import HTTPException
+from multiprocessing.synchronize import Event
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Thread
@@ -48,17 +49,18 @@ def main() -> None:
             print(f"Load average before: {os.getloadavg()[0]:.1f}\n")
             print("| | answers | errors | p50 | p95 | memory at the start | memory at the end |")
             print("|" + "---|" * 7)
+            first, second = (_Attack(port, kinds, chosen.strangers_from) for _ in range(2))
             clients = [Client(place, port) for _ in range(chosen.clients)]
-            with _attacked(port, kinds, chosen.strangers_from):
+            with first.under_way():
                 _ask(clients, place, port, server, ids, min(10.0, chosen.seconds), show="")
             _ask(clients, place, port, server, ids, min(10.0, chosen.seconds), show="")
             quiet = _ask(clients, place, port, server, ids, chosen.seconds, show="quiet")
-            with _attacked(port, kinds, chosen.strangers_from) as counted:
+            with second.under_way():
                 newcomers = _Newcomers(place, port, ids, chosen.seconds)
                 attacked = _ask(clients, place, port, server, ids, chosen.seconds, show="attacked")
                 newcomers.join()
             after = _ask(clients, place, port, server, ids, min(10.0, chosen.seconds), show="after")
-    opened = dict(zip(("half-open", "slow", "large"), counted[:], strict=True))
+    opened = dict(zip(("half-open", "slow", "large"), second.counted[:], strict=True))
     print(f"\nConnections that strangers opened from {chosen.strangers_from}: {opened}.")
     print(f"p95 under attack: {attacked / quiet:.2f} x the quiet one; after it {after / quiet:.2f} x.")
     print(newcomers)
@@ -95,20 +97,28 @@ class _Newcomers(Thread):
         return f"Newcomers: {len(self.waits)} let in by {self.tries:,} tries; {times}."
 
 
-@contextmanager
-def _attacked(port: int, kinds: tuple[int, int, int], address: str) -> "Iterator[list[int]]":
-    """A time in which another process keeps so many connections of each kind; counts those it opened."""
-    context = multiprocessing.get_context("spawn")
-    counted = context.Array("L", 3)
-    attack = context.Process(target=_attack, args=(port, kinds, address, counted), daemon=True)
-    attack.start()
-    while not counted[1]:
-        time.sleep(0.1)
-    try:
-        yield counted  # type: ignore[misc]
-    finally:
-        attack.terminate()
-        attack.join()
+class _Attack:
+    """Another process that keeps so many connections of each kind, and counts those it opened.
+
+    It is started beforehand: clients that wait for it would be asked by the server to connect again.
+    """
+
+    def __init__(self, port: int, kinds: tuple[int, int, int], address: str) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.counted, self._ready, self._go = context.Array("L", 3), context.Event(), context.Event()
+        words = (port, kinds, address, self.counted, self._ready, self._go)
+        self._process = context.Process(target=_attack, args=words, daemon=True)
+        self._process.start()
+        self._ready.wait()
+
+    @contextmanager
+    def under_way(self) -> Iterator[None]:
+        self._go.set()
+        try:
+            yield
+        finally:
+            self._process.terminate()
+            self._process.join()
 
 
 def _ask(
@@ -142,8 +152,12 @@ def _ask(
     return float(p95)
 
 
-def _attack(port: int, kinds: tuple[int, int, int], address: str, counted: "list[int]") -> None:
-    """Keep so many connections of each kind, until the process is ended."""
+def _attack(
+    port: int, kinds: tuple[int, int, int], address: str, counted: "list[int]", ready: Event, go: Event
+) -> None:
+    """Keep so many connections of each kind, from when it may until the process is ended."""
+    ready.set()
+    go.wait()
     asyncio.run(_attack_all(port, kinds, address, counted))
 
 

@@ -25,10 +25,12 @@ _FEWEST = 3
 
 
 class ModelCheck(Settings, frozen=True):
-    """What the server looks for in parties' models, once per exchange; the result says what it found.
+    """What the server looks for in parties' models; the result says what it found.
 
-    It suits parties whose rows are of the same kind. One that has hardly any rows of a class that others have may look
-    like a bad one: its model does change the average in another direction.
+    Sizes are compared in every exchange. Directions are compared in the first one alone: later, models have learnt what
+    parties share, and their changes show how they differ. It suits parties whose rows are of the same kind. Where they
+    have other shares of the classes, changes differ so much that nobody can be called different, or that an honest
+    party with hardly any rows of a class is.
 
     Attributes:
         leave_out: go on without a party that has a problem. Otherwise it counts, and the result names it.
@@ -57,9 +59,10 @@ class ModelCheck(Settings, frozen=True):
         What was found, in this exchange or an earlier one, is in `hub.memory["contributions"]`.
         """
         changes = {name: _change(hub.memory["model"], model) for name, model in models.items()}
+        first = "contributions" not in hub.memory
         before = {one["party"]: one for one in hub.memory.get("contributions", ())}
         suspects: list[str] = []
-        while (worst := self._worst(changes, suspects)) is not None:
+        while (worst := self._worst(changes, suspects, first)) is not None:
             suspects.append(worst)
         for name in models:
             if not before.get(name, {}).get("problems"):
@@ -68,20 +71,20 @@ class ModelCheck(Settings, frozen=True):
         hub.memory["contributions"] = list(before.values())
         return {name: model for name, model in models.items() if not before[name]["left_out"]}
 
-    def _worst(self, changes: Mapping[str, Array], suspects: list[str]) -> str | None:
+    def _worst(self, changes: Mapping[str, Array], suspects: list[str], first: bool) -> str | None:
         """Who differs most from the others, if that is a problem; as long as most parties have none."""
         if 2 * (len(suspects) + 1) >= len(changes):
             return None
         left = [name for name in changes if name not in suspects]
-        odd = {name: gap for name in left if (gap := self._gap(name, changes, suspects)) is not None}
+        odd = {name: gap for name in left if (gap := self._gap(name, changes, suspects, first)) is not None}
         return max(odd, key=lambda name: odd[name]) if odd else None
 
-    def _gap(self, name: str, changes: Mapping[str, Array], suspects: list[str]) -> float | None:
+    def _gap(self, name: str, changes: Mapping[str, Array], suspects: list[str], first: bool) -> float | None:
         """By how much a party is worse than it may be; None if it is not."""
         facts = _Facts.of(name, {one: changes[one] for one in changes if one not in suspects})
         if facts.scale is not None and facts.scale > self.scale:
             return facts.scale
-        if facts.own is None or facts.usual is None or facts.usual < _TELLING:
+        if not first or facts.own is None or facts.usual is None or facts.usual < _TELLING:
             return None
         return facts.usual - facts.own if facts.own < self.agreement * facts.usual else None
 
