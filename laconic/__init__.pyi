@@ -35,9 +35,12 @@ from .methods.baselines.linear import Linear as Linear
 from .methods.baselines.local_dp import LocalDp as LocalDp
 from .methods.baselines.solo import Solo as Solo
 from .methods.horizontal.analytic import Analytic as Analytic
+from .methods.horizontal.fedavg import FedAdam as FedAdam
 from .methods.horizontal.fedavg import FedAvg as FedAvg
+from .methods.horizontal.fedavg import FedYogi as FedYogi
 from .methods.horizontal.feddf import FedDf as FedDf
 from .methods.horizontal.fedkt import FedKt as FedKt
+from .methods.horizontal.fedpft import FedPft as FedPft
 from .methods.horizontal.fedprox import FedProx as FedProx
 from .methods.horizontal.fedtrees import FedTrees as FedTrees
 from .methods.horizontal.pate import Pate as Pate

@@ -39,9 +39,9 @@ PACKAGES = {
         "unmask_numeric_label unmask_single unmix"
     ),
     "core": (
-        "Absence Ask Blob Budgeted Carrier Contribution Crossing EVERY_ROW Entry Ledger Look Method Noise Noised "
-        "Opening Party PartyTraffic Peers Price Question Release Result Script Traffic Tried WireLog answer decode "
-        "decode_question encode read_heading run step steps_of task_of unwrap Tunable Tuning"
+        "Absence Ask Blob Budgeted Carrier Contribution Crossing EVERY_ROW Entry Erasable Ledger Look Mergeable Method "
+        "Noise Noised Opening Party PartyTraffic Peers Price Question Release Result Script Traffic Tried Tunable "
+        "Tuning WireLog answer decode decode_question encode read_heading run step steps_of task_of unwrap"
     ),
     "data": (
         "Biased Dataset Dirichlet Equal Federation Groups HalfTest IdRules Iid LABEL_HOLDER OwnData Patches Quadrants "
@@ -56,7 +56,7 @@ PACKAGES = {
     ),
     "inference": (
         "Abstain About Access AnyAbsent Limits Model Refit Scores SoloModel Store Zeros make_app parts_of "
-        "reach_parts read_new read_new_labels read_tokens"
+        "reach_parts read_new read_new_labels read_tokens read_labelled"
     ),
     "learn": (
         "Adaptive AnyAssignment AnyClassifier AnyEncoder AnyExtractor AnyLocal Attention Autoencoder Best BestEncoder "
@@ -65,7 +65,8 @@ PACKAGES = {
         "Sgd Shard Soft SummedHeads Swaps TreeModel TrimmedMean WhitenedPca check_model classes_of evaluate fit_linear "
         "fit_models fit_supervised initialise make predict_linear predict_model predict_supervised purity "
         "torch_generator weights_of device_asked on_device Learner Columns Convolutions Drawn Estimator "
-        "FrozenEncoder Mixture Photographs PublicRows RandomFourier RandomRelu Whitened"
+        "FrozenEncoder Mixture Photographs PublicRows RandomFourier RandomRelu Whitened "
+        "Adam TakeAverage Yogi"
     ),
     "methods": (
         "Admm Check Gradients Majority MixedRows ModelCheck PooledShares Prox SendLabels ServerShares Socket "
@@ -77,8 +78,8 @@ PACKAGES = {
     ),
     "privacy": (
         "AnyAccountant AsPublished BatchClip Budget ClippedGaussian Codebook Demand DpNat DpPca DpSgd Encrypted Event "
-        "Events GaussianSums GaussianVotes L0 L1 L2 LaplaceVotes Level LocalGaussian Moments Perturb Pld "
-        "PrivateEncoder PrivateSteps PublicProjection PureNoise RandomisedResponse Randomness Rdp RowsOnce "
+        "Events GaussianMoments GaussianSums GaussianVotes L0 L1 L2 LaplaceVotes Level LocalGaussian Moments Perturb "
+        "Pld PrivateEncoder PrivateSteps PublicProjection PureNoise RandomisedResponse Randomness Rdp RowsOnce "
         "SecureRandomness SeededRandomness SimpleDivision compose epsilon_of ledgers_of mu_of poisson_sample"
     ),
     "report": "commands_for plot_bytes plot_importance plot_rounds plot_wire rows_of show_card show_price track",

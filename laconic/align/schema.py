@@ -24,6 +24,7 @@ from laconic.data.schema_agreement import (
     sums_of,
 )
 from laconic.errors import DataError, WireError
+from laconic.methods.families.rows import ROWS_IN_ALL
 from laconic.tables.columns import Column
 from laconic.tables.table import comparable
 from laconic.tables.task import Task
@@ -103,7 +104,9 @@ class SameColumns(Align, frozen=True):
     def take_columns(self, party: Party, task: Any, columns: Any, sums: Array) -> None:
         """Code and prepare columns, and code labels, as all parties do."""
         agreed = _read("the hub", columns, tuple[Column, ...])
-        recipe = recipe_from(agreed, _checked("the hub", sums, len(agreed)))
+        sums = _checked("the hub", sums, len(agreed))
+        recipe = recipe_from(agreed, sums)
+        party.memory[ROWS_IN_ALL] = int(sums[:, 0].max(initial=0))
         asked = _digest([task, columns, sums])
         if not is_aligned(party, asked):
             party.data = recode(party.data, agreed, _read("the hub", task, Task), recipe)

@@ -1,6 +1,8 @@
 # Where each public name is defined; it is imported when it is first used. Written by `make names`: do not edit.
 
 from .capabilities import Budgeted as Budgeted
+from .capabilities import Erasable as Erasable
+from .capabilities import Mergeable as Mergeable
 from .capabilities import Tunable as Tunable
 from .ledger import EVERY_ROW as EVERY_ROW
 from .ledger import Entry as Entry

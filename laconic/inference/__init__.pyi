@@ -11,6 +11,7 @@ from .local_transport import parts_of as parts_of
 from .local_transport import reach_parts as reach_parts
 from .local_transport import read_new as read_new
 from .local_transport import read_new_labels as read_new_labels
+from .merge import read_labelled as read_labelled
 from .predict import Model as Model
 from .predict import Scores as Scores
 from .server.app import make_app as make_app

@@ -44,6 +44,9 @@ from .models.learners import Logistic as Logistic
 from .models.learners import NetModel as NetModel
 from .models.learners import Network as Network
 from .models.learners import TreeModel as TreeModel
+from .models.server_steps import Adam as Adam
+from .models.server_steps import TakeAverage as TakeAverage
+from .models.server_steps import Yogi as Yogi
 from .models.supervised import fit_linear as fit_linear
 from .models.supervised import fit_supervised as fit_supervised
 from .models.supervised import predict_linear as predict_linear

@@ -28,6 +28,7 @@ from .mechanisms.outputs import RowsOnce as RowsOnce
 from .mechanisms.rows import ClippedGaussian as ClippedGaussian
 from .mechanisms.rows import Perturb as Perturb
 from .mechanisms.rows import RandomisedResponse as RandomisedResponse
+from .mechanisms.sums import GaussianMoments as GaussianMoments
 from .mechanisms.sums import GaussianSums as GaussianSums
 from .mechanisms.votes import L0 as L0
 from .mechanisms.votes import L1 as L1

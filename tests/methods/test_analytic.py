@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from laconic import Dirichlet, check_method, deal_rows, load, price, simulate, train
+from laconic import Dirichlet, check_method, deal_rows, load, price, rows_from_frames, simulate, train
 from laconic.core import Budgeted, Party
 from laconic.data import Iid
 from laconic.errors import WireError
@@ -14,6 +14,7 @@ from laconic.learn import Columns, RandomFourier, RandomRelu
 from laconic.methods.horizontal.analytic import Analytic
 from laconic.privacy import Budget, GaussianSums, ledgers_of
 from laconic.testing import small_horizontal
+from tests.data.hospitals import hospitals
 
 FEW = RandomFourier(width=40)
 
@@ -63,6 +64,16 @@ def test_features_are_at_most_a_quarter_of_the_rows_expected():
     federation = deal_rows(load("digits"), Iid(parties=3), seed=0)
     hub = train(Analytic(expected_rows=1200), federation).hub
     assert len(hub.memory["model"]["coefficients"]) <= 300
+
+
+def test_parties_that_agreed_on_columns_take_a_quarter_of_all_their_rows_without_being_asked_to():
+    frames = {name: frame.drop(columns="patient") for name, frame in hospitals(150).items()}
+    run = train(Analytic(), rows_from_frames(frames, label="diagnosis"))
+    rows = sum(run.federation.tables[name].rows for name in run.federation.peers)
+    assert len(run.hub.memory["model"]["coefficients"]) == rows // 4
+    wide = train(Analytic(expected_rows=10**6), rows_from_frames(frames, label="diagnosis"))
+    assert wide.result.fit.bytes_up > 9 * run.result.fit.bytes_up
+    assert run.result.metrics["log_loss"] < wide.result.metrics["log_loss"] + 0.02
 
 
 def test_a_party_that_is_taken_out_leaves_the_model_of_the_others_to_the_bit():

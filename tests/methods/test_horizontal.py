@@ -7,8 +7,8 @@ from sklearn.metrics import roc_auc_score
 
 from laconic import Dirichlet, check_method, deal_rows, load, simulate, train
 from laconic.data import Federation
-from laconic.learn import Boosted, Logistic, Mlp, Sgd, fit_linear, predict_linear
-from laconic.methods.horizontal.fedavg import FedAvg
+from laconic.learn import Adam, Boosted, Logistic, Mlp, Sgd, Yogi, fit_linear, predict_linear
+from laconic.methods.horizontal.fedavg import FedAdam, FedAvg, FedYogi
 from laconic.methods.horizontal.feddf import FedDf
 from laconic.methods.horizontal.fedprox import FedProx
 from laconic.methods.horizontal.pate import Pate
@@ -26,6 +26,8 @@ from laconic.values import Array
     "method",
     [
         FedAvg(exchanges=2),
+        FedAdam(exchanges=5, update=Adam(lr=0.1)),
+        FedYogi(exchanges=5, update=Yogi(lr=0.1)),
         FedProx(),
         Scaffold(exchanges=2),
         FedDf(),

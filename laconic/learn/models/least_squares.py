@@ -21,6 +21,13 @@ _PENALTIES = 10.0 ** np.arange(-6.0, 1.01, 0.25)
 _FREE = 0.9
 """The most degrees of freedom that a fit may use, as a share of the rows: beyond it cross-validation says nothing."""
 
+LEAST_SINGLE = 10**-4.5
+"""The least penalty for sums that were rounded to float32.
+
+Below about this, directions in which features hardly vary are rounding alone: residuals worked out from the sums come
+out too small there, and cross-validation would choose a fit that misses other rows.
+"""
+
 
 _DRAWS = 1000
 
@@ -126,7 +133,7 @@ def width_of(half: int) -> int:
     return round((sqrt(8 * half + 1) - 1) / 2)
 
 
-def solve(sums: Sums, penalty: float | None = None) -> Fit:
+def solve(sums: Sums, penalty: float | None = None, least: float = 0.0) -> Fit:
     """Ridge regression on standardised features with a free intercept.
 
     The penalty is chosen by generalised cross-validation (Golub, Heath, Wahba 1979), which needs nothing but the sums:
@@ -135,6 +142,7 @@ def solve(sums: Sums, penalty: float | None = None) -> Fit:
     Args:
         sums: over all rows.
         penalty: as in `Fit`; None to choose it.
+        least: the smallest that is chosen, such as `LEAST_SINGLE`.
     """
     gram = unpack(sums.gram)
     weight, mean = gram[-1, -1], gram[:-1, -1] / gram[-1, -1]
@@ -147,7 +155,7 @@ def solve(sums: Sums, penalty: float | None = None) -> Fit:
     spare = max(sums.squares / weight - float(aim @ aim), 0.0)
     strengths, turn = np.linalg.eigh(within)
     strengths, along = strengths.clip(min=0.0), turn.T @ towards
-    candidates = _PENALTIES if penalty is None else (penalty,)
+    candidates = _PENALTIES[0.99 * least < _PENALTIES] if penalty is None else (penalty,)
     tried = [_try(one, strengths, along, spare, sums.rows) for one in candidates]
     error, freedom, chosen = min(tried)
     coefficients = turn @ (along / (strengths + chosen)[:, None]) / scale[:, None]

@@ -14,6 +14,7 @@ from laconic.core.step import Step, step
 from laconic.learn.models.averages import AnyAverage, Mean
 from laconic.learn.models.learner import check_model
 from laconic.learn.models.learners import Network
+from laconic.learn.models.server_steps import AnyServerStep, TakeAverage
 from laconic.learn.models.supervised import fit_from
 from laconic.learn.nets.nets import Net, default_net, make, weights_of
 from laconic.learn.train.sgd import Sgd
@@ -94,6 +95,8 @@ class Averaging(Method, frozen=True):
         exchanges: how often models go out and come back.
         average: how one model is made of all: the mean, or one that bad parties cannot drag away (`Median`,
             `TrimmedMean`, `Krum`).
+        update: how far the server goes towards that average: all the way, or by `Adam` or `Yogi` steps of its own,
+            which need many exchanges.
         check: what the server looks for in each party's model before it counts; None looks at nothing.
     """
 
@@ -104,6 +107,7 @@ class Averaging(Method, frozen=True):
     trainer: Sgd = Sgd(epochs=10, batch=32)
     exchanges: int = 1
     average: AnyAverage = Mean()
+    update: AnyServerStep = TakeAverage()
     check: ModelCheck | None = None
 
     improve = improve
@@ -126,8 +130,12 @@ class Averaging(Method, frozen=True):
         """Send out the average, take back what parties made of it, and average again, from random weights on."""
         hub.memory["model"] = first_model(self.local, hub)
         for _ in range(self.exchanges):
-            hub.memory["model"] = self.merge(hub, *collect(self, hub, peers, self.check))
+            self.advance(hub, self.merge(hub, *collect(self, hub, peers, self.check)))
             yield
+
+    def advance(self, hub: Party, average: Weights) -> None:
+        """Make the average, or a step towards it, the model that goes out next."""
+        hub.memory["model"] = self.update.advance(hub.memory, hub.memory["model"], average)
 
     def merge(self, hub: Party, models: list[Weights], shares: list[float]) -> Weights:
         """One model from all parties': as usual their mean, weighted by rows."""

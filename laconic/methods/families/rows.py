@@ -13,7 +13,11 @@ from laconic.core.peers import Peers
 from laconic.core.step import Ask, Opening, step
 from laconic.core.wire import describe
 from laconic.errors import WireError
-from laconic.values import Array, flat
+from laconic.learn.features import FeatureMap, draw_once
+from laconic.values import Array, Weights, flat
+
+ROWS_IN_ALL = "rows in all"
+"""Where parties that agreed on columns by their sums remember about how many training rows all have together."""
 
 _NO_ROWS = np.empty(0, dtype=np.int64)
 
@@ -24,6 +28,18 @@ def labelled(party: Party, rows: str) -> tuple[Array, Array]:
     if y is None:
         raise ValueError(f"{party.name} has no labels for its rows {rows!r}; the hub must hold the label column")
     return x, y
+
+
+def map_weights(chosen: FeatureMap, party: Party) -> Weights:
+    """What a feature map is made of at a party: as it came home with the model, or drawn."""
+    # A party to which the model came home may lack the public rows that the map was made from.
+    return party.memory.get("map") or draw_once(chosen, party.data.shape, lambda: _public(party))
+
+
+def _public(party: Party) -> Array:
+    if "public" not in party.data.cuts:
+        raise ValueError(f"{party.name} lacks the public rows from which the feature map is made; give it these rows")
+    return party.data.part("public")[0]
 
 
 def labels_of(party: Party, rows: str) -> Array:

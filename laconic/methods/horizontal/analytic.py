@@ -19,8 +19,9 @@ from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.step import Ask, Opening, step
 from laconic.errors import PlanError, WireError
-from laconic.learn.features import AnyFeatureMap, Columns, FeatureMap, Whitened, default_map, draw_once
+from laconic.learn.features import AnyFeatureMap, Columns, FeatureMap, Whitened, default_map
 from laconic.learn.models.least_squares import (
+    LEAST_SINGLE,
     Sums,
     add_sums,
     calibrate,
@@ -32,7 +33,7 @@ from laconic.learn.models.least_squares import (
     to_predictions,
     unpack,
 )
-from laconic.methods.families.rows import labelled
+from laconic.methods.families.rows import ROWS_IN_ALL, labelled, map_weights
 from laconic.privacy.budget import Budget
 from laconic.privacy.mechanisms.sums import GaussianSums
 from laconic.tables.task import Task
@@ -48,7 +49,7 @@ class Analytic(Method, frozen=True):
             them for columns, and with `privacy` few whitened features, or the columns as they are.
         most_bytes: how many bytes a party may send: decides how many features there are if `features` leaves it open.
         expected_rows: about how many rows all parties have together; features are then at most a quarter of that. None
-            if it is not known.
+            for what parties learnt when they agreed on columns; where they did not, bytes alone decide.
         class_weights: how much a row of a class counts, by the class's name; 1 for a class not named.
         penalty: weight of the squared coefficients of standardised features, for one row; None to choose it by
             generalised cross-validation on the sums.
@@ -98,7 +99,7 @@ class Analytic(Method, frozen=True):
         """Take the sums, add them up and solve; absent parties, and those with few rows, are not in the model."""
         answers = peers.tolerant.ask(self.give_sums)
         chosen = self.map_for(hub)
-        hub.memory["map"] = draw_once(chosen, hub.data.shape, lambda: _public(hub))
+        hub.memory["map"] = map_weights(chosen, hub)
         width = chosen.apply(hub.memory["map"], np.zeros((1, *hub.data.shape), np.float32)).shape[1]
         read = {name: self._read(name, answer, width, task_of(hub)) for name, answer in answers.items()}
         hub.memory["sums"] = {name: one for name, one in read.items() if one is not None}
@@ -194,7 +195,8 @@ class Analytic(Method, frozen=True):
         shape, task = party.data.shape, task_of(party)
         chosen: FeatureMap = self.features or (default_map(shape) if self.privacy is None else _private_map(shape))
         most = _most_features(self.most_bytes, task.outputs, 4 if self.precision == "float32" else 8)
-        return chosen.sized(most if self.expected_rows is None else min(most, self.expected_rows // 4), shape)
+        rows = self.expected_rows or party.memory.get(ROWS_IN_ALL)
+        return chosen.sized(most if not rows else min(most, max(rows // 4, 1)), shape)
 
     def _weights(self, party: Party, y: Array) -> Array | None:
         """How much each row counts, by its class; None if all count alike."""
@@ -217,9 +219,7 @@ class Analytic(Method, frozen=True):
         """The sums over this party's training rows, ready to leave."""
         x, y = labelled(party, "train")
         chosen = self.map_for(party)
-        # A party to which the model came home has the map, and may lack the public rows that it was made from.
-        weights = party.memory.get("map") or draw_once(chosen, party.data.shape, lambda: _public(party))
-        features = chosen.apply(weights, x)
+        features = chosen.apply(map_weights(chosen, party), x)
         if self.privacy is not None:
             return self._noisy_sums(self.privacy, party, features, y)
         sums = sum_up(
@@ -270,7 +270,7 @@ class Analytic(Method, frozen=True):
             releases = sum(one.get("releases", 1) for one in received.values())
             hub.memory["model"] = _solve_noisy(self.privacy, task, sums, releases)
             return
-        found = solve(sums, self.penalty)
+        found = solve(sums, self.penalty, least=LEAST_SINGLE if self.precision == "float32" else 0.0)
         inflate = (1 - found.freedom / sums.rows) ** -2 if found.freedom < sums.rows else 1.0
         fit = found.coefficients, found.intercept
         sharp = calibrate(task, (unpack(sums.gram), sums.moments), fit, inflate=inflate)
@@ -312,9 +312,3 @@ def _most_features(most_bytes: int, outputs: int, size: int) -> int:
 
 def _private_map(shape: tuple[int, ...]) -> AnyFeatureMap:
     return Whitened() if len(shape) == 3 else Columns()
-
-
-def _public(party: Party) -> Array:
-    if "public" not in party.data.cuts:
-        raise ValueError(f"{party.name} lacks the public rows from which the feature map is made; give it these rows")
-    return party.data.part("public")[0]

@@ -58,7 +58,7 @@ class Scaffold(Averaging, frozen=True):
             # Both means by rows: the paper's are equal, for an objective in which parties count the same. With one of
             # each kind, controls would not cancel where the pooled gradient is zero.
             rows = [float(one["rows"]) for one in found]
-            hub.memory["model"] = self.average.combine([one["model"] for one in found], rows)
+            self.advance(hub, self.average.combine([one["model"] for one in found], rows))
             change = self.average.combine([one["change"] for one in found], rows)
             hub.memory["control"] = {name: old + change[name] for name, old in hub.memory["control"].items()}
             yield

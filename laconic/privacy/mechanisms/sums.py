@@ -3,6 +3,7 @@
 The release is joint: the Gram matrix, the moments with the labels and, through the constant in every row, the count.
 """
 
+from collections.abc import Sequence
 from math import inf, sqrt
 
 import numpy as np
@@ -10,7 +11,7 @@ from msgspec.structs import replace
 
 from laconic.core.ledger import Noise, Noised
 from laconic.core.party import Party
-from laconic.learn.models.least_squares import pack, width_of
+from laconic.learn.models.least_squares import pack, unpack, width_of
 from laconic.privacy.budget import Demand
 from laconic.privacy.private_sgd import UNCOVERED, UNIT
 from laconic.privacy.randomness import randomness_from
@@ -70,10 +71,7 @@ class GaussianSums(Settings, frozen=True):
 
     def rows(self, features: Array) -> Array:
         """Features brought to a length that, with the constant beside them, is 1; a row of zeros stays short."""
-        values = np.asarray(features, dtype=np.float64)
-        lengths = np.linalg.norm(values, axis=1, keepdims=True)
-        values = values * (sqrt(1 - _CONSTANT**2) / np.maximum(lengths, 1e-12))
-        return np.concatenate([values, np.full((len(values), 1), _CONSTANT)], axis=1)
+        return unit_rows(features)
 
     def numbers(self, y: Array) -> Array:
         """Numbers to be predicted, brought to -1 to 1 by the bounds."""
@@ -105,7 +103,7 @@ class GaussianSums(Settings, frozen=True):
         on_gram, on_moments = self.scales()
         chance = randomness_from(party.rng, self.seeded, gram, moments)
         drawn = chance.normal(gram.size + moments.size).numpy().astype(np.float64)
-        gram = gram + drawn[: gram.size] * (on_gram / np.where(_on_diagonal(gram.size), 1.0, sqrt(2)))
+        gram = gram + drawn[: gram.size] * _scale_of_half(gram.size, on_gram)
         moments = moments + drawn[gram.size :].reshape(moments.shape) * on_moments
         sent = {"gram": gram.astype(np.float32), "moments": moments.astype(np.float32)}
         return Noised(sent, self.words())
@@ -143,6 +141,82 @@ class GaussianSums(Settings, frozen=True):
         if self.bounds is None:
             raise ValueError("private sums of numbers need privacy.bounds: the least and greatest that a label can be")
         return self.bounds
+
+
+class GaussianMoments(Settings, frozen=True):
+    """Rows brought to length 1, their products summed class by class, and Gaussian noise on all these sums.
+
+    A row enters the sums of its own class alone, as `u_i^2` and `root(2) u_i u_j`, whose squares sum to `|u|^4 <= 1`.
+    So taking it away moves the release of all classes together by 1 at most. Replacing it by any other row
+    moves it by the root of 2 at most, as `v(u) v(u') = (u u')^2` is never negative. Count, mean and covariance of each
+    class follow from its sums.
+
+    Attributes:
+        sigma: standard deviation of the noise; None to have it worked out from a budget.
+        seeded: as of `GaussianSums`.
+    """
+
+    sigma: float | None = None
+    seeded: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse noise that is none."""
+        if self.sigma is not None and not 0 < self.sigma < inf:
+            raise ValueError(f"sigma must be above 0, not {self.sigma}; leave it out to have a budget decide")
+
+    def release(self, groups: Sequence[Array], party: Party) -> Noised[Array]:
+        """The noisy halves of the Gram matrices of groups of rows of length up to 1, shape (groups, half)."""
+        halves = np.stack([pack(rows.T @ rows) for rows in groups])
+        drawn = randomness_from(party.rng, self.seeded, halves).normal(halves.size).numpy().astype(np.float64)
+        noise = drawn.reshape(halves.shape) * _scale_of_half(halves.shape[1], self.scale)
+        return Noised((halves + noise).astype(np.float32), self.words())
+
+    @property
+    def scale(self) -> float:
+        """The noise on the diagonals; beside them it is less by the root of 2."""
+        if self.sigma is None:
+            raise ValueError("GaussianMoments has no sigma; give sigma=..., or a plan with budget.epsilon")
+        return self.sigma
+
+    def words(self) -> Noise:
+        """The noise as ledgers write it down."""
+        return Noise(
+            mechanism="gaussian",
+            scale=self.scale,
+            sensitivity=1.0,
+            unit=UNIT,
+            caveat=f"covers the sums sent, and the model made from them; {UNCOVERED}",
+            secure=not self.seeded,
+        )
+
+    def demand(self) -> Demand:
+        """One answer about all rows."""
+        return Demand(rate=1.0, answers=1)
+
+    def with_sigma(self, sigma: float) -> "GaussianMoments":
+        """The same with this noise."""
+        return replace(self, sigma=sigma)
+
+
+def unit_rows(features: Array) -> Array:
+    """Features brought to a length that, with a constant beside them, is 1; a row of zeros stays short."""
+    values = np.asarray(features, dtype=np.float64)
+    lengths = np.linalg.norm(values, axis=1, keepdims=True)
+    values = values * (sqrt(1 - _CONSTANT**2) / np.maximum(lengths, 1e-12))
+    return np.concatenate([values, np.full((len(values), 1), _CONSTANT)], axis=1)
+
+
+def moments_from(half: Array) -> tuple[float, Array, Array]:
+    """Count, mean and second moment of unit rows without their constant, from the half of a Gram matrix."""
+    gram = unpack(half)
+    count = float(gram[-1, -1]) / _CONSTANT**2
+    safe = max(count, 1.0)
+    return count, gram[:-1, -1] / (_CONSTANT * safe), gram[:-1, :-1] / safe
+
+
+def _scale_of_half(half: int, scale: float) -> Array:
+    """The noise on each number of a packed half: less by the root of 2 beside the diagonal."""
+    return np.asarray(scale / np.where(_on_diagonal(half), 1.0, sqrt(2)))
 
 
 def _on_diagonal(half: int) -> Array:

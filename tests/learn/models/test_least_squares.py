@@ -5,7 +5,10 @@ import pytest
 from sklearn.datasets import load_diabetes, load_digits
 from sklearn.linear_model import Ridge
 
+from laconic import load
+from laconic.learn import RandomFourier
 from laconic.learn.models.least_squares import (
+    LEAST_SINGLE,
     Sums,
     add_sums,
     calibrate,
@@ -19,6 +22,7 @@ from laconic.learn.models.least_squares import (
     unpack,
 )
 from laconic.tables import Task
+from tests.needs import public_data
 
 DIGITS = Task(kind="multiclass", classes=tuple("0123456789"))
 
@@ -153,3 +157,23 @@ def test_the_noisy_penalty_is_near_the_best_for_that_noise():
     tried = [error(np.linalg.solve(noisy + penalty * np.eye(40), told)) for penalty in 2.0 ** np.arange(5, 16, 0.5)]
     # Within a twentieth of all that could be explained.
     assert error(solve_noisy(noisy, told, 4000, (20.0, 20.0)).coefficients) < 0.95 * min(tried)
+
+
+@public_data
+@pytest.mark.parametrize("seed", [0, 4])
+def test_rounded_sums_do_not_fool_the_choice_of_the_penalty(seed):
+    data, rng = load("codrna"), np.random.default_rng(seed)
+    some = rng.choice(59535, 2800, replace=False)
+    x, y = data.raw[some], np.where(data.y[some] == 1, 1.0, -1.0)[:, None]
+    x = (x - x.mean(axis=0)) / x.std(axis=0)
+    chosen = RandomFourier(width=800, seed=seed)
+    features = chosen.apply(chosen.draw((8,), dict), x)
+    sums = sum_up(features[:800], y[:800])
+    sent = Sums(gram=sums.gram.astype(np.float32), moments=sums.moments, squares=sums.squares, rows=sums.rows)
+
+    def missed(fit):
+        return (np.sign(features[800:] @ fit.coefficients + fit.intercept) != y[800:]).mean()
+
+    exact = missed(solve(sum_up(features[:800], y[:800], exact=True)))
+    assert missed(solve(sent)) > 0.2 > 0.1 > exact
+    assert missed(solve(sent, least=LEAST_SINGLE)) < exact + 0.005
