@@ -208,7 +208,7 @@ def after(tour: Tour) -> None:
     tour.laconic("predict", model, "--files", *there, "--absent", way, as_step="absent")
     tour.laconic("predict", model, "--without", gone, "--absent", way, as_step="stored")
     tour.laconic("add", model, "--files", *tour.new.values())
-    if tour.laconic("forget", gone, model) is not None:
+    if tour.laconic("forget", gone, model, "--accept") is not None:
         tour.laconic("predict", model, "--files", *there, "--out", tour.folder / "after.csv")
 
 

@@ -10,6 +10,7 @@ from laconic import LocalDp, VimSgd, load_model, save_model, train
 from laconic.core import Entry, Ledger, Party, Question, decode, encode, unwrap
 from laconic.deploy import Recorder
 from laconic.inference import parts_of, reach_parts
+from laconic.inference.predict import cut_name
 from laconic.inference.server.party import Answerer
 from laconic.learn import LinearModel
 from laconic.privacy.accounting import price
@@ -194,7 +195,8 @@ def test_what_a_server_told_of_a_row_is_kept_before_the_answer_leaves(federation
     told = []
     for group in (slice(0, 3), slice(0, 5)):  # The second after a crash: nothing was saved at the end.
         answerer = Answerer(parts_of(tmp_path)[name], table)
-        ids = {"ids": table.keys[group].tolist(), "rows": f"asked {group}"}
+        people = table.keys[group].tolist()
+        ids = {"ids": people, "rows": cut_name(people)}
         answerer.answer(encode(Question("find_rows", "align", 1, ids)))
         told.append(decode(answerer.answer(encode(Question("give_outputs", "final", 1, {"rows": ids["rows"]})))))
     assert (told[0] == told[1][:3]).all()
@@ -206,10 +208,11 @@ def test_fresh_noise_of_a_server_is_written_down_before_the_answer_leaves(federa
     paid = [_paid(parts_of(tmp_path)[name].ledger)]
     table = federation.tables[name]
     answerer = Answerer(parts_of(tmp_path)[name], table)
-    ids = {"ids": table.keys[table.cut("test")].tolist(), "rows": "asked test"}
+    people = table.keys[table.cut("test")].tolist()
+    ids = {"ids": people, "rows": cut_name(people)}
     answerer.answer(encode(Question("find_rows", "align", 1, ids)))
     for _ in range(2):  # Nothing is saved at the end.
-        answerer.answer(encode(Question("give_outputs", "final", 1, {"rows": "asked test"})))
+        answerer.answer(encode(Question("give_outputs", "final", 1, {"rows": ids["rows"]})))
         paid.append(_paid(parts_of(tmp_path)[name].ledger))
     assert paid[0] < paid[1] < paid[2]
 

@@ -25,6 +25,8 @@ def fit_mixture(rows: Array, components: int, covariance: Covariance, rng: Rng) 
     from sklearn.mixture import GaussianMixture
 
     seed = int(rng.integers(2**31))
+    # The library wants two rows at least; a row twice has no spread but the floor's, which is what one row has.
+    rows = np.repeat(rows, 2, axis=0) if len(rows) == 1 else rows
     model = GaussianMixture(components, covariance_type=_NAMES[covariance], reg_covar=_FLOOR, random_state=seed)
     with limit_threads(), warnings.catch_warnings():
         # A mixture that has not settled after a hundred steps describes the rows all the same.
