@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from laconic.align.exact import HeldOut, choose_held_out, keep_shared, keys_of, label_holder_says
+from laconic.align.exact import AT_RANDOM, HeldOut, choose_held_out, keep_shared, keys_of, label_holder_says
 from laconic.core.align import Align
 from laconic.core.party import Party
 from laconic.core.peers import Peers
@@ -33,12 +33,12 @@ class AgreedIds(Align, frozen=True):
 
     test: float = HELD_OUT
     valid: float = 0.1
-    held_out: HeldOut = "random"
+    held_out: HeldOut = AT_RANDOM
 
     def match(self, hub: Party, peers: Peers, /) -> dict[str, Any]:
         """Have everybody keep the rows agreed upon; who does not answer has no say in which they are."""
         seed = int(hub.rng.integers(2**31))
-        if self.held_out != "random":
+        if self.held_out is not AT_RANDOM:
             return self._match_parted(hub, peers, seed)
         own = {hub.name: self.keep_agreed(hub, seed)} if hub.data.rows else {}
         counts: dict[str, int] = own | peers.tolerant.ask(self.keep_agreed, seed=seed)
@@ -58,7 +58,7 @@ class AgreedIds(Align, frozen=True):
 
     def match_opening(self, rng: Rng, *, server: bool) -> Opening:
         """One question: how rows are cut comes from the run's seed, unless the label holder's column decides."""
-        if self.held_out != "random":
+        if self.held_out is not AT_RANDOM:
             first = (Ask.known(self.find_held_out, seed=int(rng.integers(2**31))),) if server else ()
             return Opening((*first, Ask.later(self.keep_parted)), then="ends")
         return Opening((Ask.known(self.keep_agreed, seed=int(rng.integers(2**31))),), then="ends")

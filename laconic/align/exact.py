@@ -3,9 +3,10 @@
 from collections import Counter
 from collections.abc import Callable, Mapping
 from hashlib import blake2b
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
+from msgspec import UNSET, UnsetType
 
 from laconic.core.align import PAIRED, Align, is_aligned, note_alignment, paired_with
 from laconic.core.party import Party
@@ -47,8 +48,11 @@ def fitting_seed(party: Party, shared: Array, seed: int, *, test: float, valid: 
     return seed
 
 
-HeldOut: TypeAlias = Literal["random", "label holder"]
+HeldOut: TypeAlias = Literal["label holder"] | UnsetType
 """How shared rows are parted: at random, or by a column of the label holder, which then says which are held out."""
+
+AT_RANDOM: Final = UNSET
+"""Left out where settings are written, so that plans and journals from before there was a choice stay the same."""
 
 
 def choose_held_out(party: Party, shared: Array, seed: int, *, test: float, valid: float) -> Array:
@@ -153,7 +157,7 @@ class ExactMatch(Align, frozen=True):
 
     test: float = HELD_OUT
     valid: float = 0.1
-    held_out: HeldOut = "random"
+    held_out: HeldOut = AT_RANDOM
 
     def match(self, hub: Party, peers: Peers, /) -> dict[str, Any]:
         """Put the shared rows first everywhere, in the order of their ids as text."""
@@ -167,7 +171,7 @@ class ExactMatch(Align, frozen=True):
         places = {name: _places(keys, holders, len(ids)) for name, keys in ids.items()}
         found = {name: one["shared"] for name, one in places.items()}
         outside = {key for key, count in holders.items() if count < len(ids)}
-        if self.held_out == "random":
+        if self.held_out is AT_RANDOM:
             more: dict[str, Any] = {"seed": self._seed(hub, peers, found)}
             keep: Step = self.keep_rows
             barred = 0
@@ -209,7 +213,7 @@ class ExactMatch(Align, frozen=True):
         """Ids first; which rows to keep depends on everybody's."""
         find, keep = (
             (self.find_seed, self.keep_rows)
-            if self.held_out == "random"
+            if self.held_out is AT_RANDOM
             else (self.find_held_out, self.keep_parted_rows)
         )
         later = (find, keep) if server else (keep,)

@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from laconic.align.exact import HeldOut, choose_held_out, fitting_seed, keep_shared, keys_of, pair_counts
+from laconic.align.exact import AT_RANDOM, HeldOut, choose_held_out, fitting_seed, keep_shared, keys_of, pair_counts
 from laconic.core.align import PAIRED, Align, paired_with
 from laconic.core.party import Party
 from laconic.core.peers import Peers
@@ -152,7 +152,7 @@ class PrivateMatch(Align, frozen=True):
 
     test: float = HELD_OUT
     valid: float = 0.1
-    held_out: HeldOut = "random"
+    held_out: HeldOut = AT_RANDOM
     learns: Literal["all", "hub", "nobody"] = "all"
     pairs: bool = False
     chunk: int = 32_768
@@ -176,12 +176,12 @@ class PrivateMatch(Align, frozen=True):
         """Pass every party's points through all others, compare, and send each owner its marks."""
         if self.learns == "hub" and not hub.data.rows:
             raise PlanError("learns = 'hub' needs a hub with rows; this one is a server without any")
-        if self.held_out != "random" and not hub.data.rows:
+        if self.held_out is not AT_RANDOM and not hub.data.rows:
             raise PlanError(
                 "with PrivateMatch, rows are parted by a column of the label holder only where that is the hub; use "
                 "ExactMatch, AgreedIds or another method, or leave split_by and group out"
             )
-        if self.held_out != "random" and self.pairs:
+        if self.held_out is not AT_RANDOM and self.pairs:
             raise PlanError(
                 "pairs cannot be used where rows are parted by a column: leave out match.pairs, or the column"
             )
@@ -246,7 +246,7 @@ class PrivateMatch(Align, frozen=True):
         """
         bits = self._unshuffled(ring, owner, marks)
         if owner == ring.hub.name and isinstance(seed, int):
-            choose = fitting_seed if self.held_out == "random" else choose_held_out
+            choose = fitting_seed if self.held_out is AT_RANDOM else choose_held_out
             seed = choose(ring.hub, _marked(ring.hub, bits), seed, test=self.test, valid=self.valid)
         if isinstance(seed, int):
             ring.one(owner, self.keep_rows, marks=bits, seed=seed)

@@ -239,6 +239,9 @@ def estimate(
     """What fitting a method would cost on all rows of a matched federation, by the model of this module."""
     limits, rows = limits or RunLimits(), _training_rows(federation)
     whole, at_most = _to_the_end(method)
+    if isinstance(whole, Analytic) and whole.expected_rows is None:
+        # Its width follows from the number of all rows, which a sample does not have.
+        whole = msgspec.structs.replace(whole, expected_rows=rows)
     sizes = _sizes(federation, rows)
     runs = [simulate(whole, _sample(federation, size / rows, seed), seed=seed) for size in sizes]
     wanted = _batches(method, rows), [_batches(method, _training_rows_of(one)) for one in runs]

@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 
 from laconic.align.agreed import AgreedIds
+from laconic.align.exact import AT_RANDOM
 from laconic.atomic_files import write_sealed
 from laconic.core.align import Align
 from laconic.core.method import task_of
@@ -171,7 +172,7 @@ def _aligned(context: PartyContext) -> Party | None:
     session = context.session
     if context.ids is not None or session.align is None:
         return context.party
-    if not isinstance(session.align, AgreedIds) or session.align.held_out != "random":
+    if not isinstance(session.align, AgreedIds) or session.align.held_out is not AT_RANDOM:
         return None
     asking = Party(session.hub, Table.without_rows(session.hub), session.plan.seed)
     asking.turn("align", 0, session.holder)

@@ -8,7 +8,7 @@ from typing import TypeAlias
 import msgspec
 import numpy as np
 
-from laconic.align.exact import HeldOut
+from laconic.align.exact import AT_RANDOM, HeldOut
 from laconic.align.schema import SameColumns
 from laconic.core.align import Align
 from laconic.core.capabilities import Attributable
@@ -100,7 +100,7 @@ def align_of(plan: Plan) -> Align:
     """How the plan matches rows that do not correspond yet, or has parties with other rows agree on columns."""
     if plan.method.kind == "horizontal":
         return SameColumns()
-    held_out: HeldOut = "random" if plan.data.by is None else "label holder"
+    held_out: HeldOut = AT_RANDOM if plan.data.by is None else "label holder"
     return msgspec.structs.replace(plan.data.match, test=plan.data.test, valid=plan.data.valid, held_out=held_out)
 
 

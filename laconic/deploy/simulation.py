@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from laconic.align.exact import ExactMatch, HeldOut
+from laconic.align.exact import AT_RANDOM, ExactMatch, HeldOut
 from laconic.align.schema import SameColumns
 from laconic.core.align import Align
 from laconic.core.method import Method
@@ -92,7 +92,7 @@ def usual_align(federation: Federation) -> Align:
     """How parties come together if nothing else is said: by ids in the clear, or by columns where rows are apart."""
     if federation.kind == "vertical":
         parted = federation.tables[federation.hub].parting is not None
-        held_out: HeldOut = "label holder" if parted else "random"
+        held_out: HeldOut = "label holder" if parted else AT_RANDOM
         return ExactMatch(test=federation.test, valid=federation.valid, held_out=held_out)
     return SameColumns()
 

@@ -6,7 +6,7 @@ from typing import Literal
 import msgspec
 
 from laconic.align.agreed import AgreedIds
-from laconic.align.exact import ExactMatch
+from laconic.align.exact import AT_RANDOM, ExactMatch
 from laconic.align.psi import PrivateMatch
 from laconic.core.capabilities import Budgeted
 from laconic.core.method import Method
@@ -75,7 +75,7 @@ class DataPlan(Settings, frozen=True, tag=False):
             raise ValueError("rows are parted by time (split_by) or by group (group), not by both; leave one out")
         if self.by is not None and not self.files:
             raise ValueError("split_by and group are for your own files; a public data set is parted as it says")
-        if self.match.held_out != "random":
+        if self.match.held_out is not AT_RANDOM:
             raise ValueError("say data.split_by or data.group, by which match.held_out is set")
         if (self.name is None) == (not self.files):
             raise ValueError(

@@ -30,7 +30,7 @@ SETTINGS = {
     **dict.fromkeys(("OneShot", "FewShot"), f'{QUICK}\nmethod.head = {{type = "Mlp", hidden = []}}'),
     "FedOnce": 'method.trainer = {type = "Sgd", epochs = 2}',
 }
-BY_NUMPY = ("Analytic", "Linear", "VerticalXgboost")
+BY_NUMPY = ("Analytic", "FedTrees", "Linear", "VerticalXgboost")
 """Methods that learn without torch."""
 BATCHED = ("FedKt", "Pate", "Pfnm")
 """Methods whose nets numpy trains all at once on the processor, with other draws than torch elsewhere."""

@@ -11,6 +11,7 @@ import pytest
 from laconic import VimSgd, load_model, save_model, train
 from laconic.core import unwrap
 from laconic.deploy import Forked, InProcess, Processes
+from laconic.errors import LaconicError
 from laconic.inference import parts_of, reach_parts
 from laconic.plan import Journalled
 from laconic.privacy.accounting import price
@@ -85,8 +86,8 @@ def test_fresh_noise_is_paid_for_in_every_use_of_a_saved_model(model_of, federat
     assert _paid(folder, federation) == pytest.approx(expected, rel=0.05)
 
 
-class _Broken(Exception):
-    """Something that ends a use half way."""
+class _Broken(LaconicError):
+    """Something that ends a use half way, and is nobody's answer."""
 
 
 @_RUNTIMES
