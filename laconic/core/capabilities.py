@@ -90,6 +90,9 @@ class ManyModels(Protocol):
     def predict_each(self, hub: Party, peers: Peers, rows: str, /) -> dict[str, Array]:
         """What each party's model predicts for the rows of a cut, in the shape of `Task.shape`."""
 
+    def as_one(self, each: Mapping[str, Array], /) -> Array:
+        """What `predict` makes of these, and so what a model that is kept predicts."""
+
 
 @runtime_checkable
 class Tunable(Protocol):

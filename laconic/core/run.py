@@ -86,6 +86,10 @@ def predictions_of(method: Method, hub: Party, peers: Peers, rows: str) -> dict[
     return {"": method.predict(hub, peers, rows)}
 
 
+def _as_one(method: Method, predictions: Mapping[str, Array]) -> Array:
+    return method.as_one(predictions) if isinstance(method, ManyModels) else predictions[""]
+
+
 def mean_metrics(each: Mapping[str, dict[str, float]]) -> dict[str, float]:
     """The mean of every metric over models that were scored on the same rows."""
     return {name: float(np.mean([one[name] for one in each.values()])) for name in next(iter(each.values()))}
@@ -137,7 +141,7 @@ def _record(
         statements={name: one.statement for name, one in ledgers.items() if one.statement is not None},
         wire=_by_party(log),
         absences=_absences(log),
-        predictions=digest_of(b"".join(one.tobytes() for one in predictions.values())),
+        predictions=digest_of(_as_one(method, predictions).tobytes()),
         stopped=stopped,
         versions=_versions(),
         by_party={} if "" in each else each,

@@ -182,7 +182,7 @@ def _changed(settings: Any, path: str, value: Any) -> Any:
     if name not in known:
         raise ValueError(f"{type(settings).__name__} has no setting {name!r}; it has {', '.join(known) or 'none'}")
     return msgspec.structs.replace(
-        settings, **{name: _changed(getattr(settings, name), within, value) if within else value}
+        settings, **{name: _changed(_begun(settings, name), within, value) if within else value}
     )
 
 
@@ -227,3 +227,12 @@ def _rows_for(federation: Federation, columns: tuple[Column, ...], raw: Array) -
             recipe=table.recipe,
         )
     return replace(federation, tables=tables, aligned=True)
+
+
+def _begun(settings: msgspec.Struct, name: str) -> Any:
+    """A setting to change within; where it is None, the first kind that it may be, as it comes."""
+    if (current := getattr(settings, name)) is not None:
+        return current
+    found = next(one.type for one in msgspec.inspect.type_info(type(settings)).fields if one.name == name)  # type: ignore[attr-defined]
+    kinds = found.types if isinstance(found, msgspec.inspect.UnionType) else (found,)
+    return next((one.cls() for one in kinds if isinstance(one, msgspec.inspect.StructType)), None)

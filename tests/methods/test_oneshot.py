@@ -85,7 +85,7 @@ def test_sent_labels_cost_a_byte_a_row_and_one_exchange(overlap):
 def test_heads_added_up_cost_one_row_more_for_each_class_and_predict_well(parties):
     federation = deal(load("digits"), Equal(parties=parties), hub=None, overlap=100, seed=1)
     local = FixMatchTab(steps=200)  # The quick one's 30 steps are too few for heads of parties' own.
-    trained = simulate(OneShot(local=local, trainer=HEAD), federation)
+    trained = simulate(OneShot(local=local, head=Mlp(hidden=()), trainer=HEAD), federation)
     added = simulate(OneShot(local=local, head=SummedHeads()), federation)
     assert (added.fit.rounds, added.fit.uploads, added.fit.downloads) == (2, 2, 1)
     heads = 2 * (32 + 1) * 10 * parties

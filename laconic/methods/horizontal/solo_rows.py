@@ -1,6 +1,6 @@
 """SoloRows: every party learns from its own rows and nothing is put together. What every federation has to beat."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -41,11 +41,14 @@ class SoloRows(Method, frozen=True):
 
     def predict(self, hub: Party, peers: Peers, rows: str, /) -> Array:
         """Each row as one party's model predicts it, in turn."""
-        each = list(self.predict_each(hub, peers, rows).values())
-        predictions = np.zeros_like(each[0])
+        return self.as_one(self.predict_each(hub, peers, rows))
+
+    def as_one(self, each: Mapping[str, Array], /) -> Array:
+        """Some rows from each party's model."""
+        predictions = np.zeros_like(next(iter(each.values())))
         # Shuffled the same for every look: rows may be sorted, and then a party would get rows of one kind.
         order = np.random.default_rng(0).permutation(len(predictions))
-        for own, some in zip(each, np.array_split(order, len(each)), strict=True):
+        for own, some in zip(each.values(), np.array_split(order, len(each)), strict=True):
             predictions[some] = own[some]
         return predictions
 
