@@ -16,7 +16,7 @@ from laconic.privacy.randomness import randomness_from
 from laconic.testing import bare_party, small_federation, small_horizontal
 
 _FEDONCE = FedOnce(encoder=PublicProjection(), trainer=DpSgd(sigma=2.0, epochs=3))
-_FEDKT = FedKt(model=Logistic(), level=L1(noise=GaussianVotes(sigma=20.0), secure=True))
+_FEDKT = FedKt(model=Logistic(), level=L1(noise=GaussianVotes(sigma=20.0), secure=True, smooth=False))
 
 
 @pytest.mark.parametrize(
