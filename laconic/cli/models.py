@@ -94,38 +94,22 @@ def read_new_files(parts: "Mapping[str, Part]", files: dict[str, Path]) -> "dict
 
 
 def _from_files(folder: Path, files: tuple[str, ...], absent: str, without: tuple[str, ...]) -> "Scores":
-    from laconic.inference.bundle_files import folder_name
-    from laconic.inference.forget import forgotten, refuse_forgotten
-    from laconic.inference.local_transport import parts_of, reach_parts
+    from laconic.inference.forget import forgotten
+    from laconic.inference.local_transport import parts_of
     from laconic.inference.predict import load_model
-    from laconic.tables.table import Table
 
-    model, parts = load_model(folder), parts_of(folder)
-    _refuse_strangers(without, list(parts))
-    hub = model.part.about.party
+    model = load_model(folder)
+    hub, parts = model.part.about.party, parts_of(folder)
     if model.method.kind == "horizontal" and len(files) == 1:
         # All parties have the same columns, and the hub has the whole model: whose rows they are does not matter.
         named = {hub: Path(files[0])}
     else:
         named = files_by_party(files, list(dict.fromkeys([*parts, *model.part.about.peers, *forgotten(model.part)])))
-    refuse_forgotten(model.part, named)
-    lost = [name for name in named if name not in parts]
-    if lost:
-        raise DataError(
-            f"{folder} has no part of {lost[0]}, without which nobody can read {named[lost[0]]}; bring the folder "
-            f"{folder / folder_name(lost[0])} back, or leave the file out: --absent says what is done then"
-        )
-    tables = read_new_files(parts, named)
-    own = tables.get(hub, Table.without_rows(hub))
-    if model.part.about.columns and hub not in tables:
-        raise DataError(f"{hub} predicts, but there is no file with its rows; add one whose name begins with {hub}")
-    ids = (own if own.rows else next(iter(tables.values()))).keys.tolist()
-    if model.method.kind == "horizontal":
-        # A party may hold a model that is asked for, and needs no new rows for that.
-        tables = {name: Table.without_rows(name) for name in parts} | tables
-    there = {name: table for name, table in tables.items() if name not in without}
-    with reach_parts(model.part, parts, there) as carrier:
-        return model.ask(own, carrier, ids, absent=way_called(absent))
+    notes: list[str] = []
+    try:
+        return model.predict(named, notes, absent=way_called(absent), without=without)
+    finally:
+        show_notes(notes)
 
 
 def _stored(folder: Path, absent: str, without: tuple[str, ...]) -> "Scores":
@@ -149,9 +133,8 @@ def _write(scores: "Scores", out: Path | None) -> None:
     from collections import Counter
 
     from laconic.atomic_files import write_whole
-    from laconic.inference.predict import scores_frame
 
-    text = scores_frame(scores).to_csv(index=False, lineterminator="\n")
+    text = scores.to_frame().to_csv(index=False, lineterminator="\n")
     if out is None:
         click.echo(text, nl=False)
     else:
