@@ -136,7 +136,7 @@ def _stored(folder: Path, absent: str, without: tuple[str, ...]) -> "Scores":
     store = model.store
     for name in without:
         store = store.as_if_absent(name)
-    return model.predict_from(store, store.own.keys.tolist(), absent=way_called(absent))
+    return model.predict_from(store, store.people, absent=way_called(absent))
 
 
 def _refuse_strangers(named: tuple[str, ...], known: list[str]) -> None:

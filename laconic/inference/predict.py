@@ -27,12 +27,14 @@ from laconic.inference.absent import (
     FromStore,
     Measured,
     Refit,
+    SoloModel,
     Store,
     Zeros,
     as_kept,
 )
 from laconic.inference.bundle import Part, load_part
 from laconic.inference.bundle_files import HEAD, model_folders, no_model
+from laconic.learn.models.best import Mixture
 from laconic.tables.table import Table
 from laconic.tables.task import Task
 from laconic.threads import limit_threads
@@ -305,14 +307,21 @@ class Model:
         return Refit() if learner is None else Refit(learner=learner)
 
     @property
+    def solo(self) -> SoloModel:
+        """How the hub predicts alone: by the same kind of model, chosen anew for its own columns if it was chosen."""
+        learner = self.refit.learner
+        return SoloModel(learner=(learner.chosen_by or learner) if isinstance(learner, Mixture) else learner)
+
+    @property
     def ways(self) -> tuple[AnyAbsent, ...]:
         """The ways to make up for absent parties, with this model's own head where one is fitted anew."""
-        return tuple(self.refit if isinstance(one, Refit) else one for one in WAYS)
+        own: dict[str, AnyAbsent] = {Refit.word: self.refit, SoloModel.word: self.solo}
+        return tuple(own.get(one.word, one) for one in WAYS)
 
     def way_for(self, absent: AnyAbsent, present: tuple[str, ...]) -> AnyAbsent:
         """The way itself, with this model's own head; for `Measured`, the one that the card found best."""
-        if absent == Refit():
-            return self.refit
+        if absent in (Refit(), SoloModel()):
+            return self.refit if isinstance(absent, Refit) else self.solo
         if not isinstance(absent, Measured):
             return absent
         card = self.part.card

@@ -215,9 +215,10 @@ class FedOnce(Method, frozen=True):
         )
 
     def answers_at_hand(self, hub: Party) -> dict[str, dict[str, dict[str, Array]]]:
-        """What guests sent while fitting, as answers to `represent`: by guest, step and cut."""
+        """What guests sent while fitting, as answers to `represent`: by guest, step and cut, pairs among them."""
         sent = hub.memory["received"]
-        return {name: {"represent": {cut: sent[name][cut] for cut in self._cuts}} for name in sent}
+        cuts = (*self._cuts, PAIRED)
+        return {name: {"represent": {cut: sent[name][cut] for cut in cuts if cut in sent[name]}} for name in sent}
 
     def take_in(self, peers: Peers) -> dict[str, dict[str, dict[str, Array]]]:
         """One exchange with guests that join later, in the form of `answers_at_hand`; nobody else is asked."""
