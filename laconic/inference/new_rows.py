@@ -1,7 +1,7 @@
 """Predicting and scoring new rows with a model: each party's own, as tables or as files."""
 
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Protocol
 
@@ -69,32 +69,40 @@ def predict_rows(
         for more in found[1:]:
             together = together.followed_by(more)
         return together
+    with reach_rows(model, rows, notes, without) as (own, carrier, ids):
+        return as_saved(model).ask(own, carrier, ids, absent=absent, note=True)
+
+
+def as_saved(model: Model) -> Model:
+    """The model in its folder, if it was saved since it was fitted: what is released from then on is written there."""
     if model.part.path is None and model.at_hand is not None and model.at_hand.folder is not None:
-        # Saved since: what is released from now on is written there.
-        model = load_model(model.at_hand.folder, method=type(model.method))
+        return load_model(model.at_hand.folder, method=type(model.method))
+    return model
+
+
+@contextmanager
+def reach_rows(
+    model: Model, rows: Mapping[str, Source], notes: list[str], without: Sequence[str] = ()
+) -> Iterator[tuple[Table, Carrier, list[str]]]:
+    """The hub's own new rows, a way to ask the parties that have some, and whom they are about."""
+    model = as_saved(model)
     parts = {model.part.about.party: model.part} if model.at_hand is None else model.at_hand.parts()
     _refuse_strangers(model, parts, rows, without)
     tables = {name: read_new(parts[name].about, one, notes) for name, one in rows.items()}
-    return predict_tables(model, parts, tables, absent=absent, without=without)
-
-
-def predict_tables(
-    model: Model, parts: Mapping[str, Part], tables: Mapping[str, Table], *, absent: AnyAbsent, without: Sequence[str]
-) -> Scores:
-    """Predictions for new rows that are read already."""
     hub = model.part.about.party
     own = tables.get(hub, Table.without_rows(hub))
     if model.part.about.columns and hub not in tables:
-        raise DataError(f"{hub} predicts, but there are no rows of {hub}; add them")
+        raise DataError(f"{hub} predicts, but there are no rows of {hub}; add a table, or a file named after {hub}")
     ids = (own if own.rows else next(iter(tables.values()))).keys.tolist()
     if model.method.kind == "horizontal":
         # A party may hold a model that is asked for, and needs no new rows for that.
-        tables = {name: Table.without_rows(name) for name in parts} | dict(tables)
+        tables = {name: Table.without_rows(name) for name in parts} | tables
     there = {name: table for name, table in tables.items() if name not in without}
     if model.at_hand is None:
-        return model.ask(own, FromStore({}), ids, absent=absent)
+        yield own, FromStore({}), ids
+        return
     with model.at_hand.reach(model.part, parts, there) as carrier:
-        return model.ask(own, carrier, ids, absent=absent, note=True)
+        yield own, carrier, ids
 
 
 def score_rows(model: Model, rows: "Mapping[str, Source] | Source") -> Score:
