@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.crashes import same
 from laconic import DataPlan, FedAvg, FedKt, Pfnm, Plan, SoloRows, execute
-from laconic.align.schema import SameColumns
+from laconic.align import SameColumns
 from laconic.deploy import Processes
 from laconic.errors import DataError, PlanError
 from laconic.learn import Network, Sgd
