@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from laconic.align.exact import AT_RANDOM, HeldOut
-from laconic.align.schema import SameColumns
+from laconic.align.schema import AgreedColumns, SameColumns
 from laconic.core.align import Align
 from laconic.core.capabilities import Attributable
 from laconic.core.result import Result
@@ -20,7 +20,7 @@ from laconic.data.partition.columns import Cut, deal, usual_cut
 from laconic.data.partition.rows import Dirichlet, HalfTest, RandomHoldout, RowCut, deal_rows
 from laconic.data.readers.files import from_files, rows_from_files
 from laconic.data.schema import OwnData
-from laconic.deploy.party_config import from_party_files, read_party
+from laconic.deploy.party_config import UNKNOWN, from_party_files, read_party, rows_from_party_files
 from laconic.deploy.party_importance import importance
 from laconic.deploy.simulation import FittedRun, train
 from laconic.errors import PlanError, closest
@@ -100,9 +100,19 @@ def finished(result: Result, plan: Plan) -> Result:
 def align_of(plan: Plan) -> Align:
     """How the plan matches rows that do not correspond yet, or has parties with other rows agree on columns."""
     if plan.method.kind == "horizontal":
-        return SameColumns()
+        return _agree_on_columns(plan.data)
     held_out: HeldOut = AT_RANDOM if plan.data.by is None else "label holder"
     return msgspec.structs.replace(plan.data.match, test=plan.data.test, valid=plan.data.valid, held_out=held_out)
+
+
+def _agree_on_columns(data: DataPlan) -> Align:
+    """How parties with other people come to mean the same by their columns."""
+    if data.schema is not None:
+        return AgreedColumns()
+    chosen = data.agree or SameColumns()
+    if not data.of_parties:
+        return chosen
+    return msgspec.structs.replace(chosen, by="sums" if data.public is None else "public")
 
 
 def deal_of(plan: Plan) -> DataPlan:
@@ -126,6 +136,13 @@ def parties_of(plan: Plan, *, choosing: bool = False) -> Federation:
     """
     valid = plan.data.valid if choosing else 0.0
     if plan.method.kind == "horizontal" and plan.data.files:
+        if plan.data.of_parties:
+            if choosing:
+                raise PlanError(
+                    "settings are chosen by rows that a server has, and with party files it has none; give the tables "
+                    "themselves in one place (--files a.csv b.csv --label COLUMN)"
+                )
+            return rows_from_party_files(_paths(plan.data), plan.data, seed=plan.seed, name=_name(plan.data))
         return _rows_from_files(plan.data, plan.seed, valid)
     return federation_of(deal_of(plan), plan.seed, valid)
 
@@ -156,15 +173,19 @@ def with_price(result: Result, kind: str, budget: Budget) -> Result:
     if not any(release.noise is not None and release.noise.multiplier is not None for release in result.releases):
         return result
     # People whose ids are at several parties suffer the losses of all of them.
-    apart = kind == "horizontal" and not result.data.get("at_several")
+    known = result.data.get("people") != UNKNOWN
+    apart = kind == "horizontal" and known and not result.data.get("at_several")
     people: People = "disjoint" if apart else "shared"
     paid = price(ledgers_of(result), budget.delta, people, accountant=budget.accountant)
     return msgspec.structs.replace(result, privacy=paid)
 
 
 def own_data_of(plan: Plan) -> dict[str, OwnData]:
-    """How each party file describes its data, by which new rows are read; empty if the plan names no party files."""
-    named = map(read_party, plan.data.paths) if plan.data.of_parties else ()
+    """How each party file describes its data, by which new rows are read; empty if the plan names no party files.
+
+    With other people at each party, rows to predict need no key, and are known by their place in the file.
+    """
+    named = map(read_party, plan.data.paths) if plan.data.of_parties and plan.method.kind == "vertical" else ()
     return {party.name: party.own_data for party in named if party.data is not None}
 
 
