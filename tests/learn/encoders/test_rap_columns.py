@@ -44,7 +44,8 @@ def test_the_pseudo_column_has_the_mean_and_spread_of_the_column():
     rng = np.random.default_rng(0)
     x = (5 + 3 * rng.standard_normal((5000, 1))).astype(np.float32)
     secret = draw_single(x, Orthogonal(), rng)
-    pseudo = (project_single(secret, x, np.arange(5000), np.arange(5000).astype(str)) @ np.linalg.inv(secret["matrix"]))[:, 1]
+    sent = project_single(secret, x, np.arange(5000), np.arange(5000).astype(str))
+    pseudo = (sent @ np.linalg.inv(secret["matrix"]))[:, 1]
     assert abs(pseudo.mean() - 5) < 0.2  # four standard errors
     assert abs(pseudo.std() - 3) < 0.15
     assert abs(np.corrcoef(pseudo, x[:, 0])[0, 1]) < 0.06
