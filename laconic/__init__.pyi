@@ -1,5 +1,8 @@
 # Where each public name is defined; it is imported when it is first used. Written by `make names`: do not edit.
 
+import laconic.deploy.execute as _execute
+import laconic.deploy.simulation as _simulation
+
 from .core.method import Method as Method
 from .core.result import Result as Result
 from .data.datasets import load as load
@@ -68,9 +71,6 @@ from .report.compared import compare as compare
 from .report.disclosure import disclose as disclose
 from .report.page.view import render_page as render_page
 from .testing.check_method import check_method as check_method
-
-import laconic.deploy.simulation as _simulation
-import laconic.deploy.execute as _execute
 
 __version__: str
 simulate = _simulation.simulate

@@ -141,15 +141,16 @@ def _defined(path: Path) -> set[str]:
 def _stub(package: str, homes: dict[str, str]) -> str:
     ordered = sorted(homes.items(), key=lambda home: (home[1], not home[0].isupper(), home[0]))
     lines = [f"from {module.removeprefix(package)} import {name} as {name}" for name, module in ordered]
-    return _HEAD + "\n".join(lines) + "\n" + (_old_verbs() if package == "laconic" else "")
+    before, after = _old_verbs() if package == "laconic" else ("", "")
+    return _HEAD + before + "\n".join(lines) + "\n" + after
 
 
-def _old_verbs() -> str:
+def _old_verbs() -> tuple[str, str]:
     """Verbs of before, for type checkers alone: the running package has each with a line that names the new one."""
     homes = {verb: (f"_{home.rpartition('.')[2]}", home) for verb, (home, _) in OLD_VERBS.items()}
-    imports = [f"import {home} as {name}" for name, home in dict.fromkeys(homes.values())]
+    imports = sorted({f"import {home} as {name}" for name, home in homes.values()})
     verbs = [f"{verb} = {name}.{verb}" for verb, (name, _) in homes.items()]
-    return "\n".join(["", *imports, "", "__version__: str", *verbs]) + "\n"
+    return "\n".join([*imports, "", ""]), "\n".join(["", "__version__: str", *verbs, ""])
 
 
 def main() -> None:
