@@ -35,7 +35,7 @@ class Remembered(FeatureMap, frozen=True):
     def apply(self, weights: Weights, x: Array) -> Array:
         """The features of rows: those known by their bytes, and the others as the map gives them."""
         known = _features_of(weights)
-        digests = [blake2b(np.ascontiguousarray(row), digest_size=16).digest() for row in x]
+        digests = [blake2b(row.tobytes(), digest_size=16).digest() for row in x]
         new = np.array([at for at, digest in enumerate(digests) if digest not in known], dtype=np.int64)
         for at, features in zip(new, self.of.apply(weights, x[new]), strict=True):
             known[digests[at]] = features
@@ -50,7 +50,7 @@ def remembered(chosen: AnyFeatureMap) -> AnyFeatureMap:
 
 def _features_of(weights: Weights) -> dict[bytes, Array]:
     """The features known of the map that is made of these weights; those of other maps are dropped."""
-    key = blake2b(np.ascontiguousarray(weights["filters"])).digest()
+    key = blake2b(weights["filters"].tobytes()).digest()
     if key not in _known:
         _known.clear()
         _known[key] = {}
