@@ -28,7 +28,8 @@ from laconic import (
     SoloRows,
     simulate,
 )
-from laconic.deploy.tuning import Allowance, tune
+from laconic.deploy import Allowance
+from laconic.deploy.tuning import tune
 from laconic.learn import Mlp, Sgd
 from laconic.methods import PooledShares
 from laconic.plan import DataPlan, Plan

@@ -19,8 +19,7 @@ from laconic.errors import LaconicError, PlanError, WireError
 from laconic.learn import Boosted, Cnn, Forest, Learner, Logistic, Mlp, Network, Sgd, check_model
 from laconic.learn.nets.layers import Linear
 from laconic.methods.horizontal.fedkt import FedKt, Majority, PooledShares, Prox, ServerShares
-from laconic.privacy import L0, L1, L2, Budget, Event, GaussianVotes, LaplaceVotes, Rdp, Sure, ledgers_of
-from laconic.privacy.mechanisms.gaussian import epsilon_of
+from laconic.privacy import L0, L1, L2, Budget, Event, GaussianVotes, LaplaceVotes, Rdp, Sure, epsilon_of, ledgers_of
 from laconic.privacy.mechanisms.votes import SEEDED
 from laconic.testing import small_horizontal
 from laconic.values import Array, Rng, Settings, Weights
