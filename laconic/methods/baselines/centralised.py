@@ -12,7 +12,7 @@ from laconic.learn.models.best import what_was_tried
 from laconic.learn.models.learners import AnyHead, yardstick
 from laconic.learn.nets.nets import Net
 from laconic.learn.train.sgd import Sgd
-from laconic.methods.families.rows import Pooling, labelled, labels_at, note_outside, own_labelled
+from laconic.methods.families.rows import Pooling, groups_at, labelled, labels_at, note_outside, own_labelled
 from laconic.values import Array
 
 
@@ -38,15 +38,15 @@ class Centralised(Pooling, frozen=True):
         """Collect all columns and learn from them."""
         pooled = self.pool(hub, peers, "train+valid")
         y, valid_y = (labelled(hub, cut)[1] for cut in ("train", "valid"))
-        model, x = self._model(pooled["train"]), pooled["train"]
+        model, x, groups = self._model(pooled["train"]), pooled["train"], groups_at(hub, own_labelled(hub)[:0])
         if model.takes_gaps and hub.data.columns and x.ndim == 2:
             at = own_labelled(hub)
             note_outside(hub, at)
             others = np.full((len(at), x.shape[1] - hub.data.x.shape[1]), np.nan, np.float32)
             x = np.concatenate([x, np.concatenate([hub.data.x[at], others], axis=1)])
-            y = np.concatenate([y, labels_at(hub, at)])
+            y, groups = np.concatenate([y, labels_at(hub, at)]), groups_at(hub, at)
         valid = (pooled["valid"], valid_y)
-        hub.memory["model"] = model.fit_all(task_of(hub), x, y, hub.rng, valid, len(pooled["train"]))
+        hub.memory["model"] = model.fit_all(task_of(hub), x, y, hub.rng, valid, len(pooled["train"]), groups)
         hub.memory["tried"] = what_was_tried([hub.memory["model"]])
         yield
 

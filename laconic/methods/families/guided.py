@@ -23,7 +23,15 @@ from laconic.learn.train.semisupervised import begin, body_of
 from laconic.learn.train.sgd import Sgd, evaluate
 from laconic.methods.families import split as split_learning
 from laconic.methods.families.contributions import Check
-from laconic.methods.families.rows import beside_own, labelled, labels_at, note_outside, own_labelled, own_rows
+from laconic.methods.families.rows import (
+    beside_own,
+    groups_at,
+    labelled,
+    labels_at,
+    note_outside,
+    own_labelled,
+    own_rows,
+)
 from laconic.methods.families.split import Precision, Split, first_weights
 from laconic.privacy.mechanisms.rows import RandomisedResponse
 from laconic.values import Array, Rng, Settings, Weights, flat
@@ -322,7 +330,9 @@ class Guided(Method, frozen=True):
             note_outside(hub, at)
             own = np.concatenate([flat(hub.data.x[at]), numbers], axis=1) if len(at) else x[:0]
             y = np.concatenate([labelled(hub, "train")[1], labels_at(hub, at)])
-            hub.memory["model"] = model.fit_all(task_of(hub), np.concatenate([x, own]), y, hub.rng, judged=len(x))
+            hub.memory["model"] = model.fit_all(
+                task_of(hub), np.concatenate([x, own]), y, hub.rng, judged=len(x), groups=groups_at(hub, at)
+            )
             hub.memory["tried"] = what_was_tried([hub.memory["model"]])
             return
         blocks = ({hub.name: self.shared_numbers(hub)} if hub.data.columns else {}) | dict(received)

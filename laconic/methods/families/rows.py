@@ -68,6 +68,14 @@ def all_labelled(party: Party) -> tuple[Array, Array]:
     return np.concatenate([x, party.data.x[own]]), np.concatenate([y, labels_at(party, own)])
 
 
+def groups_at(party: Party, at: Array) -> Array | None:
+    """The groups of training rows and then of the rows at these places, by the label holder's column; None without."""
+    parting = party.data.parting
+    if parting is None or parting.in_time:
+        return None
+    return np.asarray(parting.values[np.concatenate([party.data.cut("train"), at])])
+
+
 def labels_at(party: Party, at: Array) -> Array:
     """The labels of rows, by their places in the table."""
     return np.empty(0) if party.data.y is None else party.data.y[at]

@@ -27,7 +27,7 @@ from laconic.learn.encoders.rap import (
 from laconic.learn.models.best import Best, what_was_tried
 from laconic.learn.models.learners import AnyLearner
 from laconic.methods.families.contributions import Check
-from laconic.methods.families.rows import labelled, side_by_side
+from laconic.methods.families.rows import groups_at, labelled, side_by_side
 from laconic.methods.families.split import Precision
 from laconic.privacy.mechanisms.gaussian import LocalGaussian
 from laconic.threads import limit_threads
@@ -168,7 +168,8 @@ class Rap(Method, frozen=True):
         """Train at the label holder, on its own columns and the mixed ones of the others."""
         cuts = {cut: (self._beside(party, cut, columns[cut]), labelled(party, cut)[1]) for cut in self.learner.cuts}
         x, y = cuts["train"]
-        party.memory["model"] = self.learner.fit(task_of(party), x, y, party.rng, cuts.get("valid"))
+        groups = groups_at(party, party.data.cut("train")[:0])
+        party.memory["model"] = self.learner.fit_all(task_of(party), x, y, party.rng, cuts.get("valid"), groups=groups)
 
     @step(takes="all other parties' mixed columns of the rows asked for", gives="its predictions for those rows")
     def apply(self, party: Party, rows: str, columns: Array) -> Array:
