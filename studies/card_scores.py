@@ -24,14 +24,14 @@ from laconic.values import Array
 from studies.harness import Job, Record, arguments, markdown, only_on, run_jobs, some_rows, write_whole
 
 _DATA = ("phishing", "adult", "credit_default", "california_housing")
-_ROWS = 6000
-_RESAMPLES = 200
+_ROWS = 3000
+_RESAMPLES = 60
 
 
 def main() -> None:
     """Run every job that is not done yet, and write the tables."""
     chosen = arguments(__doc__ or "", "studies/results/card_scores")
-    seeds = (0,) if chosen.quick else tuple(range(5))
+    seeds = (0,) if chosen.quick else tuple(range(4))
     jobs = [_job(name, seed, chosen.quick) for name in _DATA for seed in seeds]
     records = run_jobs(only_on(jobs, chosen.only), chosen.out / "results.jsonl")
     write_whole(chosen.out / "table.md", tables(records))
