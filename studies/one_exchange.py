@@ -107,6 +107,15 @@ TABLES: dict[str, PublicTable | OutsideFiles] = {
     "covtype": PublicTable("covtype", Groups(), rows=60_000),
 }
 
+UNSEEN: dict[str, PublicTable | OutsideFiles] = {
+    "dvisits": OutsideFiles(("dvisits_hetero_guest.csv", "dvisits_hetero_host.csv"), "id", "doctorco"),
+    "codrna": PublicTable("codrna", Equal(parties=3)),
+    "breast_cancer": PublicTable("breast_cancer", Groups()),
+    "digits": PublicTable("digits", Groups()),
+    "diabetes": PublicTable("diabetes", Groups()),
+}
+"""Tables on which nothing of the default was tried before it was settled."""
+
 LAST_TEN = (*(f"BILL_AMT{month}" for month in range(3, 7)), *(f"PAY_AMT{month}" for month in range(1, 7)))
 FEW = {
     "adult": PublicTable("adult", Groups()),
