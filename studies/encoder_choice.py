@@ -1,14 +1,16 @@
 """Does the default encoder choose well? What comes beside columns by rank: components, learnt numbers, or as chosen.
 
 A guest chooses without labels (`BestEncoder`). Here the label holder's cross-validated loss on training rows judges the
-choice: log loss, or squared error in units of the labels' variance. Test and validation rows are not looked at. All arms have
-the same rows, folds and allowance. Tables of which no guest has more than eight columns are left out: there is nothing to choose.
+choice: log loss, or squared error in units of the labels' variance. Test and validation rows are not looked at. All
+arms have the same rows, folds and allowance. Tables where no guest sends more than eight numbers are left out: there is
+nothing to choose.
 """
 
 import statistics
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from math import sqrt
 
 import numpy as np
@@ -57,11 +59,11 @@ def _quick_jobs() -> Iterator[Job]:
 def _of_table(name: str, seed: int, head: Best) -> Iterator[Job]:
     for arm, encoder in ARMS.items():
         key = {"data": name, "rows": ROWS, "seed": seed, "arm": arm}
-        yield Job(
-            key,
-            lambda encoder=encoder: measure(_federation(name, seed), encoder, head, seed),
-            code_digest(FedOnce(encoder=encoder)),
-        )
+        yield Job(key, partial(_of_arm, name, seed, encoder, head), code_digest(FedOnce(encoder=encoder)))
+
+
+def _of_arm(name: str, seed: int, encoder: BestEncoder, head: Best) -> Record:
+    return measure(_federation(name, seed), encoder, head, seed)
 
 
 def _federation(name: str, seed: int) -> Federation:
@@ -82,8 +84,7 @@ def measure(federation: Federation, encoder: BestEncoder, head: Best, seed: int)
         numbers.append(encoder.encode(weights, x))
     took = time.process_time() - started
     beside: Array = np.concatenate(numbers, axis=1)
-    assert y is not None
-    tried = tried_of(head.fit(federation.task, beside, y, np.random.default_rng(seed)))
+    tried = tried_of(head.fit(federation.task, beside, np.asarray(y), np.random.default_rng(seed)))
     allowance = {"trials": 1, "seconds_of_choice": head.seconds}
     facts = {"guests": len(federation.peers), "learnt": learnt, "encoding_seconds": round(took, 2)}
     return {"loss": min(one.loss for one in tried), **facts, "allowance": allowance}
@@ -99,9 +100,10 @@ def report(records: Sequence[Record]) -> str:
             rows.append(_line(name, seeds, arms))
     head = ["data", "seeds", "components", "autoencoder", "chosen", "autoencoder, change in %", "chosen, change in %"]
     return (
-        "The label holder's loss by cross-validation on training rows (lower is better), means over seeds, by what guests send "
-        f"beside columns by rank; at most {ROWS:,} rows of a table, a fifth of which nobody looks at. A change is against components, seed by "
-        "seed, with its standard error; negative is better. `learnt` counts guests that chose the autoencoder.\n\n"
+        "The label holder's loss by cross-validation on training rows (lower is better), means over seeds, by what "
+        f"guests send beside columns by rank; at most {ROWS:,} rows of a table, a fifth of which nobody looks at. A "
+        "change is against components, seed by seed, with its standard error; negative is better. `learnt` counts "
+        "guests that chose the autoencoder.\n\n"
         + markdown([*head, "learnt", "processor seconds per guest", "loses by more than a standard error"], rows)
     )
 

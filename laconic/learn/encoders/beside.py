@@ -8,7 +8,6 @@ trees can rebuild, the label holder's trees can use. The learnt numbers are take
 from typing import Literal, TypeAlias
 
 import numpy as np
-import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -20,11 +19,15 @@ from laconic.values import Array, Rng, Weights
 
 Rest: TypeAlias = Literal["components", "autoencoder"]
 
-_CLEAR = 0.95
-"""The learnt numbers are taken if what trees cannot rebuild is at most this share of what is left by components."""
+_ENOUGH, _CLEAR = 0.05, 0.95
+"""Nothing is learnt if components leave trees no more than the first share; else learnt numbers must leave the second
+share of what components leave."""
 
 _ROWS, _JUDGE_ROWS, _JUDGE_COLUMNS = 10_000, 3_000, 24
 """An autoencoder learns from at most so many rows; trees rebuild so many columns, from at most so many rows."""
+
+_FEWEST = 20
+"""Fewer rows than this to learn from say nothing."""
 
 _RESTORE = Mlp(hidden=(128,))
 _TRAINER = Sgd(epochs=20, decay="cosine")
@@ -74,24 +77,24 @@ def not_rebuilt(sent: Array, scores: Array, learnt_from: int) -> float:
 
 def _is_learnt_better(x: Array, scores: Array, ranks: Weights, with_components: Weights, rng: Rng) -> bool:
     """Whether trees rebuild clearly more from learnt numbers, on rows from which these were not learnt."""
-    rows = _some(len(x), _ROWS, rng)
-    rows = rng.permutation(rows)
+    rows = rng.permutation(_some(len(x), _ROWS, rng))
     used = len(rows) * 2 // 3
-    if used < 20:
-        return False
-    left = len(with_components["sums.bias"])
-    with_learnt = ranks | _learn(x[rows[:used]], ranks, left, rng)
     # The last of the rows to learn from, then those held out.
-    judged = rows[max(0, used - _JUDGE_ROWS * 2 // 3) :][:_JUDGE_ROWS]
+    learnt_from = min(used, _JUDGE_ROWS * 2 // 3)
+    judged = rows[used - learnt_from :][:_JUDGE_ROWS]
     columns = _some(scores.shape[1], _JUDGE_COLUMNS, rng)
     columns = columns[scores[judged][:, columns].std(axis=0) > 0]
-    if not len(columns):
+    if used < _FEWEST or not len(columns):
         return False
-    from_components, from_learnt = (
-        not_rebuilt(_put_out(weights, x[judged]), scores[np.ix_(judged, columns)], min(used, _JUDGE_ROWS * 2 // 3))
-        for weights in (with_components, with_learnt)
-    )
-    return from_learnt <= _CLEAR * from_components
+
+    def left(weights: Weights) -> float:
+        return not_rebuilt(_put_out(weights, x[judged]), scores[np.ix_(judged, columns)], learnt_from)
+
+    by_components = left(with_components)
+    if by_components <= _ENOUGH:
+        return False
+    with_learnt = ranks | _learn(x[rows[:used]], ranks, len(with_components["sums.bias"]), rng)
+    return left(with_learnt) <= _CLEAR * by_components
 
 
 def _components(x: Array, count: int) -> Weights:
