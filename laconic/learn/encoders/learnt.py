@@ -274,7 +274,7 @@ class BestEncoder(Encoder, frozen=True):
     party of few columns so sends all of them. Whoever receives a rank score has the column's order: `Pca` sends no
     column as it is, at a cost in score. Up to `dim` it goes on with principal components, or with the middle of an
     autoencoder if trees rebuild clearly more of the party's columns with its help, on rows held out. That needs no
-    labels; docs/decisions/0042 says how it was found. Images get components alone, and so does everything with `dim=0`,
+    labels; docs/decisions/0044 says how it was found. Images get components alone, and so does everything with `dim=0`,
     as in plans of earlier versions.
 
     Attributes:
