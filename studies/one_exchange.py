@@ -207,14 +207,13 @@ def _little_rebuilt(name: str, table: PublicTable | OutsideFiles, seed: int) -> 
 
     def measure() -> Record:
         federation = table.federation(seed)
-        if not federation.aligned:
-            federation = matched(FedOnce(), federation, seed=seed)
-        allowed = {"allowance": {"trials": 1, "seconds_of_choice": table.seconds}}
-        dim, rebuilt = widest(federation, seed)
+        together = federation if federation.aligned else matched(FedOnce(), federation, seed=seed)
+        dim, rebuilt = widest(together, seed)
+        found = {"dim": dim, "rebuilt": rebuilt, "allowance": {"trials": 1, "seconds_of_choice": table.seconds}}
         if dim == 0:
-            return {"dim": 0, "rebuilt": rebuilt} | allowed
+            return found
         method = FedOnce(encoder=Pca(dim=dim), head=Best(seconds=table.seconds))
-        return _record(simulate(method, federation, seed=seed)) | {"dim": dim, "rebuilt": rebuilt} | allowed
+        return _record(simulate(method, federation, seed=seed)) | found
 
     return Job(key, measure, code_digest(FedOnce(encoder=Pca(dim=1), head=Best())))
 
