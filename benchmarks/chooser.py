@@ -1,8 +1,8 @@
 """How long the label holder's chooser takes: `Best()` as it comes, on tables of 40 numbers.
 
 Asked for: at most 60 s on two cores for 100,000 rows, and less than 20 s for 10,000. Run on a quiet machine:
-`python -m benchmarks.chooser`. It prints the load that it found: the clock of a busy machine says little. As it uses one
-thread, how much the processor worked is what the clock of a quiet machine shows, and what is held against the figures.
+`python -m benchmarks.chooser`. It prints the load that it found: the clock of a busy machine says little. As it uses
+one thread, how much the processor worked is what the clock of a quiet machine shows, and what is held against these.
 """
 
 import os
