@@ -69,8 +69,8 @@ PACKAGES = {
         "Adam TakeAverage Yogi"
     ),
     "methods": (
-        "Admm Check Gradients Majority MixedRows ModelCheck PooledShares Prox SendLabels ServerShares Socket "
-        "batch_rows labelled methods"
+        "Admm Check Gradients Majority MixedRows ModelCheck PooledShares Prox SecureSums SendLabels ServerShares "
+        "Socket batch_rows labelled methods"
     ),
     "plan": (
         "AnyRuntime Budget DataPlan Journalled Plan change_plan draft open_releases plan_fingerprint read_plan "

@@ -64,11 +64,37 @@ class Noised(Generic[T]):
     bare: bool = False
 
 
+HIDDEN = "hidden in a sum"
+"""In the words of a release that says nothing by itself: its receiver reads the sum over several parties alone."""
+
+NOT_FROM_ROWS = "nothing made from its rows"
+"""In the words of an answer that says nothing of rows, such as keys."""
+
+
+@dataclass(frozen=True, eq=False)
+class Masked(Generic[T]):
+    """A value that says nothing without those of other parties, ready to leave a party; its noise, if any, is inside.
+
+    Attributes:
+        words: in what it is hidden, and from whom; for the ledger.
+    """
+
+    value: T
+    words: str
+
+
+def words_of(value: Any, gives: str) -> str:
+    """What an answer gives away, in words: as its step says, and in what it is hidden."""
+    return f"{gives}; {value.words}" if isinstance(value, Masked) else gives
+
+
 def unwrap(value: Any) -> tuple[Any, tuple[Noise | None, ...]]:
     """A value as it crosses, and the different noises on its parts, None for a part without; looks into dicts.
 
     Words and whole numbers count as public and bear no noise, as in questions.
     """
+    if isinstance(value, Masked):
+        return unwrap(value.value)
     if isinstance(value, Noised):
         return value.value, (value.noise, None) if value.bare else (value.noise,)
     if isinstance(value, dict):
@@ -102,8 +128,10 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def label(self) -> str:
-        """What protects it, in a word: `open` for nothing, or `noised`."""
-        return "open" if self.noise is None else "noised"
+        """What protects it, in a word: `open` for nothing, `noised`, `masked`, or `no rows` if it is not about rows."""
+        if self.noise is not None:
+            return "noised"
+        return "no rows" if NOT_FROM_ROWS in self.words else "masked" if HIDDEN in self.words else "open"
 
 
 class Statement(msgspec.Struct, frozen=True, kw_only=True):

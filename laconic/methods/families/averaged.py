@@ -7,6 +7,8 @@ Data (2017). A method takes part by a property `local`, which says what parties 
 from collections.abc import Iterator
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
+import numpy as np
+
 from laconic.core.method import Method, task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
@@ -20,6 +22,7 @@ from laconic.learn.nets.nets import Net, default_net, make, weights_of
 from laconic.learn.train.sgd import Sgd
 from laconic.methods.families.model_checks import ModelCheck
 from laconic.methods.families.rows import labelled
+from laconic.methods.families.sums import SecureSums, Summed, agree_keys, share_secrets, unmask
 from laconic.values import Array, Weights
 
 
@@ -42,6 +45,10 @@ class Averages(Protocol):
     def local(self) -> Local:
         """What parties train, and how."""
 
+    @property
+    def sums(self) -> SecureSums | None:
+        """How models are added up; None if the server sees each."""
+
     improve: Step
 
 
@@ -49,14 +56,47 @@ class Averages(Protocol):
     takes="the average of all parties' models, from which rows may be guessed at",
     gives="its model, trained on its rows, from which rows may be guessed at, and how many rows it has",
 )
-def improve(method: Averages, party: Party, model: Weights) -> dict[str, Any]:
+def improve(method: Averages, party: Party, model: Weights) -> Any:
     """Train the average on this party's rows."""
     net, trainer, pull = method.local.net_for(party), method.local.trainer, method.local.pull
     rows = labelled(party, "train")
+    trained = fit_from(net, task_of(party), model, rows, trainer, party.rng, pull=pull)
+    return weighed(method.sums, party, len(rows[1]), model=trained)
+
+
+def weighed(sums: SecureSums | None, party: Party, rows: int, **models: Weights) -> Any:
+    """Models and how many rows they are from; for a secure sum times the rows, as the server cannot weigh them."""
+    if sums is None:
+        return models | {"rows": rows}
+    return sums.hide(party, {name: _times(model, rows) for name, model in models.items()} | {"rows": rows})
+
+
+def mean_over(
+    sums: SecureSums, method: Summed, peers: Peers, question: Step, like: dict[str, Weights], **payload: Any
+) -> dict[str, Weights]:
+    """The means of parties' models, weighted by rows, from one secure sum; `like` names them and their shapes."""
+    total = sums.over(method, peers, question, {**like, "rows": 0.0}, **payload)
+    rows = round(total.parts["rows"])
+    if rows < 1:
+        raise ValueError("no party has any rows to learn from; deal the rows anew")
     return {
-        "model": fit_from(net, task_of(party), model, rows, trainer, party.rng, pull=pull),
-        "rows": len(rows[1]),
+        part: {name: (values / rows).astype(like[part][name].dtype) for name, values in total.parts[part].items()}
+        for part in like
     }
+
+
+def refuse_single_models(name: str, average: AnyAverage, check: ModelCheck | None) -> None:
+    """Refuse what looks at each party's model by itself where the server sees nothing but their sum."""
+    if average != Mean():
+        raise ValueError(
+            f"{type(average).__name__} compares parties' models with each other, and under secure sums the server sees "
+            f"nothing but the sum of all; use average=Mean(), or leave out sums of {name}"
+        )
+    if check is not None:
+        raise ValueError(
+            "check looks at each party's model, and under secure sums the server sees nothing but their sum; leave out "
+            f"check, or sums of {name}"
+        )
 
 
 def first_model(local: Local, hub: Party) -> Weights:
@@ -80,6 +120,10 @@ def collect(
     return list(models.values()), [float(answers[name]["rows"]) for name in models]
 
 
+def _times(model: Weights, rows: int) -> Weights:
+    return {name: values.astype(np.float64) * rows for name, values in model.items()}
+
+
 def check_exchanges(exchanges: int) -> None:
     """Refuse a number of exchanges below 1."""
     if exchanges < 1:
@@ -98,6 +142,7 @@ class Averaging(Method, frozen=True):
         update: how far the server goes towards that average: all the way, or by `Adam` or `Yogi` steps of its own,
             which need many exchanges.
         check: what the server looks for in each party's model before it counts; None looks at nothing.
+        sums: add models up under masks, so that the server sees their sum alone; None lets it see each model.
     """
 
     kind: ClassVar[Literal["vertical", "horizontal"]] = "horizontal"
@@ -109,17 +154,21 @@ class Averaging(Method, frozen=True):
     average: AnyAverage = Mean()
     update: AnyServerStep = TakeAverage()
     check: ModelCheck | None = None
+    sums: SecureSums | None = None
 
     improve = improve
+    agree_keys, share_secrets, unmask = agree_keys, share_secrets, unmask
 
     def __post_init__(self) -> None:
-        """Refuse to exchange nothing."""
+        """Refuse to exchange nothing, and to look at single models where only their sum is seen."""
         check_exchanges(self.exchanges)
+        if self.sums is not None:
+            refuse_single_models(type(self).__name__, self.average, self.check)
 
     @property
     def rounds(self) -> int:
-        """Models go out with the question and come back with the answer."""
-        return self.exchanges
+        """Models go out with the question and come back with the answer; a secure sum takes more questions."""
+        return self.exchanges * (1 if self.sums is None else self.sums.questions)
 
     @property
     def local(self) -> Local:
@@ -130,8 +179,15 @@ class Averaging(Method, frozen=True):
         """Send out the average, take back what parties made of it, and average again, from random weights on."""
         hub.memory["model"] = first_model(self.local, hub)
         for _ in range(self.exchanges):
-            self.advance(hub, self.merge(hub, *collect(self, hub, peers, self.check)))
+            self.advance(hub, self.exchange(hub, peers))
             yield
+
+    def exchange(self, hub: Party, peers: Peers) -> Weights:
+        """One model from all parties' after one more training, seen one by one or as a sum."""
+        if self.sums is None:
+            return self.merge(hub, *collect(self, hub, peers, self.check))
+        model = hub.memory["model"]
+        return mean_over(self.sums, self, peers, self.improve, {"model": model}, model=model)["model"]
 
     def advance(self, hub: Party, average: Weights) -> None:
         """Make the average, or a step towards it, the model that goes out next."""
