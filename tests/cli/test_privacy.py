@@ -3,7 +3,7 @@ from click.testing import CliRunner
 
 from laconic.cli import main
 
-pytest.importorskip("dp_accounting", reason="needs the extra `privacy`: pip install 'laconic[privacy]'")
+pytest.importorskip("dp_accounting", reason="needs the extra `privacy`: pip install 'laconic-fl[privacy]'")
 
 
 def say(*words):

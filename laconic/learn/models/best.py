@@ -54,21 +54,32 @@ class Chosen(msgspec.Struct, frozen=True):
     share: float
 
 
-class Mixture(Learner, frozen=True):
+class Mixture(Learner, frozen=True, omit_defaults=True):
     """Models that were chosen before, fitted anew without choosing again: what `Best` found, for other rows or columns.
 
     Attributes:
         members: the models and the share of each one's answer.
+        others: whether rows that are not judged by are learnt from; not if they did harm when it was chosen.
+        chosen_by: what chose them, for whoever wants to choose anew; None if that is not known.
     """
 
     takes_gaps: ClassVar[bool] = True
 
     members: tuple[Chosen, ...]
+    others: bool = True
+    chosen_by: "Best | None" = None
 
     def fit(self, task: Task, x: Array, y: Array, rng: Rng, valid: Shard | None = None) -> Weights:
         """Fit every member to all rows."""
         rows = flat(x).astype(np.float32)
         return fit_each(lambda numbers: self._fit(task, rows, numbers, rng), y)
+
+    def fit_all(
+        self, task: Task, x: Array, y: Array, rng: Rng, valid: Shard | None = None, judged: int | None = None
+    ) -> Weights:
+        """Fit to all rows, or to the first alone if others did harm."""
+        used = len(y) if self.others else judged
+        return self.fit(task, x[:used], y[:used], rng)
 
     def predict(self, task: Task, weights: Weights, x: Array) -> Array:
         """What the members say together."""
@@ -93,6 +104,7 @@ class Mixture(Learner, frozen=True):
 class _Choice(msgspec.Struct, frozen=True):
     members: tuple[Chosen, ...]
     tried: tuple[Tried, ...]
+    others: bool = True
 
 
 class Best(Learner, frozen=True):
@@ -198,7 +210,7 @@ class Best(Learner, frozen=True):
         apart = _choose(task, x[:judged], y[:judged], candidates, rng, judged)
         if _lowest(apart.tried) >= (1 - _CLEAR) * _lowest(choice.tried):
             return choice, x, y
-        return _Choice(apart.members, choice.tried + apart.tried), x[:judged], y[:judged]
+        return _Choice(apart.members, choice.tried + apart.tried, others=False), x[:judged], y[:judged]
 
 
 def _lowest(tried: Sequence[Tried]) -> float:
@@ -211,9 +223,12 @@ def tried_of(weights: Weights) -> tuple[Tried, ...]:
     return () if written is None else _read(written).tried
 
 
-def chosen_in(weights: Weights) -> Mixture | None:
-    """What `Best` chose for a model, to be fitted anew as it is; None for a model of another learner."""
-    return Mixture(members=_read(weights[_CHOICE]).members) if _CHOICE in weights else None
+def chosen_in(weights: Weights, best: Best) -> Mixture | None:
+    """What `best` chose for a model, to be fitted anew as it is; None for a model of another learner."""
+    if _CHOICE not in weights:
+        return None
+    choice = _read(weights[_CHOICE])
+    return Mixture(members=choice.members, others=choice.others, chosen_by=best)
 
 
 def _in_order(rows: int, kinds: Sequence[Kind]) -> list[AnyCandidate]:

@@ -39,7 +39,8 @@ from laconic.values import Array, check_least
 
 _GIVES = (
     "a few numbers for each row, made from its columns by an encoder of its own: by default sums of columns, and some "
-    "columns (all of them, if they are few) by rank; columns can be guessed from them"
+    "columns (all of them, if they are few) by rank; columns can be guessed from them, and the reasons that the label "
+    "holder gives for a prediction show how far they moved it"
 )
 
 
@@ -215,9 +216,10 @@ class FedOnce(Method, frozen=True):
         )
 
     def answers_at_hand(self, hub: Party) -> dict[str, dict[str, dict[str, Array]]]:
-        """What guests sent while fitting, as answers to `represent`: by guest, step and cut."""
+        """What guests sent while fitting, as answers to `represent`: by guest, step and cut, pairs among them."""
         sent = hub.memory["received"]
-        return {name: {"represent": {cut: sent[name][cut] for cut in self._cuts}} for name in sent}
+        cuts = (*self._cuts, PAIRED)
+        return {name: {"represent": {cut: sent[name][cut] for cut in cuts if cut in sent[name]}} for name in sent}
 
     def take_in(self, peers: Peers) -> dict[str, dict[str, dict[str, Array]]]:
         """One exchange with guests that join later, in the form of `answers_at_hand`; nobody else is asked."""
