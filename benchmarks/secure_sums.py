@@ -15,12 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from laconic.core import Party, Peers, Script, WireLog, step
-from laconic.core.ledger import Ledger, Masked
-from laconic.core.peers import Carrier
-from laconic.core.wire import Blob, decode_question
-from laconic.deploy.transports.inprocess import open_calls
-from laconic.methods.families.sums import SecureSums, agree_keys, share_secrets, unmask
+from laconic.core import Blob, Carrier, Ledger, Party, Peers, Script, WireLog, decode_question, step
+from laconic.core.ledger import Masked
+from laconic.deploy import open_calls
+from laconic.methods import SecureSums
+from laconic.methods.families.sums import agree_keys, share_secrets, unmask
 from laconic.privacy.masks import FixedPoint
 from laconic.tables import Table
 from laconic.values import Array

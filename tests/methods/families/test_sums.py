@@ -8,17 +8,15 @@ import numpy as np
 import pytest
 
 from laconic import FedAvg, FedDf, FedProx, Scaffold, check_method, price, simulate, train
-from laconic.core import Party, Peers, WireLog, decode_question
-from laconic.core.step import answer
-from laconic.core.wire import Question, decode, encode
-from laconic.deploy.transports.inprocess import open_calls
+from laconic.core import Party, Peers, Question, WireLog, answer, decode, decode_question, encode
+from laconic.deploy import open_calls
 from laconic.errors import PartyAbsent, Refused, StepError, WireError
 from laconic.learn import Columns, Krum, Sgd
-from laconic.methods.families.model_checks import ModelCheck
-from laconic.methods.families.sums import SecureSums, _read
+from laconic.methods import ModelCheck, SecureSums
+from laconic.methods.families.sums import _read
 from laconic.methods.horizontal.analytic import Analytic
 from laconic.privacy import GaussianSums, ledgers_of
-from laconic.privacy.masks import FixedPoint, add_masks, join_secret, split_secret
+from laconic.privacy.masks import FixedPoint, add_masks
 from laconic.testing import small_horizontal
 
 STEPS = ("agree_keys", "share_secrets", "give_sums", "unmask")
@@ -154,19 +152,6 @@ def share(one: Party, count: int, drawn: bool = False):
     own = json.loads(ask(one, "agree_keys")) if not drawn else one.memory["secure sum"]["keys"]["p0"]
     others = {f"p{at}": json.loads(ask(parties_of()[at], "agree_keys")) for at in range(1, count)}
     return ask(one, "share_secrets", keys=json.dumps({"p0": own} | others))
-
-
-def test_fewer_shares_than_needed_say_nothing_and_any_so_many_give_the_secret():
-    secret = bytes(range(32))
-    shares = split_secret(secret, 5, 3)
-    assert join_secret({at: shares[at] for at in (4, 0, 2)}) == secret
-    others = {join_secret({0: shares[0], 1: shares[1], 2: bytes(32) + bytes([made_up])}) for made_up in range(20)}
-    assert len(others) == 20 and secret not in others
-
-
-def test_a_number_beyond_the_bound_is_named():
-    with pytest.raises(ValueError, match=r"a number of size 5 cannot be summed securely, as sums\.bound is 4"):
-        FixedPoint(4.0, 3).write(np.array([1.0, -5.0]))
 
 
 @pytest.mark.parametrize("settings", [{"average": Krum()}, {"check": ModelCheck()}])
