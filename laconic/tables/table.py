@@ -83,7 +83,7 @@ class Table:
         self.parting = parting
         self.raw = _as_cells(np.asarray(raw))
         self.columns = tuple(columns)
-        check_raw(self.raw, self.columns, party, labelled=task is not None)
+        check_raw(self.raw, self.columns, party, labelled=task is not None, prepared=recipe is not None)
         self.cuts = {name: np.asarray(cut, dtype=np.int64) for name, cut in (cuts or {}).items()}
         check_cuts(self.cuts, self.rows, party)
         self.ids = None if ids is None else clean_ids(ids, party)
