@@ -24,7 +24,8 @@ class Noise(msgspec.Struct, frozen=True, kw_only=True):
         unit: whose influence the sensitivity bounds, such as `one row at this party`.
         caveat: what this noise does not cover.
         rate: the probability with which each unit took part; 1 if all did.
-        count: how many such noisy answers were made for one release, each with a fresh draw of who takes part.
+        count: how many such noisy answers were made for one release, each with a fresh draw of who takes part; 0 for
+            what was made from noisy values alone, which costs nothing more.
         people: the cut of rows that it is about; cuts are of different people, so that their losses do not add up. What
             is about `EVERY_ROW` counts with each cut.
         proven: whether the sensitivity is proven; False where its authors claim it but the proof does not cover it.

@@ -155,7 +155,7 @@ def _record(
     log, ledgers = peers.log, peers.ledgers()
     return Result(
         method=msgspec.to_builtins(method),
-        data=facts | ({"outside": hub.memory["outside"]} if "outside" in hub.memory else {}),
+        data=facts | {name: hub.memory[name] for name in ("outside", "cohorts") if name in hub.memory},
         parties=(hub.name, *peers.names),
         hub=hub.name,
         seed=hub.seed,

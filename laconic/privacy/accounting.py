@@ -41,7 +41,9 @@ def events_of(noise: Noise, times: int = 1) -> Events:
     """The events of a release made so many times. Noise without a price is an error."""
     if noise.multiplier is None:
         raise ValueError(f"{noise.mechanism} noise of scale {noise.scale:g} has no price: {noise.caveat}")
-    return {Event(noise.mechanism, noise.multiplier, noise.rate): noise.count * times}
+    made = noise.count * times
+    # What was made from noisy values alone counts 0 times.
+    return {Event(noise.mechanism, noise.multiplier, noise.rate): made} if made else {}
 
 
 def together(parties: Mapping[str, Events]) -> Events:

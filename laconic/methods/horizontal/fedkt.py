@@ -256,7 +256,8 @@ class FedKt(Method, frozen=True):
         return {} if guard is None else dict.fromkeys(guests, (guard.words(answers, 1, _ROW),))
 
     sums: ClassVar[None] = None
-    """Going on with FedProx, the server sees each model, as it saw each student before."""
+    updates: ClassVar[None] = None
+    """Going on with FedProx, the server sees each model, as it saw each student before, and without noise."""
 
     @property
     def local(self) -> Local:
