@@ -38,9 +38,9 @@ from laconic.privacy.row_releases import write_model
 from laconic.values import Array, check_least
 
 _GIVES = (
-    "a few numbers for each row, made from its columns by an encoder of its own: by default sums of columns, and some "
-    "columns (all of them, if they are few) by rank; columns can be guessed from them, and reasons of predictions show "
-    "how far they moved each"
+    "a few numbers for each row, made from its columns: by default up to eight of the columns by rank (all, if it has "
+    "no more), which the hub can so read, and sums or learnt numbers of all; encoder Pca sends sums alone, from which "
+    "columns can be guessed; reasons of predictions show how far they moved each"
 )
 
 
