@@ -88,6 +88,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
         to: who gets it; None for the other end of the question.
         digest: of the bytes that crossed, by which a receiver can show what it was given; of several, one after the
             other (see `Ledger.write`). Empty for what stays at its party, such as a model.
+        hides: what cryptography keeps from whoever receives it: what, and from whom. Empty if nothing does.
     """
 
     phase: str
@@ -99,11 +100,12 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     noise: Noise | None
     to: str | None = None
     digest: str = ""
+    hides: str = ""
 
     @property
     def label(self) -> str:
-        """What protects it, in a word: `open` for nothing, or `noised`."""
-        return "open" if self.noise is None else "noised"
+        """What protects it, in a word: `open` for nothing, `noised`, or `cryptographic`."""
+        return "noised" if self.noise is not None else "cryptographic" if self.hides else "open"
 
 
 class Statement(msgspec.Struct, frozen=True, kw_only=True):
@@ -167,10 +169,18 @@ def digest_of(blob: bytes) -> str:
     return blake2b(blob, digest_size=16).hexdigest()
 
 
-def entry_of(phase: str, step: str, words: str, form: str, blob: bytes) -> Entry:
+def entry_of(phase: str, step: str, words: str, form: str, blob: bytes, hides: str = "") -> Entry:
     """The entry of one release, before it is known what noise it bears."""
     return Entry(
-        phase=phase, step=step, words=words, form=form, times=1, bytes=len(blob), noise=None, digest=digest_of(blob)
+        phase=phase,
+        step=step,
+        words=words,
+        form=form,
+        times=1,
+        bytes=len(blob),
+        noise=None,
+        digest=digest_of(blob),
+        hides=hides,
     )
 
 

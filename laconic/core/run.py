@@ -77,12 +77,12 @@ def run(
         log.phase = "fit"
         hub.turn("fit", 0)
         with log.during("fit"):
-            before = 0
+            before, expected = 0, method.rounds
             for turn, _ in enumerate(method.fit(hub, peers)):
                 spent = log.bytes["fit"]
                 _refuse_overspent(method, spent, max_bytes)
                 if listener is not None:
-                    listener("fitting", turn + 1, None)
+                    listener("fitting", turn + 1, expected)
                 if look_every is not None and turn % look_every == 0:
                     curve.append(_look(method, hub, peers, judge, rows, len(curve)))
                 if spent + (spent - before) > max_bytes:  # The next stretch would pass the budget.
@@ -118,9 +118,11 @@ def mean_metrics(each: Mapping[str, dict[str, float]]) -> dict[str, float]:
     return {name: float(np.mean([one[name] for one in each.values()])) for name in next(iter(each.values()))}
 
 
-def cover_words(noise: Noise | None) -> str:
-    """What a release's noise covers and what it does not, in words."""
-    return "open release: not protected" if noise is None else noise.caveat
+def cover_words(noise: Noise | None, hides: str = "") -> str:
+    """What a release's noise covers and what it does not, or what cryptography hides of it, in words."""
+    if noise is not None:
+        return noise.caveat
+    return f"cryptographic: hides {hides}" if hides else "open release: not protected"
 
 
 def releases_of(hub: Party, ledgers: Mapping[str, Ledger]) -> tuple[Release, ...]:
@@ -128,7 +130,7 @@ def releases_of(hub: Party, ledgers: Mapping[str, Ledger]) -> tuple[Release, ...
     found: list[Release] = []
     for party, to, ledger in ((hub.name, "peers", hub.ledger), *((name, "hub", one) for name, one in ledgers.items())):
         for entry in ledger.entries:
-            said = {"party": party, "to": entry.to or to, "covered": cover_words(entry.noise)}
+            said = {"party": party, "to": entry.to or to, "covered": cover_words(entry.noise, entry.hides)}
             found.append(Release(**msgspec.structs.asdict(entry) | said))
     return tuple(found)
 

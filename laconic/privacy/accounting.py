@@ -183,7 +183,7 @@ def price(
     alone = {party: _loss({party: ledger}, delta, accountant) for party, ledger in ledgers.items()}
     claims = {party for party, entry in entries if (noise := _priced(entry)) is not None and not noise.proven}
     claimed = set() if trust_claims else claims
-    opened = tuple(dict.fromkeys(f"{party}: {entry.words}" for party, entry in entries if _priced(entry) is None))
+    opened = tuple(dict.fromkeys(f"{party}: {entry.words}" for party, entry in entries if _is_bare(entry)))
     whole = _loss(ledgers, delta, accountant) if people == "shared" else max(alone.values(), default=0.0)
     return Price(
         epsilon=None if whole == inf or (unproven and not trust_claims) or (opened and not noises) else whole,
@@ -206,6 +206,11 @@ def ledgers_of(result: Result) -> dict[str, Ledger]:
         entry = Entry(**{name: getattr(release, name) for name in Entry.__struct_fields__})
         found[release.party].append(entry)
     return {party: Ledger(tuple(entries)) for party, entries in found.items()}
+
+
+def _is_bare(entry: Entry) -> bool:
+    """Whether neither priced noise nor cryptography is on a release."""
+    return _priced(entry) is None and entry.label != "cryptographic"
 
 
 def _priced(entry: Entry) -> Noise | None:

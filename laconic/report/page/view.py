@@ -25,6 +25,7 @@ from laconic.report.words import (
     in_bytes,
     in_rounds,
     in_seconds,
+    leakage_line,
     mean_spread,
     metric_name,
     protection,
@@ -210,14 +211,14 @@ def _released(arm: MethodRuns) -> list[View]:
     return [
         {
             "words": same[0].words,
-            "open": same[0].noise is None,
+            "open": same[0].label == "open",
             "who": ", ".join(dict.fromkeys(one.party for one in same)),
             "to": same[0].to,
             "phases": ", ".join(dict.fromkeys(one.phase for one in same)),
             "form": same[-1].form,
             "times": sum(one.times for one in same),
             "bytes": sum(one.bytes for one in same),
-            "protection": protection(same[0]),
+            "protection": "; ".join(filter(None, (protection(same[0]), leakage_line(arm.first, same)))),
         }
         for same in arm.given
     ]
