@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from laconic.cli.options import ManyFiles, changes_of, plan_from, plan_options, show
+from laconic.cli.options import ManyFiles, changes_of, plan_from, plan_options, show, showing_progress
 from laconic.errors import PlanError
 
 if TYPE_CHECKING:
@@ -175,14 +175,15 @@ def audit(result: Path, known: int, shadows: int) -> None:
     method = read_method(record.method)
     if method.kind != "vertical":
         raise PlanError(f"{type(method).__name__} is a horizontal method; this audit attacks vertical runs")
-    findings = attack(
-        method,
-        federation_of(data, record.seed),
-        seed=record.seed,
-        known=known,
-        shadows=shadows,
-        align=ExactMatch(test=data.test, valid=data.valid),
-    )
+    with showing_progress():
+        findings = attack(
+            method,
+            federation_of(data, record.seed),
+            seed=record.seed,
+            known=known,
+            shadows=shadows,
+            align=ExactMatch(test=data.test, valid=data.valid),
+        )
     show(show_findings(findings))
     if record.privacy is not None:
         show(show_price(record.privacy))
@@ -217,4 +218,6 @@ def widths(context: click.Context, source: str, known: int) -> None:
     if not isinstance(method, FedOnce):
         raise PlanError(f"{type(method).__name__} has no encoder whose width could be chosen; FedOnce has")
     align = ExactMatch(test=plan.data.test, valid=plan.data.valid)
-    show(show_widths(compare_widths(method, federation, seed=plan.seed, known=known, align=align)))
+    with showing_progress():
+        found = compare_widths(method, federation, seed=plan.seed, known=known, align=align)
+    show(show_widths(found))
