@@ -127,7 +127,7 @@ def cover_words(entry: Entry) -> str:
 
 _COVER = {
     "open": "open release: not protected",
-    "cryptographic": "cryptographic: its receiver learns the sum over parties, which is not protected, and nothing else",
+    "cryptographic": "cryptographic: its receiver learns the sum over parties, which is not protected, and no more",
     "no rows": "nothing to protect: it is not about rows",
 }
 
