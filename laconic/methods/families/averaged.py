@@ -7,6 +7,8 @@ Data (2017). A method takes part by a property `local`, which says what parties 
 from collections.abc import Iterator
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
+import numpy as np
+
 from laconic.core.method import Method, task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
@@ -18,7 +20,7 @@ from laconic.learn.models.server_steps import AnyServerStep, TakeAverage
 from laconic.learn.models.supervised import fit_from
 from laconic.learn.nets.nets import Net, default_net, make, weights_of
 from laconic.learn.train.sgd import Sgd
-from laconic.methods.families.model_checks import ModelCheck
+from laconic.methods.families.model_checks import ModelCheck, mark_of, read_marks
 from laconic.methods.families.rows import labelled
 from laconic.values import Array, Weights
 
@@ -59,25 +61,32 @@ def improve(method: Averages, party: Party, model: Weights) -> dict[str, Any]:
     }
 
 
+@step(
+    takes="every party's model of the first exchange, from which rows may be guessed at",
+    gives="how well each of these models ranks its rows by class: a number per model",
+)
+def judge(method: Averages, party: Party, models: list[Weights]) -> Array:
+    """Mark models by this party's rows, which none but its own has seen; nothing if all are of one class."""
+    x, y = labelled(party, "train")
+    form = Network(net=method.local.net_for(party))
+    marks = [mark_of(task_of(party), form.predict(task_of(party), model, x), y) for model in models] if len(y) else []
+    return np.array([one for one in marks if one is not None], dtype=np.float64)
+
+
 def first_model(local: Local, hub: Party) -> Weights:
     """Random weights, where all parties start from."""
     module = make(local.net_for(hub), hub.data.shape, task_of(hub).outputs, hub.rng)
     return {name: values.copy() for name, values in weights_of(module).items()}
 
 
-def collect(
-    method: Averages, hub: Party, peers: Peers, check: ModelCheck | None = None
-) -> tuple[list[Weights], list[float]]:
-    """The models that count after one more training of `hub.memory["model"]`, and how many rows each party has."""
-    asked = peers if check is None else check.trusted(hub, peers)
-    answers = asked.ask(method.improve, model=hub.memory["model"])
+def collect(method: Averages, hub: Party, peers: Peers) -> tuple[dict[str, Weights], dict[str, float]]:
+    """Parties' models after one more training of `hub.memory["model"]`, and how many rows each party has."""
+    answers = peers.ask(method.improve, model=hub.memory["model"])
     form = Network(net=method.local.net_for(hub))
     models = {
         name: check_model(form, task_of(hub), one["model"], hub.data.shape, name) for name, one in answers.items()
     }
-    if check is not None:
-        models = check.sift(hub, models)
-    return list(models.values()), [float(answers[name]["rows"]) for name in models]
+    return models, {name: float(one["rows"]) for name, one in answers.items()}
 
 
 def check_exchanges(exchanges: int) -> None:
@@ -111,6 +120,7 @@ class Averaging(Method, frozen=True):
     check: ModelCheck | None = None
 
     improve = improve
+    judge = judge
 
     def __post_init__(self) -> None:
         """Refuse to exchange nothing."""
@@ -118,8 +128,8 @@ class Averaging(Method, frozen=True):
 
     @property
     def rounds(self) -> int:
-        """Models go out with the question and come back with the answer."""
-        return self.exchanges
+        """Models go out with the question and come back with the answer; once more if parties judge them."""
+        return self.exchanges + (self.check.exchanges if self.check is not None else 0)
 
     @property
     def local(self) -> Local:
@@ -130,8 +140,22 @@ class Averaging(Method, frozen=True):
         """Send out the average, take back what parties made of it, and average again, from random weights on."""
         hub.memory["model"] = first_model(self.local, hub)
         for _ in range(self.exchanges):
-            self.advance(hub, self.merge(hub, *collect(self, hub, peers, self.check)))
+            models, rows = collect(self, hub, self.trusted(hub, peers))
+            kept = self.sift(hub, peers, models)
+            self.advance(hub, self.merge(hub, list(kept.values()), [rows[name] for name in kept]))
             yield
+
+    def trusted(self, hub: Party, peers: Peers) -> Peers:
+        """The peers that have not been left out."""
+        return peers if self.check is None else self.check.trusted(hub, peers)
+
+    def sift(self, hub: Party, peers: Peers, models: dict[str, Weights]) -> dict[str, Weights]:
+        """The models that count; parties judge them first if the check says so."""
+        if self.check is None or not self.check.wants_marks(hub, models):
+            return models if self.check is None else self.check.sift(hub, models)
+        answers = peers.ask(self.judge, models=list(models.values()))
+        marks = {name: read_marks(name, list(models), said) for name, said in answers.items()}
+        return self.check.sift(hub, models, marks)
 
     def advance(self, hub: Party, average: Weights) -> None:
         """Make the average, or a step towards it, the model that goes out next."""

@@ -47,13 +47,13 @@ class Scaffold(Averaging, frozen=True):
         hub.memory["control"] = _zeros(hub.memory["model"])
         form = Network(net=self.local.net_for(hub))
         for _ in range(self.exchanges):
-            asked = peers if self.check is None else self.check.trusted(hub, peers)
+            asked = self.trusted(hub, peers)
             answers = asked.ask(self.correct, model=hub.memory["model"], control=hub.memory["control"])
             for name, one in answers.items():
                 for part in ("model", "change"):
                     check_model(form, task_of(hub), one[part], hub.data.shape, name)
             models = {name: one["model"] for name, one in answers.items()}
-            kept = models if self.check is None else self.check.sift(hub, models)
+            kept = self.sift(hub, peers, models)
             found = [answers[name] for name in kept]
             # Both means by rows: the paper's are equal, for an objective in which parties count the same. With one of
             # each kind, controls would not cancel where the pooled gradient is zero.
