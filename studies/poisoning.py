@@ -42,7 +42,7 @@ _AVERAGES: dict[str, AnyAverage] = {"mean": Mean(), "median": Median(), "trimmed
 _PARTIES = 4
 _ROWS = 4000
 _SIFT, _SIFT_MODELS = Check(leave_out=True), ModelCheck(leave_out=True, judged=True)
-_TRAINER = Sgd(epochs=30, patience=5)
+_TRAINER, _LOCAL = Sgd(epochs=30, patience=5), Sgd(epochs=5, batch=32)
 _ROWS_BAD = (*_BAD, "flipped labels")
 
 
@@ -83,7 +83,6 @@ _ROWS_CHECKED: dict[str, Callable[[ModelCheck], Method]] = {
     "rows apart, checked, FedProx": lambda check: FedProx(trainer=_LOCAL, exchanges=5, check=check),
     "rows apart, checked, Scaffold": lambda check: Scaffold(exchanges=5, check=check),
 }
-_LOCAL = Sgd(epochs=5, batch=32)
 _ONCE = Sgd(epochs=1)
 """Checks come before the label holder learns: its one epoch is as good as many."""
 
