@@ -12,7 +12,7 @@ ifneq ($(wildcard .venv/xgboost),)
 export LACONIC_XGBOOST ?= $(CURDIR)/.venv/xgboost
 endif
 
-.PHONY: help demo test test-slow test-all check lint format types cards names sbom licences clean
+.PHONY: help demo test test-slow test-all check lint format types cards names sbom licences dist clean
 
 help:
 	@echo 'make demo       see a federation at work'
@@ -26,6 +26,7 @@ help:
 	@echo 'make names      write the stubs of public names anew'
 	@echo 'make sbom       list all that is installed, with licences and hashes, as CycloneDX in sbom.json'
 	@echo 'make licences   write the page of licences anew'
+	@echo 'make dist       build wheel and sdist, and try them in an empty environment'
 	@echo 'make clean      remove what make has set up'
 
 demo: .venv/installed
@@ -70,8 +71,12 @@ sbom: .venv/installed-dev
 licences: .venv/installed-dev
 	$(BIN)/python -m tools.licences
 
+# Into dist/: looked into, installed into an empty environment by the locks, and run there.
+dist: .venv/installed-dev
+	$(BIN)/python -m tools.dist
+
 clean:
-	rm -rf .venv build *.egg-info .mypy_cache .ruff_cache .pytest_cache
+	rm -rf .venv build site dist *.egg-info .mypy_cache .ruff_cache .pytest_cache
 
 # By hash: only files that the locks know are installed (docs/security.md). PyTorch first and at exactly this version, and
 # without GPU where pip finds that build: a range would bring several gigabytes of CUDA along.

@@ -106,7 +106,4 @@ class MissingExtra(LaconicError, ImportError):
     """An optional dependency is not installed; names the extra that brings it."""
 
     def __init__(self, package: str, extra: str) -> None:
-        super().__init__(
-            f"this needs {package}, which is not installed; run in the folder of Laconic's repository: "
-            f"pip install '.[{extra}]'"
-        )
+        super().__init__(f"this needs {package}, which is not installed; run: pip install 'laconic-fl[{extra}]'")

@@ -171,7 +171,7 @@ def _epsilon(accountant: AnyAccountant, parties: int) -> float:
 
 
 def _plot_figure_10(path: Path) -> None:
-    """The same as a plot, where matplotlib is installed (`pip install 'laconic[plots]'`)."""
+    """The same as a plot, where matplotlib is installed (`pip install 'laconic-fl[plots]'`)."""
     try:
         from matplotlib.figure import Figure
     except ImportError:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-ROOT = "laconic"
+ROOT = "laconic-fl"
 _EXTRA = re.compile(r"""\s*(and\s+)?extra\s*==\s*["'][^"']*["']""")
 
 

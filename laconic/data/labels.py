@@ -124,7 +124,7 @@ def _code_classes(
             f"party {party!r}, label {str(series.name)!r}: found {words[int(cells.places[row])]!r} in row {row + 1}, "
             f"which is not one of the classes {', '.join(classes)}; correct it or name all classes in the task"
         )
-    return cells.spread(coded), classes
+    return cells.spread(coded).astype(np.int64), classes
 
 
 def _one_name(words: list[str], counts: list[int]) -> dict[str, str]:

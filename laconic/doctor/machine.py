@@ -34,10 +34,10 @@ def _versions() -> Iterator[Diagnosis]:
     try:
         engine = version("nvflare")
     except PackageNotFoundError:
-        remedy = "run in the folder of Laconic's repository: pip install '.[flare]'"
+        remedy = "run: pip install 'laconic-fl[flare]'"
         yield Diagnosis("wrong", "versions", "nvflare is not installed", remedy)
         return
-    words = f"laconic {version('laconic')}, nvflare {engine}; versions of laconic mix that differ in the last number"
+    words = f"laconic {version('laconic-fl')}, nvflare {engine}; versions of laconic mix that differ in the last number"
     fits = engine.startswith(_ENGINE)
     remedy = "" if fits else f"run: pip install 'nvflare=={_ENGINE}*'"
     yield Diagnosis("fine" if fits else "wrong", "versions", words, remedy)

@@ -14,16 +14,19 @@ from laconic.core.ledger import Ledger
 from laconic.core.step import Script
 from laconic.core.wire import decode_question, encode
 from laconic.errors import DataError
+from laconic.learn.models.learner import Shard
 from laconic.learn.models.learners import AnyLearner, NetModel
-from laconic.learn.models.supervised import fit_supervised, fit_to_shares, predict_supervised
-from laconic.learn.nets.nets import Mlp, make, weights_of
+from laconic.learn.nets.nets import Mlp
 from laconic.learn.train.sgd import Sgd
-from laconic.tables.table import Table
+from laconic.tables.table import Parting, Table
 from laconic.tables.task import Task
-from laconic.values import Array, Settings, Weights, flat
+from laconic.values import Array, Rng, Settings, Weights, flat
 
 _CUT = "\0cut"
 """Stands for the name of the cut in answers that name it: another cut will be asked for."""
+
+OWN = "own"
+"""The hub's cut of labelled rows outside the overlap: learnt from, and of nobody who is predicted from the store."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,14 @@ class Answers:
         """All numbers of each row side by side, float32."""
         blocks = [flat(array).astype(np.float32) for array in _arrays(self.steps)]
         return np.concatenate([np.zeros((len(self.ids), 0), np.float32), *blocks], axis=1)
+
+    def block_of(self, ids: Sequence[str]) -> Array:
+        """All numbers side by side, a row for each id; NaN where there is no answer."""
+        block = self.block
+        found = np.full((len(ids), block.shape[1]), np.nan, np.float32)
+        known = [at for at, one in enumerate(ids) if one in self.places]
+        found[known] = block[[self.places[ids[at]] for at in known]]
+        return found
 
     def take(self, ids: Sequence[str]) -> "Answers":
         """The rows of these ids, in this order."""
@@ -82,7 +93,8 @@ class Store:
     """The hub's own rows and labels, and every party's answers.
 
     Attributes:
-        own: the hub's rows, with cuts "train" and "valid" for those that heads are fitted to and judged by.
+        own: the hub's rows, with cuts "train" and "valid" for those that heads are fitted to and judged by, and "own"
+            for labelled rows outside the overlap, from which heads learn too.
         y: a label for each of those rows; -1 or NaN where there is none.
         answers: by party.
     """
@@ -99,13 +111,26 @@ class Store:
         """The labels of a cut's rows."""
         return np.asarray(self.y[self.own.cut(cut)])
 
+    def groups_of(self, ids: Sequence[str]) -> Array | None:
+        """The group of each id's row; None if rows were not parted by groups."""
+        parting = self.own.parting
+        return None if parting is None else parting.values[[self.own.places[one] for one in ids]]
+
+    @property
+    def people(self) -> list[str]:
+        """Everybody whom the hub predicts from what it keeps: all but those outside the overlap, known to nobody."""
+        ids = self.own.keys.tolist()
+        outside = set(self.own.cuts.get(OWN, np.empty(0)).tolist())
+        known = self.knowing(ids)
+        return [one for place, one in enumerate(ids) if place not in outside or known[place]]
+
     def knowing(self, ids: Sequence[str]) -> list[frozenset[str]]:
         """Which parties have answered for each id."""
         return [frozenset(name for name, one in self.answers.items() if person in one.places) for person in ids]
 
     def inputs(self, ids: Sequence[str], parties: Sequence[str]) -> Array:
-        """The hub's columns and these parties' numbers side by side, a row for each id."""
-        blocks = [self.answers[name].take(ids).block for name in parties]
+        """The hub's columns and these parties' numbers side by side, a row for each id; NaN for what is not known."""
+        blocks = [self.answers[name].block_of(ids) for name in parties]
         if self.own.columns:
             x = self.own.x[[self.own.places[one] for one in ids]]
             blocks.insert(0, flat(x))
@@ -127,12 +152,20 @@ class Store:
         return Store(self.own, self.y, {**self.answers, **more, **joined})
 
     def with_rows(self, more: Table, y: Array, cut: str | None) -> "Store":
-        """The same with more rows of the hub, in cut `cut` too if one is named; rows that are there already stay."""
+        """The same with more rows of the hub, in cut `cut` too if one is named.
+
+        A row that is there already stays as it is, but takes its label, and is in that cut, if it was in none to learn
+        or to judge by.
+        """
         new = [at for at, key in enumerate(more.keys.tolist()) if key not in self.own.places]
-        count = self.own.rows
-        cuts = dict(self.own.cuts)
+        count, labels, cuts = self.own.rows, self.y.copy(), dict(self.own.cuts)
         if cut is not None:
-            cuts[cut] = np.concatenate([cuts[cut], count + np.arange(len(new))])
+            fixed = set(np.concatenate([cuts[name] for name in ("train", "valid")]).tolist())
+            there = {self.own.places[key]: at for at, key in enumerate(more.keys.tolist()) if key in self.own.places}
+            moved = np.array([place for place in there if place not in fixed], dtype=np.int64)
+            labels[moved] = y[[there[place] for place in moved.tolist()]]
+            cuts |= {OWN: np.setdiff1d(cuts[OWN], moved)} if OWN in cuts else {}
+            cuts[cut] = np.concatenate([cuts[cut], moved, count + np.arange(len(new))])
         own = Table(
             np.concatenate([self.own.raw, more.raw[new]]),
             self.own.columns,
@@ -141,8 +174,9 @@ class Store:
             cuts=cuts,
             party=self.own.party,
             recipe=self.own.recipe,
+            parting=_with_singles(self.own.parting, len(new)),
         )
-        return Store(own, np.concatenate([self.y, y[new]]), self.answers)
+        return Store(own, np.concatenate([labels, y[new]]), self.answers)
 
     def to_plain(self) -> dict[str, Any]:
         """The hub's own rows as plain values; answers are kept party by party."""
@@ -165,6 +199,14 @@ class FromStore:
     def ledgers(self) -> dict[str, Ledger]:
         """Nothing is given away."""
         return {}
+
+
+def _with_singles(parting: Parting | None, count: int) -> Parting | None:
+    """The same groups, and so many more of one row each."""
+    if parting is None:
+        return None
+    last = parting.values.max(initial=0.0)
+    return parting._replace(values=np.concatenate([parting.values, last + 1 + np.arange(count)]))
 
 
 def _renamed(answer: Any, old: str, new: str) -> Any:
@@ -191,6 +233,8 @@ def _beneath(one: Any, other: Any) -> Any:
 
 _LEAST_ROWS = 10
 """Fewer labelled rows than this fit no head."""
+
+_NET = NetModel(net=Mlp(hidden=(64,)), trainer=Sgd(epochs=40, batch=256, lr=3e-3, patience=5))
 
 
 class Case(NamedTuple):
@@ -254,7 +298,7 @@ class Refit(_Way, frozen=True):
     fits: ClassVar[bool] = True
     by_pattern: ClassVar[bool] = True
 
-    learner: AnyLearner = NetModel(net=Mlp(hidden=(64,)), trainer=Sgd(epochs=40, batch=256, lr=3e-3, patience=5))
+    learner: AnyLearner = _NET
     seed: int = 0
 
     def can_fit(self, store: Store, present: Sequence[str]) -> bool:
@@ -262,17 +306,23 @@ class Refit(_Way, frozen=True):
         return len(_labelled(store, "train", present)[0]) >= _LEAST_ROWS
 
     def fit(self, case: Case) -> Weights:
-        """Fit to the training rows that all parties present have answered for; stop early by such validation rows."""
+        """Fit to the training rows that all parties present have answered for, and to all others that can be used.
+
+        Others are training rows that only some of them know, and the hub's labelled rows outside the overlap: learners
+        that take gaps learn from all, and any learner does if nobody else is present.
+        """
         store, present = case.store, case.present
-        (ids, y), valid = (_labelled(store, cut, present) for cut in ("train", "valid"))
+        ids, y = _labelled(store, "train", present)
         if not self.can_fit(store, present):
             raise DataError(
                 f"only {len(ids)} training rows are known to {', '.join((store.own.party, *present))} together: too "
                 "few to refit a head; use another way to make up for absent parties"
             )
-        kept = (store.inputs(valid[0], present), valid[1]) if len(valid[0]) else None
         rng = np.random.default_rng(self.seed)
-        return self.learner.fit(case.task, store.inputs(ids, present), y, rng, kept)
+        (x, y), valid = _held_back(self.learner, (store.inputs(ids, present), y), rng)
+        more, more_y = _others(store, present) if self.learner.takes_gaps or not present else (x[:0], y[:0])
+        x, y, judged = np.concatenate([x, more]), np.concatenate([y, more_y]), len(y)
+        return self.learner.fit_all(case.task, x, y, rng, valid, judged)
 
     def predict(self, case: Case, weights: Weights, ids: Sequence[str]) -> Array:
         """The head's predictions."""
@@ -280,40 +330,36 @@ class Refit(_Way, frozen=True):
 
 
 class SoloModel(_Way, frozen=True):
-    """Whoever is absent, the hub predicts from its own columns, by a net that learnt to imitate the joint model.
+    """Whoever is absent, the hub predicts from its own columns, by a model that learnt from all its labels.
 
     Attributes:
-        net: its layers.
-        trainer: how it is trained.
-        seed: for its first weights.
+        learner: the model.
+        seed: for its randomness.
     """
 
     word: ClassVar[str] = "solo"
     fits: ClassVar[bool] = True
     alone: ClassVar[bool] = True
 
-    net: Mlp = Mlp(hidden=(64,))
-    trainer: Sgd = Sgd(epochs=30, batch=128, lr=2e-3, decay="cosine")
+    learner: AnyLearner = _NET
     seed: int = 0
 
     def can_fit(self, store: Store, present: Sequence[str]) -> bool:
-        """Whether there is a training row that everybody has answered for."""
-        return bool(_labelled(store, "train", tuple(store.answers))[0])
+        """Whether the hub has columns, and enough labels."""
+        return bool(store.own.columns) and len(store.ids_of("train")) + len(_others(store, ())[1]) >= _LEAST_ROWS
 
     def fit(self, case: Case) -> Weights:
-        """Distil the joint model on the training rows that everybody has answered for."""
-        task, store = case.task, case.store
-        ids, _ = _labelled(store, "train", tuple(store.answers))
-        x, rng = store.inputs(ids, ()), np.random.default_rng(self.seed)
-        taught = case.joint(store, ids, frozenset())
-        if task.kind == "regression":
-            return fit_supervised(self.net, task, [x], taught, self.trainer, rng, what="distilling")
-        start = weights_of(make(self.net, x.shape[1:], task.outputs, rng))
-        return fit_to_shares(self.net, task, start, (x, taught), self.trainer, rng)
+        """Learn from the hub's columns of all rows for which it has a label, in the overlap and outside."""
+        store, rng = case.store, np.random.default_rng(self.seed)
+        ids, (more, more_y) = store.ids_of("train"), _others(store, ())
+        x = np.concatenate([store.inputs(ids, ()), more])
+        groups = store.groups_of([*ids, *(store.ids_of(OWN) if OWN in store.own.cuts else ())])
+        rows, valid = _held_back(self.learner, (x, np.concatenate([store.labels_of("train"), more_y])), rng)
+        return self.learner.fit_all(case.task, *rows, rng, valid, groups=groups if valid is None else None)
 
     def predict(self, case: Case, weights: Weights, ids: Sequence[str]) -> Array:
         """The solo model's predictions."""
-        return predict_supervised(self.net, case.task, weights, [case.store.inputs(ids, ())])
+        return self.learner.predict(case.task, weights, case.store.inputs(ids, ()))
 
 
 class Abstain(_Way, frozen=True):
@@ -348,3 +394,30 @@ def _labelled(store: Store, cut: str, parties: Sequence[str]) -> tuple[list[str]
     ids, y = store.ids_of(cut), store.labels_of(cut)
     there = [place for place, known in enumerate(store.knowing(ids)) if known >= set(parties)]
     return [ids[place] for place in there], y[there]
+
+
+def _others(store: Store, present: Sequence[str]) -> Shard:
+    """Labelled rows that not all parties present have answered for, with gaps: training rows, and those outside."""
+    known = {*_labelled(store, "train", present)[0]}
+    found = [
+        (one, y) for one, y in zip(store.ids_of("train"), store.labels_of("train"), strict=True) if one not in known
+    ]
+    if OWN in store.own.cuts:
+        found += zip(store.ids_of(OWN), store.labels_of(OWN), strict=True)
+    if not store.own.columns:
+        some = store.knowing([one for one, _ in found])
+        found = [one for one, knows in zip(found, some, strict=True) if knows & set(present)]
+    x = store.inputs([one for one, _ in found], present)
+    return x, np.array([y for _, y in found], dtype=store.y.dtype)
+
+
+def _held_back(learner: AnyLearner, rows: Shard, rng: Rng) -> tuple[Shard, Shard | None]:
+    """The rows, and a tenth of them to stop early by, for learners that do.
+
+    Validation rows would do, but the card is measured on them, and would promise too much.
+    """
+    (x, y), count = rows, len(rows[1]) // 10
+    if "valid" not in learner.cuts or not count:
+        return rows, None
+    order = rng.permutation(len(y))
+    return (x[order[count:]], y[order[count:]]), (x[order[:count]], y[order[:count]])

@@ -27,12 +27,14 @@ from laconic.inference.absent import (
     FromStore,
     Measured,
     Refit,
+    SoloModel,
     Store,
     Zeros,
     as_kept,
 )
 from laconic.inference.bundle import Part, load_part
 from laconic.inference.bundle_files import HEAD, model_folders, no_model
+from laconic.learn.models.best import Mixture
 from laconic.tables.table import Table
 from laconic.tables.task import Task
 from laconic.threads import limit_threads
@@ -305,14 +307,21 @@ class Model:
         return Refit() if learner is None else Refit(learner=learner)
 
     @property
+    def solo(self) -> SoloModel:
+        """How the hub predicts alone: by the same kind of model, chosen anew for its own columns if it was chosen."""
+        learner = self.refit.learner
+        return SoloModel(learner=(learner.chosen_by or learner) if isinstance(learner, Mixture) else learner)
+
+    @property
     def ways(self) -> tuple[AnyAbsent, ...]:
         """The ways to make up for absent parties, with this model's own head where one is fitted anew."""
-        return tuple(self.refit if isinstance(one, Refit) else one for one in WAYS)
+        own: dict[str, AnyAbsent] = {Refit.word: self.refit, SoloModel.word: self.solo}
+        return tuple(own.get(one.word, one) for one in WAYS)
 
     def way_for(self, absent: AnyAbsent, present: tuple[str, ...]) -> AnyAbsent:
         """The way itself, with this model's own head; for `Measured`, the one that the card found best."""
-        if absent == Refit():
-            return self.refit
+        if absent in (Refit(), SoloModel()):
+            return self.refit if isinstance(absent, Refit) else self.solo
         if not isinstance(absent, Measured):
             return absent
         card = self.part.card
@@ -355,14 +364,33 @@ class Model:
         asked, ids, steps = ids, list(dict.fromkeys(ids)), self.part.about.steps
         if steps is None:
             return self._direct(rows, carrier, ids, log or WireLog(), name, deadline).take(asked)
+        store = self.store_of(rows, carrier, ids, log=log, name=name, deadline=deadline)
+        return self.predict_from(store, ids, absent=absent, rows=name).take(asked)
+
+    def store_of(
+        self,
+        rows: Table,
+        carrier: Carrier,
+        ids: Sequence[str],
+        *,
+        log: WireLog | None = None,
+        name: str | None = None,
+        deadline: float | None = None,
+    ) -> Store:
+        """These rows of the hub, and what the parties that a carrier reaches answer about these people.
+
+        Its arguments are those of `ask`. A model whose parties do not answer row by row has no such answers.
+        """
+        steps = self.part.about.steps
+        if steps is None:
+            raise DataError(f"parties of {type(self.method).__name__} do not answer row by row; use ask")
         hub = self.part.party(rows)
         hub.turn("final", 0)
         with limit_threads():
             answers = collect(self.method, steps, hub, carrier, ids, log=log, rows=name, deadline=deadline)
         kept = {} if self.part.store is None else self.part.store.answers
         forms = {one: kept[one].take(()) for one in self.part.about.peers if one in kept}
-        store = Store(rows, np.empty(0), forms | answers)
-        return self.predict_from(store, ids, absent=absent, rows=name).take(asked)
+        return Store(rows, np.empty(0), forms | answers)
 
     def _direct(
         self, rows: Table, carrier: Carrier, ids: Sequence[str], log: WireLog, name: str | None, deadline: float | None

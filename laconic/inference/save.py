@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 
 from laconic.atomic_files import make_private_folder, note_written, unbroken
+from laconic.core.align import PAIRED, paired_with
 from laconic.core.capabilities import Cacheable, Kept
 from laconic.core.ledger import Ledger
 from laconic.core.party import Party
@@ -24,12 +25,14 @@ from laconic.deploy.homecoming import MODEL, Homecoming, final_model
 from laconic.deploy.simulation import FittedRun
 from laconic.deploy.transports.inprocess import open_calls
 from laconic.errors import DataError, PartyAbsent
-from laconic.inference.absent import WAYS, Answers, AnyAbsent, Store, as_kept
+from laconic.inference.absent import OWN, WAYS, Answers, AnyAbsent, Store, as_kept
 from laconic.inference.bundle import About, Asked, Card, Expected, Part, save_part
 from laconic.inference.bundle_files import drop_parts, refuse_full
 from laconic.inference.predict import FindRows, Model, collect, cut_name
+from laconic.methods.families.rows import own_labelled
 from laconic.plan.runtime import Faults, InProcess
 from laconic.shown import figure, metric_name
+from laconic.tables.table import Table
 from laconic.tables.task import headline_metric, metrics
 from laconic.threads import limit_threads
 from laconic.values import Array
@@ -43,6 +46,8 @@ def probe(trained: FittedRun) -> tuple[tuple[Asked, ...], tuple[str, ...] | None
 
     The second is None if the method asks anything but its rows' own answers: then it has to ask anew each time.
     """
+    if trained.federation.at_home:
+        return (), ()  # Whoever has the model predicts from it, and asks nobody.
     rows = min(_ROWS, *(len(_shared(party)) for party in (trained.hub, *trained.others) if party.data.rows))
     few, many = max(1, rows // 2), rows
     one, _, _ = _predict(trained, _FEW, few)
@@ -234,7 +239,7 @@ def make_card(model: Model, asked: Sequence[Asked], ways: Sequence[AnyAbsent], c
         label="" if about.task is None else about.task.label,
         asked=tuple(asked),
         kept=store is not None,
-        rows=0 if store is None else store.own.rows,
+        rows=0 if store is None else len(store.people),
         bytes=crossed,
         expected=tuple(one for one in measured if one is not None),
     )
@@ -308,7 +313,7 @@ def _about(
         seed=party.seed,
         id=id_name,
         columns=table.columns,
-        recipe=table.recipe if table.rows else None,
+        recipe=table.recipe if table.columns else None,
         task=trained.federation.task if is_hub else table.task,
         steps=steps if is_hub else tuple(one.step for one in asked if one.party == party.name),
         data=data.get(party.name),
@@ -329,20 +334,42 @@ def without_source(data: OwnData) -> OwnData:
 
 
 def _store(trained: FittedRun, steps: tuple[str, ...], log: WireLog) -> Store:
+    """The hub's rows that it learnt from or is judged by, and what parties answered about them.
+
+    Nobody is asked about rows outside the overlap: who is not shared with a party stays unknown to it.
+    """
     table = trained.hub.data
-    rows = np.concatenate([table.cut(name) for name in KEPT])
+    cuts = {name: table.cut(name) for name in KEPT} | {OWN: own_labelled(trained.hub)}
+    ends = np.cumsum([len(rows) for rows in cuts.values()])
+    rows = np.concatenate(list(cuts.values()))
     own = table.with_cut("kept", rows).as_new("kept")
-    train = len(table.cut("train"))
-    own = own.with_cut("train", np.arange(train)).with_cut("valid", np.arange(train, len(rows)))
+    if table.parting is not None and not table.parting.in_time:
+        own = own.changed(parting=table.parting._replace(values=table.parting.values[rows]))
+    for (name, at), end in zip(cuts.items(), ends.tolist(), strict=True):
+        own = own.with_cut(name, np.arange(end - len(at), end))
     store = Store(own, np.asarray(table.y)[rows], {})
     at_hand = trained.method.answers_at_hand(trained.hub) if isinstance(trained.method, Cacheable) else {}
     # A head that looks at no validation rows never had them sent: then they are asked for like everything else.
     if at_hand and all(cuts.keys() >= set(KEPT) for steps_kept in at_hand.values() for cuts in steps_kept.values()):
         kept = as_answers(store, at_hand)
-        return store.with_answers({name: kept[name] for name in (one.name for one in trained.others) if name in kept})
-    with open_calls(trained.others) as carrier:
-        hub = Party(trained.hub.name, table, trained.hub.seed, dict(trained.hub.memory))
-        return store.with_answers(collect(trained.method, steps, hub, carrier, own.keys.tolist(), log=log))
+    else:
+        with open_calls(trained.others) as carrier:
+            hub = Party(trained.hub.name, table, trained.hub.seed, dict(trained.hub.memory))
+            shared = [one for name in KEPT for one in store.ids_of(name)]
+            kept = collect(trained.method, steps, hub, carrier, shared, log=log)
+    store = store.with_answers({name: kept[name] for name in (one.name for one in trained.others) if name in kept})
+    return store.with_answers(_paired(trained.hub.data, store, at_hand))
+
+
+def _paired(table: Table, store: Store, at_hand: Kept) -> dict[str, Answers]:
+    """What parties sent, while fitting, about labelled rows of the hub that not all of them have."""
+    found, outside = {}, set(store.ids_of(OWN))
+    for name, steps in at_hand.items():
+        if name in store.answers and all(PAIRED in cuts for cuts in steps.values()):
+            ids = table.keys[table.cut(paired_with(name))].tolist()
+            sent = {step: as_kept(cuts[PAIRED], PAIRED, len(ids)) for step, cuts in steps.items()}
+            found[name] = Answers(tuple(ids), sent).take([one for one in ids if one in outside])
+    return found
 
 
 def as_answers(store: Store, kept: Kept, known: Mapping[str, Array] | None = None) -> dict[str, Answers]:

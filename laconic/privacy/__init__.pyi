@@ -30,12 +30,14 @@ from .mechanisms.rows import Perturb as Perturb
 from .mechanisms.rows import RandomisedResponse as RandomisedResponse
 from .mechanisms.sums import GaussianMoments as GaussianMoments
 from .mechanisms.sums import GaussianSums as GaussianSums
+from .mechanisms.updates import GaussianUpdates as GaussianUpdates
 from .mechanisms.votes import L0 as L0
 from .mechanisms.votes import L1 as L1
 from .mechanisms.votes import L2 as L2
 from .mechanisms.votes import GaussianVotes as GaussianVotes
 from .mechanisms.votes import LaplaceVotes as LaplaceVotes
 from .mechanisms.votes import Level as Level
+from .mechanisms.votes import Sure as Sure
 from .private_sgd import DpSgd as DpSgd
 from .randomness import Randomness as Randomness
 from .randomness import SecureRandomness as SecureRandomness

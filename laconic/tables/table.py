@@ -55,7 +55,8 @@ class Table:
         task: what `y` is; None for a party without labels. Rows to be predicted have a task and no `y`.
         cuts: row positions by name.
         party: whose table it is.
-        parting: what its rows are to be parted by once they are matched, at the label holder; None for at random.
+        parting: what its rows are parted by when they are matched, at the label holder, and which of them belong
+            together after that; None for at random.
     """
 
     def __init__(
@@ -83,7 +84,7 @@ class Table:
         self.parting = parting
         self.raw = _as_cells(np.asarray(raw))
         self.columns = tuple(columns)
-        check_raw(self.raw, self.columns, party, labelled=task is not None)
+        check_raw(self.raw, self.columns, party, labelled=task is not None, prepared=recipe is not None)
         self.cuts = {name: np.asarray(cut, dtype=np.int64) for name, cut in (cuts or {}).items()}
         check_cuts(self.cuts, self.rows, party)
         self.ids = None if ids is None else clean_ids(ids, party)
@@ -100,6 +101,9 @@ class Table:
             check_variety(self.raw, self.columns, self._training_rows, party)
             if self.y is not None and task is not None:
                 check_label_variety(self.y, task, self._training_rows, party)
+                if len(self.cuts.get("shared", ())):
+                    # Rows outside the overlap may vary, but it is shared rows that are predicted and scored on.
+                    check_label_variety(self.y, task, self.cuts["shared"], party, what="shared")
 
     def __repr__(self) -> str:
         cuts = ", ".join(f"{name} {len(rows):,}" for name, rows in self.cuts.items())
@@ -138,6 +142,13 @@ class Table:
     def keys(self) -> Array:
         """Ids as text, the form in which two parties' ids are compared; row positions when there are no ids."""
         return (np.arange(self.rows) if self.ids is None else self.ids).astype(str)
+
+    @cached_property
+    def key_column(self) -> Any:
+        """The same as an Arrow column, for work on millions of them."""
+        import pyarrow as pa
+
+        return pa.array(self.keys, pa.large_string())
 
     @cached_property
     def places(self) -> dict[str, int]:
@@ -183,7 +194,8 @@ class Table:
         moved = {name: places[cut] for name, cut in self.cuts.items() if name != rows}
         cuts = {name: cut[cut >= 0] for name, cut in moved.items()}
         ids, y = (None if one is None else one[kept] for one in (self.ids, self.y))
-        return self.changed(raw=self.raw[kept], ids=ids, y=y, cuts=cuts, recipe=self._given)
+        parting = self.parting and self.parting._replace(values=self.parting.values[kept])
+        return self.changed(raw=self.raw[kept], ids=ids, y=y, cuts=cuts, recipe=self._given, parting=parting)
 
     def as_new(self, rows: str) -> "Table":
         """The rows of a cut alone, without labels and prepared in the same way: as if they had come after training."""
@@ -193,7 +205,8 @@ class Table:
     def take(self, order: Array, cuts: Mapping[str, Array]) -> "Table":
         """The rows at these positions, in this order, cut by positions among them; a new recipe is fitted on them."""
         ids, y = (None if one is None else one[order] for one in (self.ids, self.y))
-        return self.changed(raw=self.raw[order], ids=ids, y=y, cuts=cuts, recipe=None, parting=None)
+        parting = self.parting and self.parting._replace(values=self.parting.values[order])
+        return self.changed(raw=self.raw[order], ids=ids, y=y, cuts=cuts, recipe=None, parting=parting)
 
     def changed(self, **changes: Any) -> "Table":
         """A table made anew from this one's arguments, some of them changed."""
@@ -252,11 +265,22 @@ def fingerprint(table: Table) -> str:
     whole = blake2b(digest_size=16, person=b"laconic rows")
     for name in TOGETHER:
         if name in table.cuts:
-            ids = table.keys[table.cuts[name]].tolist()
+            ids = table.key_column.take(table.cuts[name])
             whole.update(f"{name} {len(ids)}\0".encode())
-            # One update for all: ids may be millions. A length before each, so that no two lists give one text.
-            whole.update("".join(f"{len(one)}:{one}" for one in ids).encode())
+            whole.update(_with_lengths(ids))
     return whole.hexdigest()
+
+
+def _with_lengths(ids: Any) -> bytes | memoryview:
+    """All ids in one text, the length of each before it, so that no two lists give one text; without a loop."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    lengths = pc.utf8_length(ids).cast(pa.large_string())
+    whole = pc.binary_join_element_wise(lengths, ids, pa.scalar(":", pa.large_string()))
+    # Arrow keeps the texts of a column one after the other, and where each of them ends.
+    _, ends, data = whole.buffers()
+    return memoryview(data)[: np.frombuffer(ends, np.int64)[len(whole)]] if len(whole) else b""
 
 
 def digest(table: Table) -> str:

@@ -9,7 +9,7 @@ from laconic.errors import WireError
 from laconic.learn import Sgd
 from laconic.methods import Check, ModelCheck
 from laconic.methods.families.model_checks import mark_of, read_marks
-from laconic.privacy import BatchClip
+from laconic.privacy import BatchClip, GaussianUpdates
 from laconic.testing import BadParty, bare_party, flip_labels, leave_out
 
 LOOK, SIFT = ModelCheck(), ModelCheck(leave_out=True)
@@ -154,6 +154,11 @@ def test_two_parties_cannot_judge_each_other(rows_apart):
     two = leave_out(leave_out(rows_apart, rows_apart.peers[0]), rows_apart.peers[1])
     with pytest.raises(ValueError, match=r"check\.judged needs 3 parties or more, and there are 2"):
         simulate(averaging(JUDGED), two)
+
+
+def test_marks_without_noise_are_refused_where_models_bear_noise():
+    with pytest.raises(ValueError, match=r"check\.judged sends marks of parties' rows that no noise covers"):
+        FedAvg(updates=GaussianUpdates(clip=1.0, sigma=1.0), check=JUDGED)
 
 
 def test_nobody_is_called_different_where_all_differ():

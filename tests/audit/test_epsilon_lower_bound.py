@@ -15,7 +15,7 @@ from laconic.learn import Mlp
 from laconic.privacy import ClippedGaussian, Codebook, DpNat, DpPca, DpSgd, Event, Pld
 
 DELTA = 1e-5
-pytest.importorskip("dp_accounting", reason="needs the extra `privacy`: pip install 'laconic[privacy]'")
+pytest.importorskip("dp_accounting", reason="needs the extra `privacy`: pip install 'laconic-fl[privacy]'")
 
 
 def claim(sigma, answers=1):

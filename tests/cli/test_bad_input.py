@@ -46,6 +46,10 @@ def test_an_unknown_key_is_named_in_full():
     assert "did you mean method.encoder.dim?" in said
 
 
+def test_an_encoder_for_a_method_without_one_is_refused():
+    assert "there is no setting method.encoder" in refused("run", "SplitNN", "--data", "digits", "--encoder", "Pca")
+
+
 def test_local_learning_that_does_not_suit_the_data_is_refused_with_what_to_type(files):
     _, _, *rest = files()
     words = ("run", "OneShot", *rest, "--set", "method.local.steps=2")
@@ -112,7 +116,8 @@ def test_what_cannot_be_written_is_said_before_the_work(words, tmp_path, monkeyp
     def work(*_, **__):
         raise AssertionError("the work was begun")
 
-    for name in ("execute.execute", "execute.execute_and_keep", "compare.compare", "compare.read_results"):
+    # `compare` first: if it were loaded afterwards, it would keep the `execute` of this test for good.
+    for name in ("compare.compare", "compare.read_results", "execute.execute", "execute.execute_and_keep"):
         monkeypatch.setattr(f"laconic.deploy.{name}", work)
     monkeypatch.setattr("laconic.inference.predict.load_model", work)
     (tmp_path / "plan.toml").touch()

@@ -15,7 +15,7 @@ from laconic.inference.forget import forget
 from laconic.inference.local_transport import parts_of, reach_parts, read_rows
 from laconic.inference.predict import load_model
 from laconic.inference.save import save_model
-from laconic.learn import LinearModel, Sgd
+from laconic.learn import LinearModel, NetModel, Sgd
 from laconic.report import show_card
 from laconic.tables import Column
 from laconic.testing import open_peers, small_federation
@@ -189,12 +189,12 @@ def test_dates_of_new_rows_are_days_as_in_training(saved):
     assert read_rows(about, frame).raw.ravel().tolist() == [1, 30]
 
 
-def test_any_learner_can_be_the_head_and_any_net_the_solo_model(saved):
+def test_any_learner_can_be_the_head_and_the_solo_model(saved):
     folder, _ = saved
     model = load_model(folder)
     store = model.store.as_if_absent("shop")
     ids, y = store.ids_of("valid"), store.labels_of("valid")
-    for way in (Refit(learner=LinearModel()), SoloModel(trainer=Sgd(epochs=10))):
+    for way in (Refit(learner=LinearModel()), SoloModel(learner=NetModel(trainer=Sgd(epochs=10)))):
         found = model.predict_from(store, ids, absent=way).predictions
         assert (model.task.decide(found) == y).mean() > 0.8
 

@@ -4,7 +4,7 @@ import pytest
 
 from laconic.privacy.accounting import Event, Moments, Pld, Rdp, SimpleDivision
 
-pytest.importorskip("dp_accounting", reason="needs the extra `privacy`: pip install 'laconic[privacy]'")
+pytest.importorskip("dp_accounting", reason="needs the extra `privacy`: pip install 'laconic-fl[privacy]'")
 
 DELTA = 1e-5
 # n = 60000, b = 128, 50 epochs, sigma = 1: the setting of the paper's figure 10.
@@ -85,5 +85,5 @@ def test_a_missing_library_is_named_with_the_extra_that_brings_it(monkeypatch):
 
     accountants._library.cache_clear()
     monkeypatch.setitem(sys.modules, "dp_accounting", None)
-    with pytest.raises(MissingExtra, match=r"\.\[privacy\]"):
+    with pytest.raises(MissingExtra, match=r"laconic-fl\[privacy\]"):
         Rdp().epsilon({"one": {Event("gaussian", 3.21): 1}}, DELTA)

@@ -5,7 +5,7 @@ from laconic.core import EVERY_ROW, Entry, Ledger, Noise
 from laconic.privacy.accounting import Rdp, price
 from laconic.report import show_price
 
-pytest.importorskip("dp_accounting", reason="needs the extra `privacy`: pip install 'laconic[privacy]'")
+pytest.importorskip("dp_accounting", reason="needs the extra `privacy`: pip install 'laconic-fl[privacy]'")
 
 
 def noise(**changes):

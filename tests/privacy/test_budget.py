@@ -3,7 +3,7 @@ import pytest
 from laconic.privacy.accounting import Moments, Pld, Rdp, SimpleDivision
 from laconic.privacy.budget import Budget, Demand
 
-pytest.importorskip("dp_accounting", reason="needs the extra `privacy`: pip install 'laconic[privacy]'")
+pytest.importorskip("dp_accounting", reason="needs the extra `privacy`: pip install 'laconic-fl[privacy]'")
 
 UNEQUAL = {"bank": Demand(0.02, 1500), "shop": Demand(0.05, 200), "clinic": Demand(1.0, 1)}
 

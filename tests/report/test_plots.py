@@ -52,5 +52,5 @@ def test_without_matplotlib_the_error_names_the_extra(monkeypatch):
         return real(name, *args, **kwargs)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(MissingExtra, match=r"\.\[plots\]"):
+    with pytest.raises(MissingExtra, match=r"laconic-fl\[plots\]"):
         plot_wire(result())

@@ -6,7 +6,7 @@ from laconic import Result
 from laconic.report.tracking import track
 from tests.report.results import look, paid, result
 
-mlflow = pytest.importorskip("mlflow", reason="needs pip install 'laconic[mlflow]'")
+mlflow = pytest.importorskip("mlflow", reason="needs pip install 'laconic-fl[mlflow]'")
 
 
 def test_a_result_becomes_a_run_in_a_local_file_store(tmp_path, monkeypatch):

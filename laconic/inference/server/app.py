@@ -110,7 +110,7 @@ class Answering:
         with self.lock:
             if absent.word not in self.known:
                 store = self.model.part.store
-                everybody = [] if store is None else sorted({*store.own.keys.tolist(), *_heard_of(store)})
+                everybody = [] if store is None else sorted({*store.people, *_heard_of(store)})
                 self.known[absent.word] = (
                     self.model.predict_stored(everybody, absent=absent) if everybody else self._nothing(())
                 )
@@ -386,7 +386,7 @@ class _Service:
 
     async def health(self, request: HttpRequest) -> Response:
         model, live = self.answering.model, self.answering.live
-        people = 0 if model.part.store is None else model.part.store.own.rows
+        people = 0 if model.part.store is None else len(model.part.store.people)
         asks = [] if live is None else list(live.carrier.names)
         return _json_of(Health("ok", type(model.method).__name__, model.task.label, people, asks))
 

@@ -200,5 +200,5 @@ def as_fitted(model: object, weights: Weights) -> AnyLearner | None:
     if isinstance(model, Boosted | Forest):
         return TreeModel(trees=model)
     if isinstance(model, Best):
-        return chosen_in(weights) or model
+        return chosen_in(weights, model) or model
     return model if isinstance(model, NetModel | LinearModel | TreeModel | Estimator | Mixture) else None

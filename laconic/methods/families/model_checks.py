@@ -5,8 +5,8 @@ same weights, so that parties whose rows are of the same kind change them in sim
 changes is well above zero. A model of wrong labels, noise or weights in another order changes them in another
 direction. If parties judge, each also marks all models of the first exchange by its own rows, and the middle mark
 counts. Nothing is drawn from the run's randomness: found in the first exchange, a party is as if it had not been there.
-Single models have to be seen for it, as for Krum: where a server saw nothing but a secure sum, which no method here
-does yet, the check would have to be refused.
+Single models have to be seen for it, as for Krum: under secure sums, of which the server sees nothing but the sum, the
+check is refused.
 """
 
 from collections.abc import Mapping

@@ -1,0 +1,122 @@
+"""A saved model has all labels of its hub: those outside the overlap teach every head that is fitted later."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from laconic import FedOnce, from_frames, train
+from laconic.inference.absent import OWN, Refit, SoloModel
+from laconic.inference.forget import forget
+from laconic.inference.local_transport import parts_of, reach_parts, read_rows
+from laconic.inference.predict import Model, find, load_model
+from laconic.inference.save import save_model
+from laconic.learn import Best, Boosted, LinearModel, Mixture
+from laconic.tables import metrics
+
+ROWS, EVERYONE = 1500, 120
+QUICK = Best(seconds=2, kinds=("linear", "trees"))
+
+
+def frames(turned=False, seed=1):
+    """A bank and a shop share all people; the insurer knows the first 120. Labels need columns of bank and shop."""
+    rng = np.random.default_rng(seed)
+    income, debts, visits, claims = rng.normal(size=(4, ROWS))
+    left = (income * debts + visits + 0.3 * claims + 0.3 * rng.normal(size=ROWS) > 0).astype(int)
+    if turned:
+        left[EVERYONE:] = 1 - left[EVERYONE:]
+    ids = np.arange(ROWS)
+    bank = pd.DataFrame({"id": ids, "income": income, "debts": debts, "left": left})
+    shop = pd.DataFrame({"id": ids, "visits": visits})
+    insurer = pd.DataFrame({"id": ids[:EVERYONE], "claims": claims[:EVERYONE]})
+    return {"bank": bank, "shop": shop, "insurer": insurer}
+
+
+def saved(folder, head=QUICK, **how):
+    save_model(train(FedOnce(head=head), from_frames(frames(**how), id="id", label="left")), folder)
+    return load_model(folder)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return saved(tmp_path_factory.mktemp("own"))
+
+
+def without_own(model):
+    """The same model, of a hub that kept only the labels of the overlap."""
+    own = model.store.own
+    store = replace(model.store, own=own.with_cut(OWN, own.cut(OWN)[:0]))
+    return Model(replace(model.part, store=store), model.method)
+
+
+def auc(model, way, present):
+    """On new people."""
+    fresh, parts = frames(seed=2), parts_of(model.part.path.parent)
+    tables = {name: read_rows(parts[name].about, fresh[name]) for name in ("bank", *present)}
+    with reach_parts(model.part, parts, tables) as carrier:
+        found = model.ask(tables["bank"], carrier, tables["bank"].keys.tolist(), absent=way).predictions
+    return metrics(model.task, fresh["bank"]["left"].to_numpy(), found)["auc"]
+
+
+def test_the_hub_keeps_its_labelled_rows_outside_the_overlap_and_what_was_sent_about_them(model):
+    store = model.store
+    assert len(store.ids_of(OWN)) == ROWS - EVERYONE
+    assert set(store.ids_of(OWN)) <= set(store.answers["shop"].ids)
+    assert not set(store.ids_of(OWN)) & set(store.answers["insurer"].ids)
+    assert store.people == store.own.keys.tolist()
+    alone = replace(store, answers={"insurer": store.answers["insurer"]})
+    assert len(alone.people) == len(store.ids_of("train")) + len(store.ids_of("valid"))
+
+
+def test_nobody_is_asked_about_people_outside_the_overlap(tmp_path, monkeypatch):
+    asked = []
+
+    def listening(peers, ids, rows):
+        asked.extend(ids)
+        return find(peers, ids, rows)
+
+    monkeypatch.setattr("laconic.inference.predict.find", listening)
+    saved(tmp_path, head=Boosted(trees=2))
+    assert asked
+    assert all(int(one) < EVERYONE for one in asked)
+
+
+@pytest.mark.parametrize(("way", "present"), [(SoloModel(), ()), (Refit(), ()), (Refit(), ("shop",))])
+def test_absence_is_made_up_for_with_all_labels(model, way, present):
+    assert auc(model, way, present) > auc(without_own(model), way, present)
+
+
+def test_a_hub_that_chose_its_model_chooses_anew_for_itself_alone(model, tmp_path):
+    assert isinstance(model.refit.learner, Mixture)
+    assert model.way_for(SoloModel(), ()) == SoloModel(learner=QUICK)
+    assert saved(tmp_path, head=LinearModel()).solo.learner == LinearModel()
+
+
+def test_a_refit_after_a_party_left_has_the_other_labels_too(tmp_path):
+    saved(tmp_path)
+    forget(tmp_path, "insurer", accept=True)
+    left = load_model(tmp_path)
+    poor = without_own(left)
+    poor.head_for(left.part.about.head, left.part.about.peers)
+    assert auc(left, Refit(), ("shop",)) > auc(poor, Refit(), ("shop",))
+
+
+def test_labels_that_contradict_are_left_out_of_refits_too(tmp_path):
+    model = saved(tmp_path, turned=True)
+    assert not model.refit.learner.others
+    few = without_own(model)
+    assert auc(model, model.refit, ("shop",)) == auc(few, few.refit, ("shop",))
+
+
+def test_a_label_that_comes_later_counts(model):
+    store, own = model.store, model.store.own
+    place = int(own.cut(OWN)[0])
+    row = own.with_cut("one", np.array([place])).as_new("one")
+    later = store.with_rows(row, np.array([1 - store.y[place]]), "train")
+    assert later.y[place] == 1 - store.y[place]
+    assert place in later.own.cut("train")
+    assert place not in later.own.cut(OWN)
+    kept = own.with_cut("one", own.cut("valid")[:1]).as_new("one")
+    same = store.with_rows(kept, np.array([1 - store.labels_of("valid")[0]]), "train")
+    assert (same.y == store.y).all()
