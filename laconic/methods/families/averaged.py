@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 from laconic.core.method import Method, task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
-from laconic.core.step import Step, step
+from laconic.core.step import Opening, Step, step
 from laconic.learn.models.averages import AnyAverage, Mean
 from laconic.learn.models.learner import check_model
 from laconic.learn.models.learners import Network
@@ -140,6 +140,10 @@ class Averaging(Method, frozen=True):
     def merge(self, hub: Party, models: list[Weights], shares: list[float]) -> Weights:
         """One model from all parties': as usual their mean, weighted by rows."""
         return self.average.combine(models, shares)
+
+    def predict_opening(self, rows: str) -> Opening:
+        """Nobody is asked anything."""
+        return Opening((), then="ends")
 
     def predict(self, hub: Party, peers: Peers, rows: str, /) -> Array:
         """Put the server's rows through the average."""
