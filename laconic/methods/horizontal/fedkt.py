@@ -173,7 +173,8 @@ class FedKt(Method, frozen=True):
             if CONSTANT in hub.memory["model"]:
                 hub.memory["model"] = first_model(self.local, hub)
             for _ in range(self.more.exchanges):
-                hub.memory["model"] = mean_of(*collect(self, hub, peers))
+                models, numbers = collect(self, hub, peers)
+                hub.memory["model"] = mean_of(list(models.values()), list(numbers.values()))
                 yield
 
     def predict(self, hub: Party, peers: Peers, rows: str, /) -> Array:
@@ -261,6 +262,10 @@ class FedKt(Method, frozen=True):
         guard = self.level.at_parties()
         answers = self.partitions * self.labels + self._by_share
         return {} if guard is None else dict.fromkeys(guests, (guard.words(answers, 1, _ROW),))
+
+    sums: ClassVar[None] = None
+    updates: ClassVar[None] = None
+    """Going on with FedProx, the server sees each model, as it saw each student before, and without noise."""
 
     @property
     def local(self) -> Local:
