@@ -39,9 +39,10 @@ PACKAGES = {
         "unmask_numeric_label unmask_single unmix"
     ),
     "core": (
-        "Absence Ask Blob Budgeted Carrier Contribution Crossing EVERY_ROW Entry Erasable Ledger Look Mergeable Method "
-        "Noise Noised Opening Party PartyTraffic Peers Price Question Release Result Script Traffic Tried Tunable "
-        "Tuning WireLog answer decode decode_question encode read_heading run step steps_of task_of unwrap"
+        "Absence Ask Blob Budgeted Carrier Contribution Crossing EVERY_ROW Entry Erasable Exportable Exported Ledger "
+        "Look Mergeable Method Noise Noised Opening Party PartyTraffic Peers Price Question Release Result Script "
+        "Traffic Tried Tunable Tuning WireLog answer decode decode_question encode read_heading run step steps_of "
+        "task_of unwrap"
     ),
     "data": (
         "Biased Dataset Dirichlet Equal Federation Groups HalfTest IdRules Iid LABEL_HOLDER OwnData Patches Quadrants "
@@ -55,7 +56,7 @@ PACKAGES = {
         "seal_plan summarise trust write_consortium"
     ),
     "inference": (
-        "Abstain About Access AnyAbsent Limits Model Refit Scores SoloModel Store Zeros make_app parts_of "
+        "Abstain About Access AnyAbsent export_model Limits Model Refit Scores SoloModel Store Zeros make_app parts_of "
         "reach_parts read_new read_new_labels read_tokens read_labelled"
     ),
     "learn": (

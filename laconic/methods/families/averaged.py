@@ -7,6 +7,7 @@ Data (2017). A method takes part by a property `local`, which says what parties 
 from collections.abc import Iterator
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
+from laconic.core.capabilities import Exported
 from laconic.core.method import Method, task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
@@ -19,7 +20,7 @@ from laconic.learn.models.supervised import fit_from
 from laconic.learn.nets.nets import Net, default_net, make, weights_of
 from laconic.learn.train.sgd import Sgd
 from laconic.methods.families.model_checks import ModelCheck
-from laconic.methods.families.rows import labelled
+from laconic.methods.families.rows import computes_alone, labelled
 from laconic.values import Array, Weights
 
 
@@ -140,6 +141,10 @@ class Averaging(Method, frozen=True):
     def merge(self, hub: Party, models: list[Weights], shares: list[float]) -> Weights:
         """One model from all parties': as usual their mean, weighted by rows."""
         return self.average.combine(models, shares)
+
+    def what_computes(self, party: Party, peers: tuple[str, ...]) -> Exported:
+        """The average, at whoever has it."""
+        return computes_alone(party, Network(net=self.net))
 
     def predict(self, hub: Party, peers: Peers, rows: str, /) -> Array:
         """Put the server's rows through the average."""
