@@ -56,8 +56,8 @@ PACKAGES = {
         "seal_plan summarise trust write_consortium"
     ),
     "inference": (
-        "Abstain About Access AnyAbsent export_model Limits Model Refit Scores SoloModel Store Zeros make_app parts_of "
-        "reach_parts read_new read_new_labels read_tokens read_labelled"
+        "Abstain About Access AnyAbsent Limits Model Reasons Refit Scores SoloModel Store Zeros explain make_app "
+        "export_model parts_of reach_parts read_new read_new_labels read_tokens read_labelled"
     ),
     "learn": (
         "Adaptive AnyAssignment AnyClassifier AnyEncoder AnyExtractor AnyLocal Attention Autoencoder Best BestEncoder "

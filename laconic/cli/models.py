@@ -12,10 +12,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from laconic.data.schema import OwnData
-    from laconic.inference.absent import AnyAbsent
+    from laconic.inference.absent import AnyAbsent, Store
     from laconic.inference.bundle import About, Part
     from laconic.inference.merge import Difference
     from laconic.inference.predict import Model, Scores
+    from laconic.inference.reasons import Reasons
     from laconic.tables.table import Table
 
 
@@ -36,8 +37,11 @@ _FILES = click.option("--files", multiple=True, metavar="FILE...", help="New row
 @_FILES
 @absent_option
 @click.option("--without", multiple=True, metavar="PARTY", help="Treat this party as absent; may be repeated.")
+@click.option("--reasons", is_flag=True, help="Also the share of each party, and of each column of the hub.")
 @click.option("--out", type=FILE, metavar="FILE", help="CSV file for the scores.")
-def predict(folder: Path, files: tuple[str, ...], absent: str, without: tuple[str, ...], out: Path | None) -> None:
+def predict(
+    folder: Path, files: tuple[str, ...], absent: str, without: tuple[str, ...], reasons: bool, out: Path | None
+) -> None:
     """Predict rows by their ids: new ones from files, or without files those that the hub keeps answers about.
 
     \b
@@ -48,14 +52,17 @@ def predict(folder: Path, files: tuple[str, ...], absent: str, without: tuple[st
       laconic predict churn --without shop --absent zeros
       laconic run FedAvg --files north.csv south.csv --label diagnosis --model wards
       laconic predict wards --files may.csv
+      laconic predict churn --files bank-may.csv shop-may.csv --reasons
     A file belongs to the party whose name it begins with: bank-may.csv is the bank's. Where parties have the same
-    columns, one file of any name will do.
+    columns, one file of any name will do. With --reasons, `base` and all shares of a line add up to what is predicted:
+    the number, the probability of the second of two classes, or of the likeliest of several. Nobody is asked for them,
+    but who reads them learns how far another party's numbers moved each prediction.
     """
     from laconic.atomic_files import refuse_unwritable
 
     refuse_unwritable(out)
-    scores = _from_files(folder, files, absent, without) if files else _stored(folder, absent, without)
-    _write(scores, out)
+    named = _from_files(folder, files, absent, without, reasons) if files else _stored(folder, absent, without, reasons)
+    _write(*named, out)
 
 
 @click.command(short_help="Write a saved model as ONNX, a file per party.")
@@ -115,11 +122,14 @@ def read_new_files(parts: "Mapping[str, Part]", files: dict[str, Path]) -> "dict
     return tables
 
 
-def _from_files(folder: Path, files: tuple[str, ...], absent: str, without: tuple[str, ...]) -> "Scores":
+def _from_files(
+    folder: Path, files: tuple[str, ...], absent: str, without: tuple[str, ...], reasons: bool
+) -> "tuple[Scores, Reasons | None]":
     from laconic.inference.bundle_files import folder_name
     from laconic.inference.forget import forgotten, refuse_forgotten
     from laconic.inference.local_transport import parts_of, reach_parts
     from laconic.inference.predict import load_model
+    from laconic.inference.reasons import refuse_without_answers
     from laconic.tables.table import Table
 
     model, parts = load_model(folder), parts_of(folder)
@@ -147,10 +157,22 @@ def _from_files(folder: Path, files: tuple[str, ...], absent: str, without: tupl
         tables = {name: Table.without_rows(name) for name in parts} | tables
     there = {name: table for name, table in tables.items() if name not in without}
     with reach_parts(model.part, parts, there) as carrier:
-        return model.ask(own, carrier, ids, absent=way_called(absent))
+        if not reasons:
+            return model.ask(own, carrier, ids, absent=way_called(absent)), None
+        refuse_without_answers(model)
+        store = model.store_of(own, carrier, ids)
+    return _explained(model, store, ids, absent)
 
 
-def _stored(folder: Path, absent: str, without: tuple[str, ...]) -> "Scores":
+def _explained(model: "Model", store: "Store", ids: list[str], absent: str) -> "tuple[Scores, Reasons]":
+    """Scores from a store, and their reasons."""
+    from laconic.inference.reasons import explain
+
+    ids, way = list(dict.fromkeys(ids)), way_called(absent)
+    return model.predict_from(store, ids, absent=way), explain(model, ids, store=store, absent=way)
+
+
+def _stored(folder: Path, absent: str, without: tuple[str, ...], reasons: bool) -> "tuple[Scores, Reasons | None]":
     from laconic.inference.predict import load_model
 
     model = load_model(folder)
@@ -158,7 +180,9 @@ def _stored(folder: Path, absent: str, without: tuple[str, ...]) -> "Scores":
     store = model.store
     for name in without:
         store = store.as_if_absent(name)
-    return model.predict_from(store, store.people, absent=way_called(absent))
+    if reasons:
+        return _explained(model, store, store.people, absent)
+    return model.predict_from(store, store.people, absent=way_called(absent)), None
 
 
 def _refuse_strangers(named: tuple[str, ...], known: list[str]) -> None:
@@ -167,19 +191,25 @@ def _refuse_strangers(named: tuple[str, ...], known: list[str]) -> None:
             raise PlanError(f"there is no party {name!r} in this model; {closest(name, known, 'The parties are')}")
 
 
-def _write(scores: "Scores", out: Path | None) -> None:
+def _write(scores: "Scores", reasons: "Reasons | None", out: Path | None) -> None:
     from collections import Counter
 
     from laconic.atomic_files import write_whole
     from laconic.inference.predict import scores_frame
 
-    text = scores_frame(scores).to_csv(index=False, lineterminator="\n")
+    frame = scores_frame(scores)
+    if reasons is not None:
+        frame = frame.join(reasons.to_frame().drop(columns="id"))
+    text = frame.to_csv(index=False, lineterminator="\n")
     if out is None:
         click.echo(text, nl=False)
     else:
         write_whole(out, text.encode())
     for how, count in Counter(scores.how).most_common():
         click.echo(f"{count:,} of {len(scores.ids):,} rows: {_WORDS.get(how, how)}", err=True)
+    if reasons is not None:
+        click.echo(f"Shares of {reasons.about}; half of them have a standard error of {reasons.error:.2g} or less. "
+                   "Who reads them learns how far each party's numbers moved a prediction.", err=True)  # fmt: skip
 
 
 _WORDS = {

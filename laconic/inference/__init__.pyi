@@ -15,6 +15,8 @@ from .local_transport import read_new_labels as read_new_labels
 from .merge import read_labelled as read_labelled
 from .predict import Model as Model
 from .predict import Scores as Scores
+from .reasons import Reasons as Reasons
+from .reasons import explain as explain
 from .server.app import make_app as make_app
 from .server.guard import Access as Access
 from .server.guard import Limits as Limits

@@ -364,14 +364,33 @@ class Model:
         asked, ids, steps = ids, list(dict.fromkeys(ids)), self.part.about.steps
         if steps is None:
             return self._direct(rows, carrier, ids, log or WireLog(), name, deadline).take(asked)
+        store = self.store_of(rows, carrier, ids, log=log, name=name, deadline=deadline)
+        return self.predict_from(store, ids, absent=absent, rows=name).take(asked)
+
+    def store_of(
+        self,
+        rows: Table,
+        carrier: Carrier,
+        ids: Sequence[str],
+        *,
+        log: WireLog | None = None,
+        name: str | None = None,
+        deadline: float | None = None,
+    ) -> Store:
+        """These rows of the hub, and what the parties that a carrier reaches answer about these people.
+
+        Its arguments are those of `ask`. A model whose parties do not answer row by row has no such answers.
+        """
+        steps = self.part.about.steps
+        if steps is None:
+            raise DataError(f"parties of {type(self.method).__name__} do not answer row by row; use ask")
         hub = self.part.party(rows)
         hub.turn("final", 0)
         with limit_threads():
             answers = collect(self.method, steps, hub, carrier, ids, log=log, rows=name, deadline=deadline)
         kept = {} if self.part.store is None else self.part.store.answers
         forms = {one: kept[one].take(()) for one in self.part.about.peers if one in kept}
-        store = Store(rows, np.empty(0), forms | answers)
-        return self.predict_from(store, ids, absent=absent, rows=name).take(asked)
+        return Store(rows, np.empty(0), forms | answers)
 
     def _direct(
         self, rows: Table, carrier: Carrier, ids: Sequence[str], log: WireLog, name: str | None, deadline: float | None

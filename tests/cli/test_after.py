@@ -2,6 +2,7 @@
 
 import shutil
 
+import pandas
 import pytest
 from click.testing import CliRunner
 
@@ -43,6 +44,23 @@ def test_scores_go_to_a_file_or_to_standard_output(place, tmp_path):
     assert text.startswith("id,diagnosis,probability of benign,probability of malignant,answered by,parties\n")
     assert call(*words).stdout == text
     assert [path.name for path in tmp_path.iterdir()] == ["scores.csv"]
+
+
+def test_reasons_stand_beside_the_scores_and_add_up(place, tmp_path):
+    folder, files = place
+    given = ("--files", files["bank"], files["shop"])
+    for words in (given, ("--without", "shop", "--absent", "refit")):
+        found = call("predict", folder / "model", *words, "--reasons", "--out", tmp_path / "why.csv")
+        assert found.exit_code == 0, found.output
+        assert "Shares of the probability of diagnosis malignant" in found.stderr
+        table = pandas.read_csv(tmp_path / "why.csv")
+        shares = table[[name for name in table.columns if name.startswith("share of ")]]
+        assert "share of shop" in shares
+        assert any(name.startswith("share of bank: ") for name in shares)
+        assert (table["base"] + shares.sum(axis=1)).to_numpy() == pytest.approx(
+            table["probability of malignant"], abs=1e-5
+        )
+        assert bool(shares["share of shop"].any()) == (words is given)
 
 
 @pytest.mark.parametrize(

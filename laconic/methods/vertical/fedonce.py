@@ -40,7 +40,8 @@ from laconic.values import Array, check_least
 
 _GIVES = (
     "a few numbers for each row, made from its columns by an encoder of its own: by default sums of columns, and some "
-    "columns (all of them, if they are few) by rank; columns can be guessed from them"
+    "columns (all of them, if they are few) by rank; columns can be guessed from them, and the reasons that the label "
+    "holder gives for a prediction show how far they moved it"
 )
 
 
