@@ -1,6 +1,5 @@
 """Match rows by comparing ids in the clear: for simulations, and where parties may show each other their ids."""
 
-from collections import Counter
 from collections.abc import Callable, Mapping
 from hashlib import blake2b
 from typing import Any, Final, Literal, TypeAlias
@@ -27,6 +26,11 @@ def keys_of(party: Party) -> Array:
     return party.data.keys
 
 
+def _by_id(keys: Array, places: Array) -> Array:
+    """The places in the order of their ids as text."""
+    return np.asarray(places[np.argsort(keys[places], kind="stable")])
+
+
 def fitting_seed(party: Party, shared: Array, seed: int, *, test: float, valid: float) -> int:
     """A seed that splits the shared rows so that there are two classes to learn from, and of two both to score on.
 
@@ -40,7 +44,7 @@ def fitting_seed(party: Party, shared: Array, seed: int, *, test: float, valid: 
     table = party.data
     if table.y is None or table.task is None or table.task.kind == "regression":
         return seed
-    y = table.y[shared[np.argsort(keys_of(party)[shared], kind="stable")]]
+    y = table.y[_by_id(keys_of(party), shared)]
     for tried in seeds_to_try(seed):
         cuts = split(len(y), np.random.default_rng(tried), test=test, valid=valid)
         if all(len(np.unique(y[cuts[side]])) > 1 for side in sides_with_classes(y)):
@@ -63,7 +67,7 @@ def choose_held_out(party: Party, shared: Array, seed: int, *, test: float, vali
             f"{party.name} has no column to part rows by, but the plan says that the label holder's decides; name it "
             "as data.split_by or data.group"
         )
-    order = shared[np.argsort(keys_of(party)[shared], kind="stable")]
+    order = _by_id(keys_of(party), shared)
     labels = None if table.y is None or table.task is None or table.task.kind == "regression" else table.y[order]
     parting = Parting(table.parting.values[order], table.parting.in_time)
     cuts = split_by_column(parting, seed, test=test, valid=valid, party=party.name, y=labels)
@@ -76,7 +80,7 @@ def barred_rows(party: Party, shared: Array, held: Array) -> Array:
     Those as late as the first row that is held out, or later; or those in a group that is.
     """
     values, in_time = party.data.parting or (np.zeros(party.data.rows), False)
-    order = shared[np.argsort(keys_of(party)[shared], kind="stable")]
+    order = _by_id(keys_of(party), shared)
     cuts = unpack_cuts(held, len(order), party.name)
     out = values[order[np.concatenate([cuts["valid"], cuts["test"]])]]
     found = np.asarray(values >= out.min() if in_time else np.isin(values, out))
@@ -117,7 +121,7 @@ def keep_shared(
     if is_aligned(party, asked):
         return  # Asked again after a crash: the rows are in place, and the positions would be wrong now.
     keys = keys_of(party)
-    first = shared[np.argsort(keys[shared], kind="stable")]
+    first = _by_id(keys, shared)
     others = np.ones(party.data.rows, dtype=bool)
     others[first] = False
     if held is not None and party.data.parting is not None:
@@ -135,7 +139,7 @@ def keep_shared(
     now_at = np.full(party.data.rows, -1)
     now_at[order] = np.arange(len(order))
     for name, places in pairs.items():
-        cuts[name] = now_at[places[np.argsort(keys[places], kind="stable")]]
+        cuts[name] = now_at[_by_id(keys, places)]
     party.data = party.data.take(order, cuts)
     note_alignment(party, asked)
 
@@ -162,15 +166,17 @@ class ExactMatch(Align, frozen=True):
     def match(self, hub: Party, peers: Peers, /) -> dict[str, Any]:
         """Put the shared rows first everywhere, in the order of their ids as text."""
         shown: dict[str, str] = {hub.name: self.show_ids(hub)} if hub.data.rows else {}
-        ids = {name: text.split(_BETWEEN) for name, text in (shown | peers.ask(self.show_ids)).items()}
-        holders = Counter(key for keys in ids.values() for key in keys)
-        shared = sum(count == len(ids) for count in holders.values())
+        shown |= peers.ask(self.show_ids)
+        ids = _number_ids(shown)
+        holders = np.bincount(np.concatenate(list(ids.values())))
+        shared = int((holders == len(ids)).sum())
         if not shared:
-            seen = "; ".join(f"{name} has ids like {keys[0]!r}" for name, keys in ids.items())
-            raise DataError(f"no id is at every party: {seen}. {_remedy(list(ids.values()))}")
-        places = {name: _places(keys, holders, len(ids)) for name, keys in ids.items()}
+            lists = {name: text.split(_BETWEEN) for name, text in shown.items()}
+            seen = "; ".join(f"{name} has ids like {keys[0]!r}" for name, keys in lists.items())
+            raise DataError(f"no id is at every party: {seen}. {_remedy(list(lists.values()))}")
+        places = {name: _places(holders[numbers], len(ids)) for name, numbers in ids.items()}
         found = {name: one["shared"] for name, one in places.items()}
-        outside = {key for key, count in holders.items() if count < len(ids)}
+        outside = holders < len(ids)
         if self.held_out is AT_RANDOM:
             more: dict[str, Any] = {"seed": self._seed(hub, peers, found)}
             keep: Step = self.keep_rows
@@ -179,7 +185,8 @@ class ExactMatch(Align, frozen=True):
             more, keep = {"held": self._held(hub, peers, found)}, self.keep_parted_rows
             late = barred_rows(hub, found[hub.name], more["held"]) if hub.data.rows else np.empty(0, dtype=bool)
             barred = int(late.sum())
-            outside -= {ids[hub.name][row] for row in np.flatnonzero(late).tolist()}
+            if hub.data.rows:
+                outside[ids[hub.name][late]] = False
         paired = _pairs(ids, hub.name, outside)
         questions = {name: one | paired.get(name, {}) | more for name, one in places.items()}
         peers.ask_each(keep, {name: questions[name] for name in peers.names})
@@ -187,7 +194,7 @@ class ExactMatch(Align, frozen=True):
             keep(hub, **questions[hub.name])
         counts: dict[str, Any] = {
             "shared": shared,
-            "rows": {name: len(keys) for name, keys in ids.items()},
+            "rows": {name: len(numbers) for name, numbers in ids.items()},
             "some": {name: len(question["some"]) for name, question in questions.items()},
         }
         counts |= {"barred": {hub.name: barred}} if barred else {}
@@ -300,19 +307,33 @@ def pair_counts(paired: Mapping[str, Array]) -> dict[str, dict[str, int]]:
     return {PAIRED: counts} if counts else {}
 
 
-def _pairs(ids: dict[str, list[str]], hub: str, outside: set[str]) -> dict[str, dict[str, dict[str, Array]]]:
+def _number_ids(shown: Mapping[str, str]) -> dict[str, Array]:
+    """Each party's ids as whole numbers, the same number for the same id at every party."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    lists = [pc.split_pattern(pa.array([text], pa.large_string()), _BETWEEN)[0].values for text in shown.values()]
+    numbers = pa.concat_arrays(lists).dictionary_encode().indices.to_numpy().astype(np.int64)
+    return dict(zip(shown, np.split(numbers, np.cumsum([len(one) for one in lists])[:-1]), strict=True))
+
+
+def _pairs(ids: dict[str, Array], hub: str, outside: Array) -> dict[str, dict[str, dict[str, Array]]]:
     """For hub and parties, where the rows are that the two of them have, but not every party."""
-    own = {key: at for at, key in enumerate(ids.get(hub, ())) if key in outside}
+    own = np.full(len(outside), -1)
+    own[ids.get(hub, np.empty(0, np.int64))] = np.arange(len(ids.get(hub, ())))
+    own[~outside] = -1
     found: dict[str, dict[str, dict[str, Array]]] = {}
-    for name, keys in ids.items():
-        at = np.array([place for place, key in enumerate(keys) if key in own], dtype=np.int64)
+    for name, numbers in ids.items():
+        at = np.flatnonzero(own[numbers] >= 0)
         if name != hub and len(at):
             found[name] = {"paired": {PAIRED: at}}
-            both = np.array([own[keys[place]] for place in at], dtype=np.int64)
-            found.setdefault(hub, {"paired": {}})["paired"][paired_with(name)] = both
+            found.setdefault(hub, {"paired": {}})["paired"][paired_with(name)] = own[numbers[at]]
     return found
 
 
-def _places(keys: list[str], holders: Counter[str], parties: int) -> dict[str, Any]:
-    counts = np.array([holders[key] for key in keys], dtype=np.int64)
-    return {"shared": np.flatnonzero(counts == parties), "some": np.flatnonzero((counts > 1) & (counts < parties))}
+def _places(holders: Array, parties: int) -> dict[str, Any]:
+    """Which rows every party has, and which some: from how many have each."""
+    return {
+        "shared": np.flatnonzero(holders == parties),
+        "some": np.flatnonzero((holders > 1) & (holders < parties)),
+    }

@@ -1,25 +1,28 @@
 """Agree on columns and classes: what parties with other rows need before they can learn one model together."""
 
 from hashlib import blake2b
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import msgspec
 import numpy as np
+from msgspec import UNSET, UnsetType
 
 from laconic.core.align import Align, is_aligned, note_alignment, refuse_changed
 from laconic.core.method import task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
-from laconic.core.step import step
+from laconic.core.step import Ask, Opening, step
 from laconic.core.wire import encode
 from laconic.data.schema_agreement import (
     LEAST,
     SUMS,
+    Lacking,
     add_sums,
     agree_columns,
     agree_task,
     recipe_from,
     recode,
+    refuse_other_units,
     released_columns,
     sums_of,
 )
@@ -28,7 +31,7 @@ from laconic.methods.families.rows import ROWS_IN_ALL
 from laconic.tables.columns import Column
 from laconic.tables.table import comparable
 from laconic.tables.task import Task
-from laconic.values import Array
+from laconic.values import Array, Rng
 
 T = TypeVar("T")
 
@@ -38,11 +41,21 @@ class SameColumns(Align, frozen=True):
 
     With public rows, which all have, columns are prepared by these: parties name their classes and nothing else.
     Without, parties also name their columns and levels, and give sums of their columns. Rows stay where they are.
+
+    Attributes:
+        lacking: what becomes of a column that a party lacks: `missing` counts its cells as missing there, `drop` has
+            nobody use it. Unset refuses, and names party and column.
+        units: `any` lets a column be hundreds of times larger at one party than at the others. Unset refuses that.
+        by: how columns are prepared: by `public` rows or by `sums`. Unset is by public rows if the hub has some.
     """
+
+    lacking: Lacking | UnsetType = UNSET
+    units: Literal["any"] | UnsetType = UNSET
+    by: Literal["public", "sums"] | UnsetType = UNSET
 
     def match(self, hub: Party, peers: Peers, /) -> dict[str, Any]:
         """Agree, send everybody what was agreed on, and count it."""
-        if "public" in hub.data.cuts:
+        if self.by == "public" or (self.by is UNSET and "public" in hub.data.cuts):
             answers = peers.ask(self.show_classes)
             task = agree_task({name: _read(name, answer, Task) for name, answer in answers.items()})
             agreed = {"task": msgspec.to_builtins(task)}
@@ -54,20 +67,22 @@ class SameColumns(Align, frozen=True):
             self.take_columns(hub, **agreed)
         return {"columns": len(hub.data.columns), "classes": list(task_of(hub).classes)}
 
+    def match_opening(self, rng: Rng, *, server: bool) -> Opening:
+        """What parties show first follows from the plan; what they take depends on everybody's."""
+        if self.by is UNSET:
+            return Opening()
+        show, take = (
+            (self.show_classes, self.take_classes) if self.by == "public" else (self.show_columns, self.take_columns)
+        )
+        return Opening((Ask.known(show), Ask.later(take)), then="ends")
+
     def confirm(self, hub: Party, peers: Peers, /) -> str:
         """The fingerprint of what was agreed on, which must be the same at all parties.
 
         Raises:
             DataError: a party prepares its columns otherwise, or its data changed; says which.
         """
-        found: dict[str, str] = {hub.name: self.show_fingerprint(hub)} | peers.tolerant.ask(self.show_fingerprint)
-        other = [name for name, one in found.items() if one != found[hub.name]]
-        if other:
-            raise DataError(
-                f"{other[0]} does not have the columns, classes or public rows that {hub.name} has: their fingerprints "
-                f"are {found[other[0]][:8]} and {found[hub.name][:8]}; give all the same public rows, and agree again"
-            )
-        return found[hub.name]
+        return same_everywhere(hub, self.show_fingerprint(hub), peers.tolerant.ask(self.show_fingerprint))
 
     @step(takes=None, gives="the names of the classes among its labels")
     def show_classes(self, party: Party) -> Any:
@@ -109,7 +124,8 @@ class SameColumns(Align, frozen=True):
         party.memory[ROWS_IN_ALL] = int(sums[:, 0].max(initial=0))
         asked = _digest([task, columns, sums])
         if not is_aligned(party, asked):
-            party.data = recode(party.data, agreed, _read("the hub", task, Task), recipe)
+            lacking = self.lacking or None
+            party.data = recode(party.data, agreed, _read("the hub", task, Task), recipe, lacking=lacking)
             note_alignment(party, asked)
 
     @step(
@@ -117,11 +133,7 @@ class SameColumns(Align, frozen=True):
     )
     def show_fingerprint(self, party: Party) -> str:
         """The digest, if the party's data is what it was when columns were agreed on."""
-        refuse_changed(party)
-        table = party.data
-        whole = blake2b(msgspec.json.encode([table.recipe, table.task]), digest_size=16, person=b"laconic columns")
-        whole.update(comparable(table.raw[table.cuts.get("public", np.empty(0, dtype=np.int64))]).tobytes())
-        return whole.hexdigest()
+        return columns_fingerprint(party)
 
     def _add_up(self, answers: dict[str, Any]) -> dict[str, Any]:
         """What all parties said, as one; columns are in the order of the first party."""
@@ -131,13 +143,78 @@ class SameColumns(Align, frozen=True):
             tasks[name] = _read(name, said.get("task"), Task)
             columns[name] = _read(name, said.get("columns"), tuple[Column, ...])
             sums[name] = _checked(name, said.get("sums"), len(columns[name]))
-        agreed = agree_columns(columns)
-        order = {name: [[one.name for one in some].index(one.name) for one in agreed] for name, some in columns.items()}
+        agreed = agree_columns(columns, lacking=self.lacking or None)
+        ordered = {name: _ordered(sums[name], columns[name], agreed) for name in columns}
+        if self.units is UNSET:
+            refuse_other_units(agreed, ordered)
         return {
             "task": msgspec.to_builtins(agree_task(tasks)),
             "columns": msgspec.to_builtins(agreed),
-            "sums": add_sums([sums[name][order[name]] for name in columns]),
+            "sums": add_sums(list(ordered.values())),
         }
+
+
+class AgreedColumns(Align, frozen=True):
+    """Columns, scales and classes are known to all beforehand; parties only confirm that they are the same."""
+
+    def match(self, hub: Party, peers: Peers, /) -> dict[str, Any]:
+        """Have everybody compare what it has with what the others have."""
+        same_everywhere(hub, self.keep_columns(hub), peers.tolerant.ask(self.keep_columns))
+        return {"columns": len(hub.data.columns), "classes": list(task_of(hub).classes)}
+
+    def confirm(self, hub: Party, peers: Peers, /) -> str:
+        """The fingerprint of what is known to all, which must be the same at all parties."""
+        return same_everywhere(hub, self.show_fingerprint(hub), peers.tolerant.ask(self.show_fingerprint))
+
+    def match_opening(self, rng: Rng, *, server: bool) -> Opening:
+        """One question that depends on nobody's rows."""
+        return Opening((Ask.known(self.keep_columns),), then="ends")
+
+    @step(takes=None, gives="a digest of what all parties know: columns, how they are prepared, classes")
+    def keep_columns(self, party: Party) -> str:
+        """Note what the data is now, and give the digest."""
+        if not is_aligned(party, _AS_KNOWN):
+            note_alignment(party, _AS_KNOWN)
+        return columns_fingerprint(party)
+
+    @step(takes=None, gives="a digest of what all parties know: columns, how they are prepared, classes")
+    def show_fingerprint(self, party: Party) -> str:
+        """The digest, if the party's data is what it was when the run began."""
+        return columns_fingerprint(party)
+
+
+_AS_KNOWN = "as known to all"
+
+
+def columns_fingerprint(party: Party) -> str:
+    """A digest of columns, how they are prepared, classes and public rows; changed data is an error."""
+    refuse_changed(party)
+    table = party.data
+    whole = blake2b(msgspec.json.encode([table.recipe, table.task]), digest_size=16, person=b"laconic columns")
+    whole.update(comparable(table.raw[table.cuts.get("public", np.empty(0, dtype=np.int64))]).tobytes())
+    return whole.hexdigest()
+
+
+def same_everywhere(hub: Party, own: str, found: dict[str, str]) -> str:
+    """The hub's fingerprint, if everybody has the same."""
+    other = [name for name, one in found.items() if one != own]
+    if other:
+        raise DataError(
+            f"{other[0]} does not have the columns, classes or public rows that {hub.name} has: their fingerprints "
+            f"are {found[other[0]][:8]} and {own[:8]}; give all the same public rows or schema, and agree again"
+        )
+    return own
+
+
+def _ordered(sums: Array, columns: tuple[Column, ...], agreed: tuple[Column, ...]) -> Array:
+    """A party's sums in the order agreed on; of a column that it lacks, only how many rows it has."""
+    places = {one.name: at for at, one in enumerate(columns)}
+    found = np.zeros((len(agreed), len(SUMS)))
+    found[:, 0] = sums[:, 0].max(initial=0)
+    for at, one in enumerate(agreed):
+        if one.name in places:
+            found[at] = sums[places[one.name]]
+    return found
 
 
 def _digest(asked: Any) -> str:

@@ -11,7 +11,7 @@ from laconic.errors import PlanError
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from laconic.doctor.checks import Together
+    from laconic.doctor.checks import Agreed, Together
     from laconic.doctor.columns import Diagnosis
 
 _STYLES = {"fine": "green", "note": "yellow", "wrong": "bold red"}
@@ -62,26 +62,40 @@ def doctor(
     import msgspec
 
     from laconic.deploy.party_config import read_party
-    from laconic.doctor.checks import examine, match_parties
+    from laconic.doctor.checks import agree_parties, examine, match_parties
     from laconic.doctor.columns import write_columns
 
     parties = [read_party(path / "party.toml" if path.is_dir() else path) for path in files]
     found = {party.name: list(examine(party)) for party in parties}
     wrong = any(one.level == "wrong" for some in found.values() for one in some)
-    together = match_parties(files) if len(files) > 1 and not wrong else None
+    agreed = agree_parties(_files(files)) if len(files) > 1 and not wrong else None
+    together = match_parties(files) if len(files) > 1 and not wrong and agreed is None else None
     if as_json:
-        whole = {"parties": found} | ({} if together is None else {"together": together})
+        whole: dict[str, object] = {"parties": found} | ({} if together is None else {"together": together})
+        whole |= {} if agreed is None else {"agreed": agreed}
         click.echo(msgspec.json.encode(whole))
     else:
         for name, some in found.items():
             show(_shown(name, some))
         if together is not None:
             show(_shown_together(together))
+        if agreed is not None:
+            click.echo(_agreed_words(agreed))
     if write and not wrong:
         for party in parties:
             kinds = write_columns(party)
             click.echo(f"Wrote {len(kinds)} columns to {party.path}; read them, and correct what is wrong.", err=True)
     context.exit(1 if wrong else 0)
+
+
+def _files(places: tuple[Path, ...]) -> list[Path]:
+    return [path / "party.toml" if path.is_dir() else path for path in places]
+
+
+def _agreed_words(agreed: "Agreed") -> str:
+    rows = ", ".join(f"{name} {count:,}" for name, count in agreed.rows.items())
+    classes = ", ".join(agreed.classes) or "a number"
+    return f"Together: {agreed.columns} columns at every party; {agreed.label} is {classes}; rows to learn from: {rows}"
 
 
 def _look_at_tables(

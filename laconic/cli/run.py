@@ -92,10 +92,13 @@ def run(
 
 
 def _data_of(plan: "Plan") -> "dict[str, OwnData] | None":
-    """How each party file describes its data; None if the plan names no party files."""
+    """How each party file describes its data; None if the plan names no party files.
+
+    With other people at each party, rows to predict need no key, and are known by their place in the file.
+    """
     from laconic.deploy.party_config import read_party
 
-    if not plan.data.of_parties:
+    if not plan.data.of_parties or plan.method.kind == "horizontal":
         return None
     return {party.name: party.own_data for party in map(read_party, plan.data.paths) if party.data is not None}
 

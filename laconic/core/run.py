@@ -1,10 +1,10 @@
 """Run a method: align, fit, look, predict, and write down what happened."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib.metadata import version
 from platform import python_version
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
@@ -19,9 +19,25 @@ from laconic.core.peers import Peers
 from laconic.core.result import Absence, Contribution, Look, PartyTraffic, Release, Result, Tried
 from laconic.core.traffic import WireLog
 from laconic.errors import BudgetSpent, DataError
-from laconic.tables.task import headline, metrics, resample
+from laconic.tables.task import Task, headline, metrics, resample
 from laconic.threads import limit_threads
 from laconic.values import Array, Listener
+
+
+class HomeScores(NamedTuple):
+    """How parties scored a model that came home to them, each on rows that it held out.
+
+    Attributes:
+        each: how many rows each scored, and every metric.
+        model: a digest of the model.
+    """
+
+    each: dict[str, tuple[int, dict[str, float]]]
+    model: str
+
+
+Home: TypeAlias = Callable[[Party, Peers], HomeScores]
+"""Sends the final model to all parties, which score it."""
 
 
 def run(
@@ -36,6 +52,7 @@ def run(
     judge: Party | None = None,
     data: dict[str, Any] | None = None,
     listener: Listener | None = None,
+    home: Home | None = None,
 ) -> Result:
     """Fit a method and score it on held-out rows.
 
@@ -47,6 +64,8 @@ def run(
         judge: the party whose labels score the predictions; None is the hub. Its labels never reach the method.
         data: facts about the data, for the record.
         listener: called with progress.
+        home: scores the model at the parties, where nobody else has rows to score it on; the score is their mean by
+            rows. None scores predictions of the judge's rows.
     """
     log, judge, stopped = peers.log, judge or hub, "finished"
     facts = dict(data or {}) | {"uses": list(method.uses)}
@@ -75,8 +94,12 @@ def run(
                 align.confirm(hub, peers.speaking(align))
         with log.during("final"):
             hub.turn("final", 0)
-            predictions = predictions_of(method, hub, peers, rows)
-        return _record(method, hub, peers, judge, rows, predictions, facts, tuple(curve), stopped)
+            if home is None:
+                scored = _scored_here(method, judge, rows, predictions_of(method, hub, peers, rows))
+            else:
+                scored = _scored_at_home(task_of(hub), home(hub, peers))
+                facts["scored"] = scored.rows
+        return _record(method, hub, peers, judge, scored, facts, tuple(curve), stopped)
 
 
 def predictions_of(method: Method, hub: Party, peers: Peers, rows: str) -> dict[str, Array]:
@@ -115,14 +138,12 @@ def _record(
     hub: Party,
     peers: Peers,
     judge: Party,
-    rows: str,
-    predictions: Mapping[str, Array],
+    scored: "_Scored",
     facts: dict[str, Any],
     curve: tuple[Look, ...],
     stopped: str,
 ) -> Result:
-    each, log, ledgers = _score(judge, rows, predictions), peers.log, peers.ledgers()
-    values = mean_metrics(each)
+    log, ledgers = peers.log, peers.ledgers()
     return Result(
         method=msgspec.to_builtins(method),
         data=facts | ({"outside": hub.memory["outside"]} if "outside" in hub.memory else {}),
@@ -130,8 +151,8 @@ def _record(
         hub=hub.name,
         seed=hub.seed,
         task=task_of(judge),
-        score=headline(task_of(judge), values),
-        metrics=values,
+        score=headline(task_of(judge), scored.metrics),
+        metrics=scored.metrics,
         align=log.traffic("align"),
         fit=log.traffic("fit"),
         look=log.traffic("look"),
@@ -141,14 +162,44 @@ def _record(
         statements={name: one.statement for name, one in ledgers.items() if one.statement is not None},
         wire=_by_party(log),
         absences=_absences(log),
-        predictions=digest_of(_as_one(method, predictions).tobytes()),
+        predictions=scored.digest,
         stopped=stopped,
         versions=_versions(),
-        by_party={} if "" in each else each,
-        resampled=_resampled(judge, rows, predictions),
+        by_party=scored.by_party,
+        resampled=scored.resampled,
         contributions=msgspec.convert(hub.memory.get("contributions", ()), tuple[Contribution, ...]),
         tried=msgspec.convert(hub.memory.get("tried", ()), tuple[Tried, ...]),
     )
+
+
+class _Scored(NamedTuple):
+    """What a result says of how good the model is; `rows` by party where each scored it on its own."""
+
+    metrics: dict[str, float]
+    digest: str
+    by_party: dict[str, dict[str, float]]
+    resampled: tuple[float, ...] = ()
+    rows: dict[str, int] | None = None
+
+
+def _scored_here(method: Method, judge: Party, rows: str, predictions: Mapping[str, Array]) -> _Scored:
+    each = _score(judge, rows, predictions)
+    digest = digest_of(_as_one(method, predictions).tobytes())
+    return _Scored(mean_metrics(each), digest, {} if "" in each else each, _resampled(judge, rows, predictions))
+
+
+def _scored_at_home(task: Task, found: HomeScores) -> _Scored:
+    """The mean over parties by how many rows each scored; of one who scored none, nothing."""
+    counts = {name: rows for name, (rows, _) in found.each.items()}
+    each = {name: values for name, (rows, values) in found.each.items() if rows}
+    if not each:
+        raise DataError(
+            f"no party held out a row of {task.label!r} to score the model on; raise data.test, or give more rows"
+        )
+    shares = [counts[name] for name in each]
+    names = next(iter(each.values()))
+    values = {name: float(np.average([one[name] for one in each.values()], weights=shares)) for name in names}
+    return _Scored(values, found.model, each, rows=counts)
 
 
 def _match(align: Align, hub: Party, peers: Peers, judge: Party) -> dict[str, Any]:

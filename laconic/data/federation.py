@@ -50,7 +50,7 @@ class Federation:
     def __post_init__(self) -> None:
         if self.hub not in self.tables:
             raise DataError(f"the hub {self.hub!r} is not a party; the parties are {', '.join(self.tables)}")
-        if self.tables[self.hub].y is None:
+        if self.tables[self.hub].y is None and not self.at_home:
             raise DataError(f"the hub {self.hub!r} has no labels; give it the label column")
         if self.aligned and self.kind == "vertical":
             for cut in TOGETHER:
@@ -70,6 +70,11 @@ class Federation:
         return html_table(title, ("party", "rows", "columns", "role"), lines, " ".join(self.notes))
 
     @property
+    def at_home(self) -> bool:
+        """Whether parties with other people hold all rows to score on, and the hub none, as between real sites."""
+        return self.kind == "horizontal" and "test" not in self.tables[self.hub].cuts
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """What was decided when the tables were read, and should be looked at."""
         found = self.facts.get("notes") or ()
@@ -79,6 +84,8 @@ class Federation:
     def task(self) -> Task:
         """What is to be predicted."""
         task = self.tables[self.hub].task
+        if task is None and self.at_home:  # Parties are still to agree on it, and each has its own until then.
+            task = next((table.task for table in self.tables.values() if table.task is not None), None)
         if task is None:
             raise DataError(f"the hub {self.hub!r} has no task; give its table one")
         return task

@@ -58,7 +58,9 @@ class OwnData(Settings, frozen=True, tag=False):
             SQLAlchemy writes them, such as sqlite:///bank.db; ${NAME} in a URL is taken from the environment.
         table: the table of a database to read; or give a query.
         query: an SQL query that gives the rows; or name a table.
-        key: the column, or columns, that say who a row is about.
+        key: the column, or columns, that say who a row is about; needed where others hold other columns of the same
+            people. Where they hold other people, rows of one person are held out together; none if there is no such
+            column.
         label: the column to predict; none for a party without labels.
         task: what the label is; none to infer it from its cells.
         columns: what each column is (numeric, categorical, date), or how it is written, as one of the examples 1234.5,
@@ -77,7 +79,7 @@ class OwnData(Settings, frozen=True, tag=False):
     """
 
     source: str
-    key: str | tuple[str, ...]
+    key: str | tuple[str, ...] = ()
     table: str | None = None
     query: str | None = None
     label: str | None = None
@@ -91,8 +93,8 @@ class OwnData(Settings, frozen=True, tag=False):
     ids: IdRules = IdRules()
 
     def __post_init__(self) -> None:
-        if not self.keys or not all(self.keys):
-            raise ValueError("key must name the column, or columns, that say who a row is about")
+        if not all(self.keys):
+            raise ValueError("key must name the column, or columns, that say who a row is about; or leave it out")
         if len(set(self.keys)) < len(self.keys):
             raise ValueError(f"key names a column twice: {', '.join(self.keys)}")
         if self.in_database and (self.table is None) == (self.query is None):

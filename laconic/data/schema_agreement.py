@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Literal, TypeAlias
 
 import msgspec
 import numpy as np
@@ -26,10 +27,19 @@ from laconic.tables.table import Table
 from laconic.tables.task import Task
 from laconic.values import Array
 
+Lacking: TypeAlias = Literal["missing", "drop"]
+"""What becomes of a column that a party lacks: its cells count as missing there, or nobody uses the column."""
 
-def agree_names(names: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
-    """The columns that all parties have, in the order of the first."""
+
+def agree_names(names: Mapping[str, Sequence[str]], lacking: Lacking | None = None) -> tuple[str, ...]:
+    """The columns that all parties have, in the order of the first; `lacking` says what to do if one lacks some."""
     first, *others = names
+    if lacking is not None:
+        union = tuple(dict.fromkeys(name for some in names.values() for name in some))
+        kept = union if lacking == "missing" else tuple(name for name in names[first] if _at_all(name, names))
+        if not kept:
+            raise DataError(f"no column is at every party ({', '.join(names)}); rename columns that mean the same")
+        return kept
     for other in others:
         for has, lacks in ((first, other), (other, first)):
             missing = [name for name in names[has] if name not in names[lacks]]
@@ -44,7 +54,13 @@ def agree_names(names: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
     return tuple(names[first])
 
 
-def agree_columns(columns: Mapping[str, Sequence[Column]], notes: list[str] | None = None) -> tuple[Column, ...]:
+def _at_all(name: str, names: Mapping[str, Sequence[str]]) -> bool:
+    return all(name in some for some in names.values())
+
+
+def agree_columns(
+    columns: Mapping[str, Sequence[Column]], notes: list[str] | None = None, lacking: Lacking | None = None
+) -> tuple[Column, ...]:
     """The columns of all parties, matched by name, each with the levels of any party.
 
     Levels that differ in case only are one, written as the first party does. Of more than `MOST_LEVELS` levels, those
@@ -54,8 +70,8 @@ def agree_columns(columns: Mapping[str, Sequence[Column]], notes: list[str] | No
     said = [] if notes is None else notes
     named = {party: {column.name: column for column in some} for party, some in columns.items()}
     agreed = []
-    for name in agree_names({party: list(some) for party, some in named.items()}):
-        one = {party: some[name] for party, some in named.items()}
+    for name in agree_names({party: list(some) for party, some in named.items()}, lacking):
+        one = {party: some[name] for party, some in named.items() if name in some}
         refuse_other_kinds(name, {party: column.kind for party, column in one.items()})
         levels = {party: column.levels for party, column in one.items()}
         spelled = _one_spelling(f"column {name!r}", levels, fold, said)
@@ -115,18 +131,23 @@ def agree_task(tasks: Mapping[str, Task], notes: list[str] | None = None) -> Tas
     return Task(kind="binary" if len(classes) == 2 else "multiclass", classes=classes, label=label)
 
 
-def recode(table: Table, columns: Sequence[Column], task: Task, recipe: Recipe) -> Table:
+def recode(
+    table: Table, columns: Sequence[Column], task: Task, recipe: Recipe, *, lacking: Lacking | None = None
+) -> Table:
     """The same rows with their columns, levels and classes as agreed, prepared by the recipe that all have.
 
-    A level that is not among those agreed on gets the next code after them, which no recipe knows.
+    A level that is not among those agreed on gets the next code after them, which no recipe knows. A server without
+    rows takes the columns over. With `lacking`, the party may lack some of the columns, or have others too.
     """
+    if not table.rows and not table.columns:
+        return table.changed(raw=np.empty((0, len(columns))), columns=tuple(columns), task=task, recipe=recipe)
     own = {column.name: column.written for column in table.columns}
-    if own.keys() != {column.name for column in columns}:
+    if lacking is None and own.keys() != {column.name for column in columns}:
         raise DataError(
             f"party {table.party!r} was sent other columns than it has ({', '.join(list(own)[:20])}); agree on the "
             "columns with all parties again"
         )
-    columns = tuple(msgspec.structs.replace(column, written=own[column.name]) for column in columns)
+    columns = tuple(msgspec.structs.replace(column, written=own.get(column.name, msgspec.UNSET)) for column in columns)
     y = None if table.y is None or table.task is None else recode_labels(table.y, table.task, task, table.party)
     raw = recode_cells(table.raw, table.columns, columns)
     return table.changed(raw=raw, columns=columns, y=y, task=task, recipe=recipe)
@@ -149,10 +170,15 @@ def recode_labels(y: Array, before: Task, after: Task, party: str) -> Array:
 
 
 def recode_cells(raw: Array, columns: Sequence[Column], wanted: Sequence[Column]) -> Array:
-    """Cells of the wanted columns, in their order and coded by their levels; any other level gets the next code."""
+    """Cells of the wanted columns, in their order and coded by their levels; any other level gets the next code.
+
+    Cells of a column that is not there are missing.
+    """
     places = {column.name: at for at, column in enumerate(columns)}
-    recoded = np.empty((len(raw), len(wanted)))
+    recoded = np.full((len(raw), len(wanted)), np.nan)
     for at, column in enumerate(wanted):
+        if column.name not in places:
+            continue
         recoded[:, at] = raw[:, places[column.name]]
         if column.kind == "categorical":
             codes = {fold(level): code for code, level in enumerate(column.levels)}
@@ -219,6 +245,52 @@ def add_sums(parts: Sequence[Array]) -> Array:
         total[:, 2] += away * share
         total[:, [0, 1, 4]] += np.stack([rows, known, zeros], axis=1)
     return total
+
+
+_OTHER_UNIT = 300.0
+"""How many times larger or smaller a column may be at one party than at the others."""
+_ENOUGH = 20
+
+
+def refuse_other_units(columns: Sequence[Column], sums: Mapping[str, Array]) -> None:
+    """Refuse a column of numbers that is hundreds of times larger, or smaller, at one party than at the others.
+
+    Args:
+        sums: as `sums_of` gives them, by party, in the order of the columns.
+    """
+    for at, column in enumerate(columns):
+        sizes = {party: size for party, own in sums.items() if (size := _size_of(column, own[at])) > 0}
+        usual = float(np.quantile(list(sizes.values()), 0.5, method="lower")) if sizes else 0.0
+        for party, size in sizes.items():
+            if not usual / _OTHER_UNIT < size < usual * _OTHER_UNIT:
+                raise DataError(
+                    f"column {column.name!r} is about {size:.3g} at {party!r} and {usual:.3g} at the others, as if in "
+                    "another unit; write it in the same unit at all parties, or say data.agree.units = 'any' if it is "
+                    "right (--set data.agree.type=SameColumns --set data.agree.units=any)"
+                )
+
+
+def _size_of(column: Column, sums: Array) -> float:
+    """How large a party's numbers are; 0 if they are too few to tell, or all the same."""
+    _, known, mean, squares, _ = sums.tolist()
+    if column.kind == "categorical" or column.prepare == "date" or known < _ENOUGH or not squares > 0:
+        return 0.0
+    return float(np.hypot(mean, np.sqrt(squares / known)))
+
+
+def refuse_other_scale(table: Table) -> None:
+    """Refuse rows that lie hundreds of scales away from what public rows, or a schema, say of a column."""
+    rows = table.raw[table.cut("train")]
+    for part in table.recipe.parts:
+        cells = rows[:, part.source][~np.isnan(rows[:, part.source])]
+        if isinstance(part, Scaled) and len(cells) >= _ENOUGH:
+            away = float(np.median(np.abs(cells - part.centre))) / part.scale
+            if away > _OTHER_UNIT:
+                raise DataError(
+                    f"party {table.party!r}, column {part.name!r}: half of its rows are {away:,.0f} or more spreads "
+                    f"({part.scale:.3g}) away from the mean ({part.centre:.3g}) that the public rows or the schema "
+                    "have, as if in another unit; write it in the same unit, or correct the public rows or the schema"
+                )
 
 
 def recipe_from(columns: Sequence[Column], sums: Array) -> Recipe:

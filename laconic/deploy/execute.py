@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from laconic.align.exact import AT_RANDOM, HeldOut
-from laconic.align.schema import SameColumns
+from laconic.align.schema import AgreedColumns, SameColumns
 from laconic.core.align import Align
 from laconic.core.capabilities import Attributable
 from laconic.core.result import Result
@@ -19,7 +19,7 @@ from laconic.data.federation import Federation
 from laconic.data.partition.columns import Cut, deal, usual_cut
 from laconic.data.partition.rows import Dirichlet, HalfTest, RandomHoldout, RowCut, deal_rows
 from laconic.data.readers.files import from_files, rows_from_files
-from laconic.deploy.party_config import from_party_files
+from laconic.deploy.party_config import UNKNOWN, from_party_files, rows_from_party_files
 from laconic.deploy.party_importance import importance
 from laconic.deploy.simulation import FittedRun, train
 from laconic.errors import PlanError, closest
@@ -99,9 +99,19 @@ def finished(result: Result, plan: Plan) -> Result:
 def align_of(plan: Plan) -> Align:
     """How the plan matches rows that do not correspond yet, or has parties with other rows agree on columns."""
     if plan.method.kind == "horizontal":
-        return SameColumns()
+        return _agree_on_columns(plan.data)
     held_out: HeldOut = AT_RANDOM if plan.data.by is None else "label holder"
     return msgspec.structs.replace(plan.data.match, test=plan.data.test, valid=plan.data.valid, held_out=held_out)
+
+
+def _agree_on_columns(data: DataPlan) -> Align:
+    """How parties with other people come to mean the same by their columns."""
+    if data.schema is not None:
+        return AgreedColumns()
+    chosen = data.agree or SameColumns()
+    if not data.of_parties:
+        return chosen
+    return msgspec.structs.replace(chosen, by="sums" if data.public is None else "public")
 
 
 def deal_of(plan: Plan) -> DataPlan:
@@ -125,6 +135,13 @@ def parties_of(plan: Plan, *, choosing: bool = False) -> Federation:
     """
     valid = plan.data.valid if choosing else 0.0
     if plan.method.kind == "horizontal" and plan.data.files:
+        if plan.data.of_parties:
+            if choosing:
+                raise PlanError(
+                    "settings are chosen by rows that a server has, and with party files it has none; give the tables "
+                    "themselves in one place (--files a.csv b.csv --label COLUMN)"
+                )
+            return rows_from_party_files(_paths(plan.data), plan.data, seed=plan.seed, name=_name(plan.data))
         return _rows_from_files(plan.data, plan.seed, valid)
     return federation_of(deal_of(plan), plan.seed, valid)
 
@@ -150,7 +167,8 @@ def priced(result: Result, plan: Plan) -> Result:
     if not any(release.noise is not None and release.noise.multiplier is not None for release in result.releases):
         return result
     # People whose ids are at several parties suffer the losses of all of them.
-    apart = plan.method.kind == "horizontal" and not result.data.get("at_several")
+    known = result.data.get("people") != UNKNOWN
+    apart = plan.method.kind == "horizontal" and known and not result.data.get("at_several")
     people: People = "disjoint" if apart else "shared"
     paid = price(ledgers_of(result), plan.budget.delta, people, accountant=plan.budget.accountant)
     return msgspec.structs.replace(result, privacy=paid)

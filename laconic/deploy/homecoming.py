@@ -1,18 +1,22 @@
 """The model comes home: parties with other rows get the final model from the server, and predict by themselves."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from hashlib import blake2b
+from typing import Any, TypeAlias
 
 import msgspec
 import numpy as np
 
+from laconic.core.ledger import digest_of
 from laconic.core.method import Method, task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
+from laconic.core.run import Home, HomeScores
 from laconic.core.step import Script, step
 from laconic.core.traffic import WireLog
+from laconic.core.wire import encode
 from laconic.deploy.transports.rpc_messages import find_script, name_script
-from laconic.errors import WireError
+from laconic.errors import PlanError, WireError
 from laconic.privacy.row_releases import as_released
 from laconic.tables.table import Table
 from laconic.tables.task import metrics
@@ -23,6 +27,16 @@ MODEL = "final model"
 
 HELD_OUT = "test"
 """The cut that a party scores the model on."""
+
+
+SIGNED = "signature of the final model"
+"""Where a party remembers what the server signed of it; zeros where the server has no key, as in one process."""
+
+SIGNATURE = 64
+"""Bytes of a signature."""
+
+Sign: TypeAlias = Callable[[bytes], bytes]
+"""Signs some bytes as the server."""
 
 
 class HomeScore(msgspec.Struct, frozen=True):
@@ -51,18 +65,25 @@ class Homecoming(Script, frozen=True):
         """Whoever takes part in a method may have its model."""
         return self.method["class"]
 
-    def deliver(self, hub: Party, peers: Peers, model: dict[str, Any]) -> dict[str, HomeScore]:
+    def deliver(
+        self, hub: Party, peers: Peers, model: dict[str, Any], sign: Sign | None = None
+    ) -> dict[str, HomeScore]:
         """Send the model to all peers that are there; returns how good each finds it on rows that it held out."""
-        answers = peers.speaking(self).tolerant.ask(self.take_model, model=as_released(hub, MODEL, model))
+        signed = bytes(SIGNATURE) if sign is None else sign(model_text(model))
+        # Signed and model are one value: what noise covers the model, it covers what was signed of it.
+        released = as_released(hub, MODEL, {"model": model, "signature": signed.hex()})
+        answers = peers.speaking(self).tolerant.ask(self.take_model, signed=released)
         return {name: _read(name, answer) for name, answer in answers.items()}
 
     @step(
-        takes="the final model, made from what all parties sent, from which rows may be guessed at",
+        takes="the final model, made from what all parties sent, from which rows may be guessed at, and the server's "
+        "signature of it",
         gives="how good the model is on the rows that it held out for this, and how many these are",
     )
-    def take_model(self, party: Party, model: dict[str, Any]) -> Any:
+    def take_model(self, party: Party, signed: dict[str, Any]) -> Any:
         """Keep the model, and score it on this party's own rows."""
-        party.memory[MODEL] = model
+        model = signed["model"]
+        party.memory[MODEL], party.memory[SIGNED] = model, signed["signature"]
         if not len(party.data.cuts.get(HELD_OUT, ())):
             return msgspec.to_builtins(HomeScore(0, {}))
         method = find_script(self.method)
@@ -71,6 +92,34 @@ class Homecoming(Script, frozen=True):
         y = party.data.part(HELD_OUT)[1]
         found = predict_at_home(method, party.name, party.data, model, HELD_OUT)
         return msgspec.to_builtins(HomeScore(len(found), metrics(task_of(party), np.asarray(y), found)))
+
+
+def model_text(model: Mapping[str, Any]) -> bytes:
+    """What the server signs: a digest of the model as it crosses."""
+    return b"laconic model 1\0" + blake2b(encode(dict(model)), digest_size=32).digest()
+
+
+def bring_home(method: Method, sign: Sign | None = None) -> Home:
+    """How a run ends where only the parties have rows to score the model on: it comes home, and they score it."""
+
+    def deliver(hub: Party, peers: Peers) -> HomeScores:
+        model = final_model(method, hub)
+        if model is None:
+            raise PlanError(f"{type(method).__name__} has no model that parties could score; {_REMEDY}")
+        found = Homecoming.of(method).deliver(hub, peers, model, sign)
+        each = {name: (one.rows, one.metrics) for name, one in found.items()}
+        return HomeScores(each, digest_of(encode(model)))
+
+    return deliver
+
+
+def refuse_homeless(method: Method) -> None:
+    """Refuse a method whose model cannot come home, for parties that hold all the rows to score it on."""
+    if not method.predicts_from:
+        raise PlanError(f"{type(method).__name__} keeps a model at each party and has none that comes home; {_REMEDY}")
+
+
+_REMEDY = "give the tables themselves in one place (--files a.csv b.csv --label COLUMN), or use another method"
 
 
 def final_model(method: Method, hub: Party) -> dict[str, Any] | None:

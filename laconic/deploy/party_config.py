@@ -9,18 +9,23 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 
+from laconic.data.column_schema import read_schema
 from laconic.data.federation import Federation
 from laconic.data.partition.by_column import PartBy
+from laconic.data.readers.horizontal_frames import SERVER
+from laconic.data.readers.source_rows import KnownColumns, read_public_file, read_rows_apart, server_table
 from laconic.data.readers.source_table import OwnTable, read_own
 from laconic.data.schema import IdRules, OwnData
 from laconic.errors import DataError, PlanError
 from laconic.learn.device import Device
 from laconic.plan.keys import to_settings
-from laconic.plan.plan import Plan
+from laconic.plan.plan import DataPlan, Plan
 from laconic.values import Settings
 
 S = TypeVar("S", bound=Settings)
 SQLITE = "sqlite:///"
+UNKNOWN = "unknown"
+"""Who is at several parties, where each reads its own rows: such people may suffer the losses of all."""
 
 
 class PartyFile(Settings, frozen=True, tag=False):
@@ -137,19 +142,77 @@ def from_party_files(paths: Sequence[Path | str], *, name: str = "parties", by: 
     return Federation(name=name, tables=tables, hub=hub, aligned=False, facts=_facts(name, read), readings=readings)
 
 
-def check_together(parties: Sequence[PartyFile]) -> None:
-    """Refuse party files that cannot be of one federation: names, labels, and how ids are written."""
+def rows_from_party_files(
+    paths: Sequence[Path | str], data: DataPlan, *, seed: int, name: str = "parties"
+) -> Federation:
+    """Read each party's rows as its own file describes them: other people, with labels of their own.
+
+    The hub is a server without rows, or with the public ones; every party holds out rows of its own to score on.
+
+    Args:
+        data: the plan's: public rows or a schema, kinds that hold at all parties, and what is held out.
+    """
+    parties = [read_party(path) for path in paths]
+    refuse_same_names(parties)
+    here = Path(paths[0]).parent
+    tables, read = {SERVER: server_table(SERVER, known_columns(data, here))}, {}
+    for party in parties:
+        if party.data is not None:
+            read[party.name] = read_apart(party, data, seed)
+    if not read:
+        raise PlanError(f"none of {', '.join(map(str, paths))} has [data]; say source and label there")
+    tables |= {party: own.table for party, own in read.items()}
+    readings = {party: own.reading for party, own in read.items() if own.reading is not None}
+    facts = _facts(name, read) | {"people": UNKNOWN}
+    return Federation(
+        name=name, tables=tables, hub=SERVER, aligned=False, kind="horizontal", facts=facts, readings=readings
+    )
+
+
+def read_apart(party: PartyFile, data: DataPlan, seed: int) -> OwnTable:
+    """The rows of one party with other people, as its file and the plan say."""
+    known = known_columns(data, Path(party.path).parent)
+    return read_rows_apart(
+        party.name, party.own_data, kinds=data.kinds, known=known, test=data.test, seed=seed, by=data.by
+    )
+
+
+def known_columns(data: DataPlan, here: Path) -> KnownColumns | None:
+    """What the plan's public rows or schema say of columns; the files are in a folder, or where the plan says."""
+    if data.schema is not None:
+        return read_schema(_shared_file(data.schema, here)).known
+    if data.public is None:
+        return None
+    without = tuple(name for name in (data.id, data.label, data.group) if name is not None)
+    return KnownColumns(read_public_file(_shared_file(data.public, here), data.kinds, without))
+
+
+def _shared_file(path: str, here: Path) -> Path:
+    """A file that everybody has: beside the party file, or else where the path itself says."""
+    beside = here / Path(path).expanduser()
+    return beside if beside.exists() else Path(path).expanduser()
+
+
+def refuse_same_names(parties: Sequence[PartyFile]) -> None:
+    """Refuse two parties of one name, and one that is called as a server is."""
     seen: dict[str, str] = {}
     for party in parties:
         if party.name in seen:
             raise PlanError(f"{seen[party.name]} and {party.path} are both called {party.name!r}; rename one party")
+        if party.name == SERVER and party.data is not None:
+            raise PlanError(f"{party.path}: a party with rows cannot be called {SERVER!r}, as the hub is; rename it")
         seen[party.name] = party.path
+
+
+def check_together(parties: Sequence[PartyFile]) -> None:
+    """Refuse party files that cannot be of one federation: names, labels, and how ids are written."""
+    refuse_same_names(parties)
     holders = [party for party in parties if party.data is not None and party.data.label is not None]
     if len(holders) != 1:
         found = " and ".join(f"{party.name} ({party.path})" for party in holders) or "none"
         raise PlanError(
-            f"exactly one party must name a data.label; {found} does; correct the party files. Parties with the same "
-            "columns and labels of their own need none: laconic run FedAvg --files a.csv b.csv --label COLUMN"
+            f"exactly one party must name a data.label; {found} does; correct the party files. Parties with other "
+            "people, the same columns and labels of their own take a horizontal method, such as FedAvg"
         )
     first, *others = [party for party in parties if party.data is not None]
     for other in others:

@@ -19,6 +19,7 @@ from laconic.core.run import mean_metrics, predictions_of, releases_of, run
 from laconic.core.step import Script, Step
 from laconic.core.traffic import WireLog
 from laconic.data.federation import Federation
+from laconic.deploy.homecoming import bring_home, refuse_homeless
 from laconic.deploy.journal import Journal
 from laconic.deploy.transports import Runtime, open_runtime
 from laconic.deploy.transports.inprocess import open_calls
@@ -154,6 +155,8 @@ def reach(
 
 def _refuse_unfit_rows(method: Method, federation: Federation) -> None:
     """Refuse parties with other rows that a method cannot learn from: numbers to predict, or no public rows."""
+    if federation.at_home:
+        refuse_homeless(method)
     if federation.task.kind not in method.tasks:
         raise DataError(
             f"{type(method).__name__} predicts classes, but label {federation.task.label!r} of {federation.name} holds "
@@ -271,6 +274,7 @@ def train(
             rows=rows,
             data={"name": federation.name, "kind": federation.kind} | federation.facts,
             listener=listener,
+            home=bring_home(method) if federation.at_home else None,
         )
     found = {party.name: party.data for party in (judge, *others)}
     matched = {name: found[name] for name in federation.tables}

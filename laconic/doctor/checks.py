@@ -7,6 +7,8 @@ from typing import Any
 import msgspec
 
 from laconic.align.exact import ExactMatch
+from laconic.align.schema import SameColumns
+from laconic.core.method import task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.traffic import WireLog
@@ -16,13 +18,14 @@ from laconic.data.readers.federate import federation
 from laconic.data.readers.files import by_party, read_file
 from laconic.data.readers.frames import with_text_names
 from laconic.data.readers.source_table import check_frame
-from laconic.deploy.party_config import PartyFile, from_party_files
+from laconic.deploy.party_config import PartyFile, from_party_files, read_party, rows_from_party_files
 from laconic.deploy.transports.inprocess import open_calls
 from laconic.doctor.account import check_account
 from laconic.doctor.columns import Check, Diagnosis, check_columns
 from laconic.doctor.ids import check_ids
 from laconic.doctor.machine import check_machine
 from laconic.errors import LaconicError
+from laconic.plan.plan import DataPlan
 from laconic.tables.table import fingerprint
 
 CHECKS: tuple[Check, ...] = (check_machine, check_account, check_ids, check_columns)
@@ -56,6 +59,39 @@ class Together(msgspec.Struct, frozen=True, kw_only=True):
     rows: Mapping[str, int]
     some: Mapping[str, int]
     fingerprints: Mapping[str, str]
+
+
+class Agreed(msgspec.Struct, frozen=True, kw_only=True):
+    """What parties with other people agree on.
+
+    Attributes:
+        columns: how many columns. classes: what the label can be; none for a number. label: what it is called.
+        rows: how many each learns from.
+    """
+
+    columns: int
+    classes: tuple[str, ...]
+    label: str
+    rows: Mapping[str, int]
+
+
+def agree_parties(paths: Sequence[Path | str]) -> Agreed | None:
+    """Let parties that all have labels agree on columns, within this process; None if only one has labels."""
+    labelled = [one for one in map(read_party, paths) if one.data is not None and one.data.label is not None]
+    if len(labelled) < 2:
+        return None
+    made = rows_from_party_files(paths, DataPlan(files=tuple(map(str, paths))), seed=0)
+    hub = Party(made.hub, made.tables[made.hub], 0)
+    others = tuple(Party(name, table, 0) for name, table in made.tables.items() if name != made.hub)
+    align, log = SameColumns(), WireLog()
+    log.phase = "align"
+    with open_calls(others) as carrier:
+        peers = Peers(align, hub, carrier, log, carrier.names)
+        align.match(hub, peers)
+        align.confirm(hub, peers)
+    rows = {one.name: len(one.data.cut("train")) for one in others}
+    task = task_of(hub)
+    return Agreed(columns=len(hub.data.columns), classes=task.classes, label=task.label, rows=rows)
 
 
 def match_parties(paths: Sequence[Path | str]) -> Together:

@@ -46,6 +46,8 @@ def probe(trained: FittedRun) -> tuple[tuple[Asked, ...], tuple[str, ...] | None
 
     The second is None if the method asks anything but its rows' own answers: then it has to ask anew each time.
     """
+    if trained.federation.at_home:
+        return (), ()  # Whoever has the model predicts from it, and asks nobody.
     rows = min(_ROWS, *(len(_shared(party)) for party in (trained.hub, *trained.others) if party.data.rows))
     few, many = max(1, rows // 2), rows
     one, _, _ = _predict(trained, _FEW, few)
@@ -311,7 +313,7 @@ def _about(
         seed=party.seed,
         id=id_name,
         columns=table.columns,
-        recipe=table.recipe if table.rows else None,
+        recipe=table.recipe if table.columns else None,
         task=trained.federation.task if is_hub else table.task,
         steps=steps if is_hub else tuple(one.step for one in asked if one.party == party.name),
         data=data.get(party.name),

@@ -8,6 +8,7 @@ import msgspec
 from laconic.align.agreed import AgreedIds
 from laconic.align.exact import AT_RANDOM, ExactMatch
 from laconic.align.psi import PrivateMatch
+from laconic.align.schema import SameColumns
 from laconic.core.capabilities import Budgeted
 from laconic.core.method import Method
 from laconic.core.step import steps_of
@@ -36,6 +37,11 @@ class DataPlan(Settings, frozen=True, tag=False):
             without.
         label: the column to predict, in one of the files; for horizontal methods, in all of them.
         public: a file of rows of the same columns that everybody may see, for horizontal methods; none without one.
+            With party files everybody has it, beside the party file; all must have the same rows.
+        schema: of horizontal party files, a file of columns, levels, scales and classes that everybody has, beside the
+            party file (docs/data.md). Nothing is then to be agreed on before learning; none to agree by asking.
+        agree: how horizontal parties agree on columns, if not as usual: what to do where one lacks a column, and noise
+            on the sums. None for as usual.
         kinds: what a column of the files is (numeric, categorical, date), or an example of how it is written (1,234.5,
             1.234,5, 31.01.2013, 01/31/2013), where that should not be inferred.
         task: what the label is; none to guess it from its cells.
@@ -69,6 +75,8 @@ class DataPlan(Settings, frozen=True, tag=False):
     valid: float = 0.1
     split_by: str | None = None
     group: str | None = None
+    schema: str | None = None
+    agree: SameColumns | None = None
 
     def __post_init__(self) -> None:
         if self.split_by is not None and self.group is not None:
@@ -86,8 +94,6 @@ class DataPlan(Settings, frozen=True, tag=False):
             raise ValueError(
                 f"{parties[0]} is a party file and {tables[0]} is a table; give party files for all parties, or tables"
             )
-        if self.of_parties and (self.id, self.label, self.task, self.kinds) != (None, None, None, {}):
-            raise ValueError("party files say id, label, task and kinds themselves; leave those out")
         if self.files and not self.of_parties and self.label is None:
             raise ValueError(
                 "files need label (the column to predict), and id (the column that says who a row is about) unless the "
@@ -192,19 +198,23 @@ def _check_columns_apart(method: Method, data: DataPlan) -> None:
             "data: files need id (the column that says who a row is about) and label (the column to predict): "
             f"{type(method).__name__} is for parties with other columns of the same people"
         )
-    if data.public is not None:
-        raise ValueError(
-            f"data.public is for horizontal methods, and {type(method).__name__} is vertical; leave it out"
-        )
+    if data.of_parties and (data.id, data.label, data.task, data.kinds) != (None, None, None, {}):
+        raise ValueError("party files say id, label, task and kinds themselves; leave those out")
+    for name, given in (("public", data.public), ("schema", data.schema), ("agree", data.agree)):
+        if given is not None:
+            raise ValueError(
+                f"data.{name} is for horizontal methods, and {type(method).__name__} is vertical; leave it out"
+            )
 
 
 def _check_rows_apart(method: Method, data: DataPlan) -> None:
     """Refuse files that cannot be of parties with other rows, and settings that would be ignored."""
     name = type(method).__name__
-    if data.of_parties:
+    if data.of_parties and data.task is not None:
+        raise ValueError("party files say themselves what the label is (data.task there); leave data.task out")
+    if data.schema is not None and (not data.of_parties or data.public is not None or data.agree is not None):
         raise ValueError(
-            f"data.files are party files, which are for vertical methods so far; {name} is horizontal and takes the "
-            "tables themselves: --files a.csv b.csv --label COLUMN"
+            "data.schema is for party files, and says all that public rows or agreeing would; leave these out"
         )
     if data.match != ExactMatch():
         raise ValueError(f"data.match is for parties with other columns; {name} matches no rows, so leave it out")

@@ -136,7 +136,7 @@ def _attributes(docstring: str) -> dict[str, str]:
     return {name: " ".join(words.split()) for name, words in found}
 
 
-_CAME_LATER = ("split_by", "group")
+_CAME_LATER = ("split_by", "group", "schema", "agree")
 """Settings of the data that are left out of the fingerprint where they say nothing: earlier plans keep theirs."""
 
 

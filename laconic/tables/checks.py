@@ -52,13 +52,16 @@ def clean_ids(ids: Array | Sequence[str] | Sequence[int], party: str) -> Array:
     return clean
 
 
-def check_raw(raw: Array, columns: Sequence[Column], party: str, *, labelled: bool) -> None:
-    """Refuse rows and columns that do not fit each other; none of either is fine, for a server without data."""
+def check_raw(raw: Array, columns: Sequence[Column], party: str, *, labelled: bool, prepared: bool = False) -> None:
+    """Refuse rows and columns that do not fit each other; none of either is fine, for a server without data.
+
+    Where it is known elsewhere how columns are `prepared`, there may be columns and no rows.
+    """
     if raw.ndim not in (2, 4) or raw.dtype.kind not in "fu":
         raise ValueError(f"raw must be a table of floats or a stack of uint8 images, not {raw.dtype} of {raw.shape}")
     if raw.shape == (0, 0) and not labelled:
         return
-    if len(raw) == 0:
+    if len(raw) == 0 and not prepared:
         raise DataError(f"party {party!r} has no rows; give it at least two")
     if raw.ndim == 4 and (raw.dtype != np.uint8 or [column.kind for column in columns] != ["pixels"]):
         raise ValueError("images need dtype uint8 and exactly one column of kind 'pixels'")

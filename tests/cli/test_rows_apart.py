@@ -178,11 +178,14 @@ def test_the_audit_says_that_it_is_for_vertical_runs(files, tmp_path):
     assert "FedAvg is a horizontal method" in refused("audit", tmp_path / "run.json")
 
 
-def test_the_doctor_points_parties_with_the_same_columns_to_the_right_command(files, folder, tmp_path):
+def test_the_doctor_has_parties_with_other_people_agree_on_columns(tmp_path):
     paths = []
     for name, frame in hospitals().items():
         frame.to_csv(tmp_path / f"{name}.csv", index=False)
         paths.append(tmp_path / f"{name}.toml")
         data = f'[data]\nsource = "{name}.csv"\nkey = "patient"\nlabel = "diagnosis"\n'
         paths[-1].write_text(f'name = "{name}"\n{data}')
-    assert "laconic run FedAvg --files a.csv b.csv --label COLUMN" in refused("doctor", *paths)
+    said = " ".join(call("doctor", *paths).stdout.split())
+    assert "Together: 7 columns at every party; diagnosis is benign, malignant" in said
+    paths[-1].write_text(f'name = "west"\n{data}[data.columns]\nsize0 = "numeric"\n')
+    assert "party 'west' has no column 'size1'" in call("doctor", *paths).stderr

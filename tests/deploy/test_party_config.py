@@ -75,8 +75,7 @@ def test_a_server_has_no_data(tmp_path):
     [
         ('on_duplicate = "first"', 'on_duplicate = "last"', 'data.on_duplicate = "last" is not known'),
         ('label = "churned"', 'lable = "churned"', "did you mean data.table or data.label"),
-        ('key = ["branch", "customer"]', "", "data.key is missing"),
-        ('key = ["branch", "customer"]', "key = []", "key must name the column"),
+        ('key = ["branch", "customer"]', 'key = ""', "key must name the column"),
         ('key = ["branch", "customer"]', 'key = "town"', "'town' is the key and also listed"),
         ('label = "churned"', 'label = "customer"', "both key and label"),
         ('joined = "date"', 'joined = "day"', "categorical, date, numeric"),

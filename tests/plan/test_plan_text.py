@@ -115,7 +115,7 @@ TABLES = {"files": ("a.csv", "b.csv"), "label": "sick"}
     [
         (FedOnce(), TABLES, r"files need id .* FedOnce is for parties with other columns"),
         (FedOnce(), TABLES | {"id": "who", "public": "open.csv"}, "data.public is for horizontal methods"),
-        (FedAvg(), {"files": ("a.toml", "b.toml")}, "FedAvg is horizontal and takes the tables themselves"),
+        (FedAvg(), {"files": ("a.toml", "b.toml"), "task": "binary"}, "party files say themselves what the label is"),
         (FedAvg(), TABLES | {"match": PrivateMatch()}, "FedAvg matches no rows"),
         (FedAvg(), TABLES | {"cut": Iid(parties=3)}, "the files say which rows each party of FedAvg has"),
     ],

@@ -1,5 +1,7 @@
 """A table that exists is sound; one that cannot be used says whose it is and what to do."""
 
+from hashlib import blake2b
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -7,7 +9,7 @@ from hypothesis import strategies as st
 
 from laconic.errors import DataError
 from laconic.tables.columns import Column
-from laconic.tables.table import Table
+from laconic.tables.table import Table, fingerprint
 from laconic.tables.task import Task
 
 BINARY = Task(kind="binary", classes=("no", "yes"), label="paid")
@@ -216,3 +218,12 @@ def test_two_columns_of_one_name_are_refused():
 def test_labels_need_a_task():
     with pytest.raises(ValueError, match="no task"):
         table(y=Y)
+
+
+def test_the_fingerprint_of_ids_is_that_of_each_length_and_id_in_order():
+    ids = ["ä1", "q", "7:x", "日本", "p" * 300]
+    table = Table(np.arange(5.0)[:, None], [Column("size")], ids=ids, cuts={"train": [3, 0, 4], "test": [2]}, party="a")
+    whole = blake2b(digest_size=16, person=b"laconic rows")
+    whole.update("train 3\0002:日本2:ä1300:".encode() + b"p" * 300 + b"test 1\0003:7:x")
+    assert fingerprint(table) == whole.hexdigest()
+    assert fingerprint(table.with_cut("test", np.array([], dtype=int))) != fingerprint(table)

@@ -107,7 +107,7 @@ def rows_from_frames(
     notes: list[str] = []
     shown = {} if public is None else {PUBLIC: _check_public(with_text_names(as_frame(public, PUBLIC)), names)}
     agreed, read, readings = _read_together(frames | shown, names, kinds or {}, notes, label, id)
-    opened = _read_public(read.pop(PUBLIC)) if shown else None
+    opened = read_public(*read.pop(PUBLIC)) if shown else None
     labels = {
         party: read_labels(frame[label], task, party, notes, delimiter_of(frame)) for party, frame in frames.items()
     }
@@ -203,7 +203,7 @@ class _Read(NamedTuple):
     raw: Array
 
 
-class _PublicRows(NamedTuple):
+class PublicRows(NamedTuple):
     """Rows that everybody has, and what follows from them: the columns with their levels, and the recipe."""
 
     columns: tuple[Column, ...]
@@ -211,7 +211,7 @@ class _PublicRows(NamedTuple):
     recipe: Recipe
 
 
-class _Piece(NamedTuple):
+class Piece(NamedTuple):
     """Some rows of one party: cells, labels, and names by their place in its file, counted from 1."""
 
     raw: Array
@@ -219,14 +219,14 @@ class _Piece(NamedTuple):
     names: list[str]
 
 
-def _read_public(read: _Read) -> _PublicRows:
+def read_public(columns: Sequence[Column], raw: Array) -> PublicRows:
     """Public rows, and the recipe fitted on all of them."""
-    columns = tuple(msgspec.structs.replace(column, written=msgspec.UNSET) for column in read.columns)
-    return _PublicRows(columns, read.raw, fit_recipe(read.raw, columns, np.arange(len(read.raw)), party=PUBLIC))
+    columns = tuple(msgspec.structs.replace(column, written=msgspec.UNSET) for column in columns)
+    return PublicRows(columns, raw, fit_recipe(raw, columns, np.arange(len(raw)), party=PUBLIC))
 
 
 def _party_table(
-    party: str, own: _Read, y: Array, task: Task, cuts: Mapping[str, Array], public: _PublicRows | None
+    party: str, own: _Read, y: Array, task: Task, cuts: Mapping[str, Array], public: PublicRows | None
 ) -> Table:
     """A party's training rows behind the public ones; its classes, and without public rows its levels, are its own."""
     rows = cuts["train"]
@@ -234,8 +234,8 @@ def _party_table(
     known = [_with_levels_of(column, raw[:, at]) for at, column in enumerate(own.columns)]
     chosen = known if public is None else public.columns
     columns = tuple(_as_all_write(column, {party: own}) for column in chosen)
-    piece = _Piece(recode_cells(raw, own.columns, columns), y[rows], _names(party, rows))
-    return _table(party, {"train": [piece]}, columns, task, public)
+    piece = Piece(recode_cells(raw, own.columns, columns), y[rows], row_names(party, rows))
+    return stack_pieces(party, {"train": [piece]}, columns, task, public)
 
 
 def _with_levels_of(column: Column, cells: Array) -> Column:
@@ -250,17 +250,17 @@ def _server_table(
     y: Mapping[str, Array],
     task: Task,
     cuts: Mapping[str, Mapping[str, Array]],
-    public: _PublicRows | None,
+    public: PublicRows | None,
 ) -> Table:
     """All parties' held-out rows behind the public ones, with columns and classes as agreed."""
-    pieces: dict[str, list[_Piece]] = {}
+    pieces: dict[str, list[Piece]] = {}
     for cut in ("test", "valid"):
         for party, own in read.items():
             rows = cuts[party][cut]
             if len(rows):
                 raw = recode_cells(own.raw[rows], own.columns, columns)
-                pieces.setdefault(cut, []).append(_Piece(raw, y[party][rows], _names(party, rows)))
-    return _table(SERVER, pieces, tuple(_as_all_write(column, read) for column in columns), task, public)
+                pieces.setdefault(cut, []).append(Piece(raw, y[party][rows], row_names(party, rows)))
+    return stack_pieces(SERVER, pieces, tuple(_as_all_write(column, read) for column in columns), task, public)
 
 
 def _as_all_write(column: Column, read: Mapping[str, _Read]) -> Column:
@@ -269,17 +269,18 @@ def _as_all_write(column: Column, read: Mapping[str, _Read]) -> Column:
     return msgspec.structs.replace(column, written=ways.pop() if len(ways) == 1 else msgspec.UNSET)
 
 
-def _table(
+def stack_pieces(
     party: str,
-    pieces: Mapping[str, list[_Piece]],
+    pieces: Mapping[str, list[Piece]],
     columns: tuple[Column, ...],
     task: Task,
-    public: _PublicRows | None,
+    public: PublicRows | None,
 ) -> Table:
-    if public is not None:
+    """A party's table of some rows per cut, behind the public ones if there are any."""
+    if public is not None and len(public.raw):
         rows = np.arange(len(public.raw))
         unlabelled = np.full(len(rows), np.nan if task.kind == "regression" else -1)
-        pieces = {"public": [_Piece(public.raw, unlabelled, _names("public", rows))]} | dict(pieces)
+        pieces = {"public": [Piece(public.raw, unlabelled, row_names("public", rows))]} | dict(pieces)
     every = [piece for some in pieces.values() for piece in some]
     ends = np.cumsum([0, *(sum(len(piece.y) for piece in some) for some in pieces.values())])
     return Table(
@@ -295,11 +296,12 @@ def _table(
     )
 
 
-def _names(party: str, rows: Array) -> list[str]:
+def row_names(party: str, rows: Array) -> list[str]:
+    """Names of rows by their place in a party's file, counted from 1."""
     return [f"{party}:{row + 1}" for row in rows.tolist()]
 
 
-def _counts(cuts: Mapping[str, Mapping[str, Array]], public: _PublicRows | None) -> dict[str, int]:
+def _counts(cuts: Mapping[str, Mapping[str, Array]], public: PublicRows | None) -> dict[str, int]:
     total = {cut: sum(len(own[cut]) for own in cuts.values()) for cut in ("train", "test", "valid")}
     shown = {} if public is None else {"public": len(public.raw)}
     return {"train": total["train"]} | shown | {cut: total[cut] for cut in ("test", "valid") if total[cut]}
@@ -346,6 +348,40 @@ def hold_out(
     problem = _problem(first, test)
     if problem is not None:
         raise DataError(problem)
+    return first
+
+
+def hold_out_alone(
+    party: str,
+    frame: "DataFrame",
+    id: str | None,  # noqa: A002
+    *,
+    test: float,
+    seed: int,
+    notes: list[str],
+    classes: Array | None = None,
+    by: PartBy | None = None,
+) -> dict[str, Array]:
+    """The rows of one party as cuts "train" and "test", as `hold_out` does, without looking at any other party.
+
+    Who is held out by an id follows from the id and the seed, as everywhere. A party with few rows may hold out none.
+    """
+    if by is not None and by.in_time:
+        found = _last_in_time(party, frame, by, test, 0.0, notes)
+        return {"train": found["train"], "test": found["test"]}
+    named = id if by is None else by.column
+    ids = None if named is None else {party: _ids_of(party, frame, named, notes)}
+    first: dict[str, Array] | None = None
+    for tried in seeds_to_try(seed) if ids is None else [seed]:
+        parted = _part({party: len(frame)}, ids, test, 0.0, tried)
+        own = {cut: parted[party][cut] for cut in ("train", "test")}
+        if not len(own["train"]):
+            continue
+        first = first or own
+        if classes is None or _fits(parted, {party: classes}):
+            return own
+    if first is None:
+        raise DataError(_problem(_part({party: len(frame)}, ids, test, 0.0, seed), test))
     return first
 
 

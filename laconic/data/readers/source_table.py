@@ -62,6 +62,11 @@ def read_own(
         frame: the rows themselves, where they are at hand already; `data.source` is then only a name for errors.
         by: the column by which rows are to be parted; None for at random.
     """
+    if not data.keys:
+        raise DataError(
+            f"party {party!r}: data.key is missing, and must name the column, or columns, that say who a row is about: "
+            "the others hold other columns of the same people"
+        )
     try:
         there = column_names(party, data) if frame is None else [str(name) for name in frame.columns]
         known = None if recipe is None else [column.name for column in recipe.columns]

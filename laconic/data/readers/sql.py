@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def sql_columns(party: str, data: OwnData) -> list[str]:
     """The names of the columns that the table or query has."""
     with _connected(party, data) as connection:
-        return list(connection.execute(_select(party, connection, data, None)).keys())
+        return list(map(str, connection.execute(_select(party, connection, data, None)).keys()))
 
 
 def sql_batches(party: str, data: OwnData, columns: Sequence[str] | None, rows: int) -> Iterator["DataFrame"]:
