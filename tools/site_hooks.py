@@ -18,6 +18,7 @@ HOME = Path(__file__).parent.parent
 _FROM_HOME = {
     "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md", "SECURITY.md": "security_policy.md",
     "README.md": "index.md",
+    "laconic/__init__.pyi": "api/index.md",
 }  # fmt: skip
 """Pages in the repository's own folder, and what they are called on the site."""
 
@@ -55,7 +56,7 @@ def public_names(package: str = "") -> dict[str, str]:
 
 def on_files(files: Files, config: Any) -> Files:
     """Add the pages that are made here."""
-    outside = {name: source for source, name in _FROM_HOME.items() if name != "index.md"}
+    outside = {name: source for source, name in _FROM_HOME.items() if "/" not in source and name != "index.md"}
     made = {name: (HOME / source).read_text(encoding="utf-8") for name, source in outside.items()} | _reference()
     for folder in ("methods", "decisions"):
         made[f"{folder}/index.md"] = _list_of(folder, folder.capitalize(), files)
@@ -74,7 +75,7 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
 
 def _link(found: "re.Match[str]", source: str, files: Files) -> str:
     picture, words, target, anchor = found[1], found[2], found[3], found[4] or ""
-    is_home = source in _FROM_HOME.values() and source != "index.md"
+    is_home = source in _FROM_HOME.values() and source not in ("index.md", "api/index.md")
     place = _joined("" if is_home else str(Path("docs") / Path(source).parent), target)
     page = _FROM_HOME.get(place) or (place.removeprefix("docs/") if place.startswith("docs/") else "")
     if page.rstrip("/") in ("decisions", "methods"):
