@@ -19,7 +19,7 @@ from laconic.values import Array
 
 def mixed(x: Array, seed: int = 0) -> Array:
     rows = np.arange(len(x))
-    return project(draw_secret(x, rows, Gaussian(), np.random.default_rng(seed)), x, rows)
+    return project(draw_secret(x, rows, Gaussian(), np.random.default_rng(seed)), x, rows, rows.astype(str))
 
 
 def skewed(rows: int, width: int, seed: int = 0) -> Array:

@@ -1,6 +1,7 @@
 """The secret square matrix that mixes a party's columns, and what it does to distances."""
 
 from collections.abc import Callable
+from hashlib import blake2b
 from math import prod
 from typing import TypeAlias
 
@@ -72,18 +73,31 @@ def draw_single(column: Array, matrix: AnyMatrix, rng: Rng) -> Weights:
     }
 
 
-def project_single(secret: Weights, x: Array, at: Array) -> Array:
+def project_single(secret: Weights, x: Array, at: Array, keys: Array) -> Array:
     """The rows `at` of the one-column table `x`, each mixed with its pseudo value; float32.
 
-    A row's pseudo value is the same whenever it is sent: two would differ by a multiple of one row of the matrix.
+    A row's pseudo value is the same whenever it is sent: two would differ by a multiple of one row of the matrix. No
+    two rows have the same, at training or later, whichever their places: their difference would be a multiple of the
+    matrix's other row. So it follows from a secret, the row's id and its cell.
     """
-    generator = np.random.default_rng(secret["seed"].tolist())
-    pseudo = generator.normal(secret["mean"][0], secret["sd"][0], len(x)).astype(np.float32)
+    cells = np.ascontiguousarray(x[:, 0], np.float32)
 
     def mix(rows: Array) -> Array:
-        return np.asarray(np.column_stack([x[rows, 0], pseudo[rows]]) @ secret["matrix"])
+        normal = _normal_of(secret["seed"], keys[rows], cells[rows])
+        pseudo = (normal * secret["sd"][0] + secret["mean"][0]).astype(np.float32)
+        return np.asarray(np.column_stack([cells[rows], pseudo]) @ secret["matrix"])
 
     return in_blocks(at, 2, mix)
+
+
+def _normal_of(seed: Array, keys: Array, cells: Array) -> Array:
+    """A standard normal number per row, from a keyed digest of its id and its cell."""
+    from scipy.special import ndtri
+
+    secret = np.ascontiguousarray(seed, np.int64).tobytes()
+    rows = zip(keys.tolist(), cells, strict=True)
+    digests = (blake2b(cell.tobytes() + key.encode(), digest_size=8, key=secret).digest() for key, cell in rows)
+    return np.asarray(ndtri((np.frombuffer(b"".join(digests), np.uint64) + 0.5) / 2.0**64))
 
 
 def draw_secret(x: Array, training: Array, matrix: AnyMatrix, rng: Rng) -> Weights:
@@ -92,9 +106,13 @@ def draw_secret(x: Array, training: Array, matrix: AnyMatrix, rng: Rng) -> Weigh
     return draw_single(x[training], matrix, rng) if width == 1 else draw_several(width, matrix, rng)
 
 
-def project(secret: Weights, x: Array, at: Array) -> Array:
-    """The rows `at` of the prepared table `x` as they may be sent, float32: as wide as `x`, but at least 2."""
-    return (project_single if "seed" in secret else project_several)(secret, x, at)
+def project(secret: Weights, x: Array, at: Array, keys: Array) -> Array:
+    """The rows `at` of the prepared table `x` as they may be sent, float32: as wide as `x`, but at least 2.
+
+    Args:
+        keys: the id of every row of `x`, as text.
+    """
+    return project_single(secret, x, at, keys) if "seed" in secret else project_several(secret, x, at)
 
 
 def draw_categorical(classes: int, rng: Rng) -> Weights:

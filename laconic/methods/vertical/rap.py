@@ -51,7 +51,7 @@ def projected(party: Party, rows: str, matrix: AnyMatrix, secrets: Secrets) -> A
     if "projection" not in party.memory:
         table = party.data
         party.memory["projection"] = draw_secret(table.x, table.cut("train"), matrix, secret_rng(party, secrets))
-    return project(party.memory["projection"], party.data.x, party.data.cut(rows))
+    return project(party.memory["projection"], party.data.x, party.data.cut(rows), party.data.keys)
 
 
 def secret_rng(party: Party, secrets: Secrets) -> Rng:
