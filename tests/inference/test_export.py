@@ -24,8 +24,8 @@ from laconic import (
 from laconic.cli import main
 from laconic.data import Iid
 from laconic.errors import DataError
-from laconic.inference.export import export_model, run_graph
-from laconic.inference.local_transport import parts_of
+from laconic.inference import export_model, parts_of
+from laconic.inference.export import run_graph
 from laconic.learn import Autoencoder, Best, Boosted, Forest, Joint, LinearModel, Mlp, Nat, NetModel, Pca, Sgd
 from laconic.privacy import ClippedGaussian
 
@@ -60,9 +60,8 @@ def chained(folder, out, trained, gap=None):
 
 
 def ours(method, trained):
-    from laconic.core.peers import Peers
-    from laconic.core.traffic import WireLog
-    from laconic.deploy.transports.inprocess import open_calls
+    from laconic.core import Peers, WireLog
+    from laconic.deploy import open_calls
 
     with open_calls(tuple(trained.others)) as carrier:
         return method.predict(trained.hub, Peers(method, trained.hub, carrier, WireLog(), carrier.names), "test")
