@@ -15,7 +15,7 @@ from msgspec.structs import replace as changed
 
 from laconic import Analytic, Dirichlet, Federation, FedPft, Method, deal_rows, simulate
 from laconic.audit.sums_attacks import rebuild_rows, tell_members
-from laconic.data import Iid, RandomHoldout
+from laconic.data import HalfTest, Iid, RandomHoldout
 from laconic.data.partition.rows import RowCut
 from laconic.learn import Columns, Convolutions, Drawn, Photographs, PublicRows, RandomFourier, RandomRelu, Whitened
 from laconic.learn.features import AnyFeatureMap
@@ -35,6 +35,7 @@ from studies.harness import (
     some_rows,
     write_whole,
 )
+from studies.remembered_features import remembered
 
 T = TypeVar("T", Analytic, FedPft)
 SEEDS = range(5)
@@ -125,20 +126,13 @@ def _tables(records: list[Record]) -> Iterator[Job]:
     best = {(name, most): _best(records, name, most) for name, most in CANDIDATES}
     for (name, most), chosen in best.items():
         for seed in SEEDS:
-            yield _run(name, most, chosen, "Dirichlet 0.5", seed)
+            yield from (_run(name, most, chosen, skew, seed) for skew in SKEWS)
     yield from (_few_rows(name, rows) for name in ("MNIST", "Adult") for rows in (2, 5, 10, 16, 20, 50, 100, 200, 800))
     yield from _by_bytes()
     yield from _by_width()
     for name in PFT_DATA:
         form = _best_form(records, name)
         yield from (_pft(name, form, seed) for seed in SEEDS)
-    for (name, most), chosen in best.items():
-        # Wide maps of many rows take a minute or more each, and differ by rounding alone: two draws for each skew.
-        for seed in SEEDS if most == NARROW or name == "Fashion-MNIST" else range(2):
-            yield from (_run(name, most, chosen, skew, seed) for skew in SKEWS)
-    yield from (
-        _run(CIFAR, WIDE, chosen, "Dirichlet 0.5", seed) for seed in SEEDS for chosen in CANDIDATES[CIFAR, WIDE]
-    )
     for seed in SEEDS:
         yield from _private_runs(records, 1.0, seed)
         yield _noised_pft("MNIST", 1.0, seed)
@@ -163,7 +157,7 @@ def _deal(name: str, skew: str, seed: int, valid: float = 0.0) -> Federation:
 
 def _method(chosen: AnyFeatureMap, most: int, seed: int) -> Analytic:
     seeded = changed(chosen, seed=seed) if "seed" in chosen.__struct_fields__ else chosen
-    return Analytic(features=seeded, most_bytes=most, least_rows=1)
+    return Analytic(features=remembered(seeded), most_bytes=most, least_rows=1)
 
 
 def _choice(name: str, most: int, chosen: AnyFeatureMap) -> Job:
@@ -187,8 +181,8 @@ def _private(name: str, source: str, width: int, epsilon: float, seed: int) -> J
 
 
 def _noised(name: str, source: str, width: int, epsilon: float, seed: int) -> Analytic:
-    inner = PRIVATE[source].of
-    chosen = changed(PRIVATE[source], width=width, of=changed(inner, seed=seed))
+    inner = changed(PRIVATE[source].of, seed=seed)
+    chosen = changed(PRIVATE[source], width=width, of=remembered(inner))
     return _within(Analytic(features=chosen, privacy=GaussianSums(seeded=True)), name, epsilon)
 
 
@@ -202,13 +196,15 @@ def _within(method: T, name: str, epsilon: float) -> T:
 def _pft(name: str, form: str, seed: int, rows: str = "test") -> Job:
     """FedPFT without noise: its mixtures' form is chosen on validation rows, as Analytic's map is."""
     key = {"table": "fedpft" if rows == "test" else "fedpft choice", "data": name, "form": form, "seed": seed}
-    return Job(key, _measured(name, "Dirichlet 0.5", PFT[form], seed, rows=rows))
+    images = DATA[name].reserve == HalfTest()
+    method = changed(PFT[form], features=changed(Whitened(width=128), of=remembered(Whitened().of)))
+    return Job(key, _measured(name, "Dirichlet 0.5", method if images else PFT[form], seed, rows=rows))
 
 
 def _noised_pft(name: str, epsilon: float, seed: int) -> Job:
     """FedPFT with noise, on the features that Analytic has with noise."""
-    inner = Whitened().of
-    method = FedPft(features=Whitened(width=128, of=changed(inner, seed=seed)), privacy=GaussianMoments(seeded=True))
+    inner = remembered(changed(Whitened().of, seed=seed))
+    method = FedPft(features=changed(Whitened(width=128), of=inner), privacy=GaussianMoments(seeded=True))
     key = {"table": "private fedpft", "data": name, "epsilon": epsilon, "seed": seed}
     return Job(key, _measured(name, "Dirichlet 0.5", _within(method, name, epsilon), seed))
 

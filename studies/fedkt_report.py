@@ -1,13 +1,14 @@
 """The tables of the FedKT study: what the paper claims beside what was measured."""
 
 from functools import lru_cache
+from itertools import product
 
 import numpy as np
 
 from laconic.privacy import GaussianVotes, LaplaceVotes
 from laconic.privacy.mechanisms.votes import WARNING
 from studies.fedkt_paper import BUDGETS, CURVE, NOISES, PAPER_1, PAPER_3, PORTIONS, Private
-from studies.fedkt_runs import one_exchange, spread_of
+from studies.fedkt_runs import VOTES, one_exchange, spread_of
 from studies.fedkt_settings import SETTINGS
 from studies.harness import Record, markdown, mean_spread
 
@@ -91,13 +92,14 @@ def _independent(noise: str, line: Private, partitions: int, asked: int) -> floa
 def _table_budget(records: list[Record]) -> str:
     rows = []
     for name, lines in BUDGETS.items():
-        for level, epsilon in lines:
-            there = _those(records, table="budget", data=name, level=level, epsilon=epsilon)
+        for (level, epsilon), answers in product(lines, VOTES):
+            there = _those(records, table="budget", data=name, level=level, epsilon=epsilon, answers=answers)
             if there:
                 shown = [mean_spread([float(one[part]) for one in there], 1) for part in ("labels", "sigma")]
                 spent = f"{max(one['spent'] for one in there):.2f}"
-                rows.append((name, level, epsilon, *shown, spent, _percent(there)))
-    return markdown(("data", "level", "budget", "labels asked for", "sigma", "epsilon spent", "accuracy"), rows)
+                rows.append((name, level, epsilon, answers, *shown, spent, _percent(there)))
+    head = ("data", "level", "budget", "answers", "labels asked for", "sigma", "epsilon spent", "accuracy")
+    return markdown(head, rows)
 
 
 def _table_3(records: list[Record]) -> str:

@@ -14,7 +14,7 @@ from laconic.deploy import Forked
 from laconic.deploy.transports.forked import open_workers
 from laconic.learn import Network, classes_of, fit_models
 from laconic.methods import PooledShares, Prox, ServerShares
-from laconic.privacy import L0, L1, L2, Budget, GaussianVotes, LaplaceVotes, Level, ledgers_of
+from laconic.privacy import L1, L2, Budget, GaussianVotes, LaplaceVotes, Level, Sure, ledgers_of
 from laconic.threads import limit_threads
 from studies.fedkt_paper import BUDGETS, CURVE, CUT, NOISES
 from studies.fedkt_settings import LOCAL, Setting, averaged
@@ -41,8 +41,13 @@ def one_exchange(setting: Setting) -> dict[str, Method]:
 def budgeted(name: str, seed: int, setting: Setting) -> Iterator[Job]:
     """FedKT as a budget of the paper's epsilons sets it: noise, labels asked for, and at L2 the teachers."""
     for level, epsilon in BUDGETS.get(name, ()):
-        key = {"table": "budget", "data": name, "level": level, "epsilon": epsilon, "seed": seed}
-        yield Job(key, _within(setting, level, epsilon, seed))
+        for words, noise in VOTES.items():
+            key = {"table": "budget", "data": name, "level": level, "epsilon": epsilon, "answers": words, "seed": seed}
+            yield Job(key, _within(setting, level, epsilon, noise, seed))
+
+
+VOTES = {"whatever is asked": GaussianVotes(), "only where sure": GaussianVotes(sure=Sure())}
+"""Which of the rows put to the vote are answered; a budget sets the noise."""
 
 
 def portion(name: str, seed: int, keep: float, setting: Setting) -> Job:
@@ -166,7 +171,7 @@ def _priced(setting: Setting, method: FedKt, seed: int) -> Callable[[], Record]:
     return measure
 
 
-def _within(setting: Setting, level: str, epsilon: float, seed: int) -> Callable[[], Record]:
+def _within(setting: Setting, level: str, epsilon: float, noise: GaussianVotes, seed: int) -> Callable[[], Record]:
     """A run within a budget, priced by its ledgers; nothing in it depends on the votes."""
 
     def measure() -> Record:
@@ -175,15 +180,16 @@ def _within(setting: Setting, level: str, epsilon: float, seed: int) -> Callable
         federation = setting.deal(seed, valid=valid)
         rows = min(len(federation.tables[name].cut("train")) for name in federation.peers)
         # Noise that can be repeated, for the study alone; teachers as `within` chooses them.
-        trust = L1(secure=False) if level == "L1" else L0()
-        count = ServerShares() if level == "L1" else PooledShares()
-        start = replace_settings(setting.fedkt(), level=trust, count=count)
-        method = start.within(Budget(epsilon=epsilon), rows, federation.hub, federation.peers)
+        budget, start = Budget(epsilon=epsilon), setting.fedkt()
+        if level == "L1":
+            start = replace_settings(start, level=L1(noise=noise, secure=False), count=ServerShares())
+        else:
+            free = start.within(budget, rows, federation.hub, federation.peers)
+            start = replace_settings(free, level=L2(noise=noise, secure=False), count=PooledShares(), labels=None)
+        method = start.within(budget, rows, federation.hub, federation.peers)
         guard = method.level.at_server() or method.level.at_parties()
         if guard is None or not isinstance(guard.noise, GaussianVotes):
             raise TypeError(f"a budget should have put Gaussian noise on votes, not {method.level}")
-        if isinstance(guard, L2):
-            method = replace_settings(method, level=replace_settings(guard, secure=False))
         result = simulate(method, federation, seed=seed, runtime=Remembering((setting, seed, valid)))
         spent = price(ledgers_of(result), 1e-5, "disjoint").epsilon
         numbers = {"labels": method.labels, "sigma": guard.noise.sigma, "teachers": method.teachers}

@@ -2,12 +2,14 @@
 
 Every arm has the same rows, the same metric, the same splits by seed and the same time allowance for choosing its model
 (`Best`), by cross-validation on training rows; test rows choose nothing. How columns are parted stands in `TABLES`; the
-files of three outside projects are taken as they are. A second table gives few shared rows and all the hub's labels.
-Tables of more rows are drawn down to `MOST_ROWS` (covtype: 60,000), so that a seed of all of them takes minutes.
+files of three outside projects are taken as they are. Tables of more rows are drawn down to `MOST_ROWS` (covtype:
+60,000), so that a seed of all of them takes minutes. Further tables: those on which nothing of the default was tried;
+the same with up to `MORE_ROWS` rows; what is left of the gain when little of the columns may be rebuilt; and few shared
+rows with all the hub's labels.
 """
 
 import statistics
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from math import sqrt
@@ -15,12 +17,14 @@ from math import sqrt
 import numpy as np
 
 from laconic import Centralised, Equal, Federation, FedOnce, Method, Result, Solo, deal, from_frames, load, simulate
+from laconic.audit import rebuild_columns
 from laconic.data import Groups
 from laconic.data.datasets.dataset import data_file
 from laconic.data.partition.columns import Cut
 from laconic.deploy import code_digest
 from laconic.deploy.jobs import name_of
-from laconic.learn import Best
+from laconic.deploy.simulation import matched
+from laconic.learn import Best, Pca
 from laconic.tables import Score
 from studies.harness import (
     Job,
@@ -36,7 +40,7 @@ from studies.harness import (
 )
 
 SEEDS = range(5)
-MOST_ROWS = 6_000
+MOST_ROWS, MORE_ROWS = 6_000, 20_000
 ARMS: dict[str, Callable[[Best | None], Method]] = {
     "home": lambda model: Solo(model=model),
     "FedOnce": lambda model: FedOnce(head=model),
@@ -44,15 +48,20 @@ ARMS: dict[str, Callable[[Best | None], Method]] = {
 }
 """The arms, each as it comes if no model is given: with `Best()`."""
 ASKED, MOST_BYTES = 0.8, 64
+WIDTHS, MOST_REBUILT = (8, 6, 4, 3, 2, 1), 0.5
 
 
 @dataclass(frozen=True)
 class PublicTable:
-    """A public data set, how its columns are parted, and how many of its rows are used; the first party has labels."""
+    """A public data set, how its columns are parted, and how many of its rows are used; the first party has labels.
+
+    `seconds` is what every arm is allowed for choosing its model.
+    """
 
     name: str
     cut: Cut
     rows: int = MOST_ROWS
+    seconds: float = 60.0
 
     def federation(self, seed: int) -> Federation:
         """The parties with rows drawn and split by the seed."""
@@ -74,6 +83,7 @@ class OutsideFiles:
     id: str
     label: str
     rows: int = MOST_ROWS
+    seconds: float = 60.0
 
     def federation(self, seed: int) -> Federation:
         """The parties' frames, with rows drawn by the seed where there are more; they are matched by the run."""
@@ -98,7 +108,8 @@ TABLES: dict[str, PublicTable | OutsideFiles] = {
     "california_housing": PublicTable("california_housing", Equal(parties=3)),
     "adult": PublicTable("adult", Groups()),
     "nycflights13": PublicTable("nycflights13", Groups()),
-    "ujiindoorloc": PublicTable("ujiindoorloc", Equal(parties=4)),
+    # All 520 columns in one place take longer to try: every arm is allowed more here.
+    "ujiindoorloc": PublicTable("ujiindoorloc", Equal(parties=4), seconds=300.0),
     "movie_lens": OutsideFiles(("movie_lens_hetero_guest.csv.gz", "movie_lens_hetero_host.csv.gz"), "id", "label"),
     "motor": OutsideFiles(
         ("motor_hetero_guest.csv", "motor_hetero_host_1.csv", "motor_hetero_host_2.csv"), "idx", "motor_speed"
@@ -106,6 +117,15 @@ TABLES: dict[str, PublicTable | OutsideFiles] = {
     "vehicle": OutsideFiles(("vehicle_scale_hetero_guest.csv", "vehicle_scale_hetero_host.csv"), "id", "y"),
     "covtype": PublicTable("covtype", Groups(), rows=60_000),
 }
+
+UNSEEN: dict[str, PublicTable | OutsideFiles] = {
+    "dvisits": OutsideFiles(("dvisits_hetero_guest.csv", "dvisits_hetero_host.csv"), "id", "doctorco"),
+    "codrna": PublicTable("codrna", Equal(parties=3)),
+    "breast_cancer": PublicTable("breast_cancer", Groups()),
+    "digits": PublicTable("digits", Groups()),
+    "diabetes": PublicTable("diabetes", Groups()),
+}
+"""Tables on which nothing of the default was tried before it was settled."""
 
 LAST_TEN = (*(f"BILL_AMT{month}" for month in range(3, 7)), *(f"PAY_AMT{month}" for month in range(1, 7)))
 FEW = {
@@ -130,38 +150,91 @@ def main() -> None:
 def _jobs() -> Iterator[Job]:
     for seed in SEEDS:
         for name, table in TABLES.items():
-            yield from _of_table(name, table, seed)
+            yield from _of_table("all shared", name, table, seed)
+        for name, table in UNSEEN.items():
+            yield from _of_table("unseen", name, table, seed)
         for name in FEW:
             for shared in SHARED:
                 yield from _of_few(name, shared, seed)
+    for seed in SEEDS:
+        for name, table in TABLES.items():
+            yield _little_rebuilt(name, table, seed)
+    for seed in SEEDS:
+        for name, table in _larger().items():
+            yield from _of_table("more rows", name, table, seed)
+
+
+def _larger() -> dict[str, PublicTable | OutsideFiles]:
+    """The tables of which not all rows are used, but for ujiindoorloc, whose pooled columns take too long."""
+    small = ("ujiindoorloc", "motor", "vehicle", "covtype")
+    return {name: replace(table, rows=MORE_ROWS) for name, table in TABLES.items() if name not in small}
 
 
 def _quick_jobs() -> Iterator[Job]:
-    yield from _of_table("vehicle", TABLES["vehicle"], 0, model=Best(seconds=2.0))
-    yield from _of_few("credit_default", 250, 0, rows=2_000, model=Best(seconds=2.0))
+    quick = replace(TABLES["vehicle"], seconds=2.0)
+    yield from _of_table("all shared", "vehicle", quick, 0)
+    yield _little_rebuilt("vehicle", quick, 0)
+    yield from _of_few("credit_default", 250, 0, rows=2_000, seconds=2.0)
 
 
-def _of_table(name: str, table: PublicTable | OutsideFiles, seed: int, model: Best | None = None) -> Iterator[Job]:
+def _of_table(section: str, name: str, table: PublicTable | OutsideFiles, seed: int) -> Iterator[Job]:
     dealt = cache(table.federation)  # All arms have the same rows; they are read when the first is run.
     for arm in ARMS:
-        yield _job({"table": "all shared", "data": name, "rows": table.rows, "seed": seed, "arm": arm}, dealt, model)
+        key = {"table": section, "data": name, "rows": table.rows, "seed": seed, "arm": arm}
+        yield _job(key, dealt, table.seconds)
 
 
-def _of_few(name: str, shared: int, seed: int, rows: int = MOST_ROWS, model: Best | None = None) -> Iterator[Job]:
+def _of_few(name: str, shared: int, seed: int, rows: int = MOST_ROWS, seconds: float = 60.0) -> Iterator[Job]:
     dealt = cache(lambda seed: few_shared(name, shared, seed, rows))
     for arm in ("home", "FedOnce"):
         key = {"table": "few shared", "data": name, "rows": rows, "shared": shared, "seed": seed, "arm": arm}
-        yield _job(key, dealt, model)
+        yield _job(key, dealt, seconds)
 
 
-def _job(key: Record, dealt: Callable[[int], Federation], model: Best | None) -> Job:
-    method, seed = ARMS[key["arm"]](model), key["seed"]
+def _job(key: Record, dealt: Callable[[int], Federation], seconds: float) -> Job:
+    method, seed = ARMS[key["arm"]](None if seconds == Best().seconds else Best(seconds=seconds)), key["seed"]
 
     def measure() -> Record:
-        allowed = {"trials": 1, "seconds_of_choice": (model or Best()).seconds}
+        allowed = {"trials": 1, "seconds_of_choice": seconds}
         return _record(simulate(method, dealt(seed), seed=seed)) | {"allowance": allowed}
 
     return Job(key, measure, code_digest(method))
+
+
+def _little_rebuilt(name: str, table: PublicTable | OutsideFiles, seed: int) -> Job:
+    """FedOnce with as many components as let no more than half of the columns' variance be rebuilt, or none."""
+    key = {"table": "little rebuilt", "data": name, "rows": table.rows, "seed": seed, "arm": "FedOnce"}
+
+    def measure() -> Record:
+        federation = table.federation(seed)
+        together = federation if federation.aligned else matched(FedOnce(), federation, seed=seed)
+        dim, rebuilt = widest(together, seed)
+        found = {"dim": dim, "rebuilt": rebuilt, "allowance": {"trials": 1, "seconds_of_choice": table.seconds}}
+        if dim == 0:
+            return found
+        method = FedOnce(encoder=Pca(dim=dim), head=Best(seconds=table.seconds))
+        return _record(simulate(method, federation, seed=seed)) | found
+
+    return Job(key, measure, code_digest(FedOnce(encoder=Pca(dim=1), head=Best())))
+
+
+def widest(federation: Federation, seed: int) -> tuple[int, float]:
+    """The most components, 8 to 1, of which the mean R2 of rebuilt columns is at most `MOST_REBUILT`, and that R2.
+
+    0 if one is too many. Measured on validation rows, a hundred of which an attacker knows; no label is looked at.
+    """
+    rebuilt = 1.0
+    for dim in WIDTHS:
+        found = []
+        for guest in federation.peers:
+            table, rng = federation.tables[guest], np.random.default_rng([seed, dim])
+            encoder, x = Pca(dim=dim), table.part("valid")[0]
+            sent = encoder.encode(encoder.fit(table.part("train")[0], rng), x)
+            found.append(float(rebuild_columns(sent, x, min(100, len(x) // 2), rng).mean()))
+        rebuilt = statistics.fmean(found)
+        if rebuilt <= MOST_REBUILT:
+            return dim, rebuilt
+    return 0, rebuilt
 
 
 def _record(result: Result) -> Record:
@@ -228,18 +301,33 @@ def _goodness(record: Record) -> float:
 
 
 def report(records: list[Record]) -> str:
-    """Both tables, as Markdown; of several records with one key, the last counts."""
+    """All tables, as Markdown; of several records with one key, the last counts."""
     records = list({name_of(one["key"]): one for one in records}.values())
-    seconds = {one["allowance"]["seconds_of_choice"] for one in records}
-    allowed = ", ".join(f"{one:g}" for one in sorted(seconds))
+    of = {name: [one for one in records if one["key"]["table"] == name] for name in _SECTIONS}
+    usual = max((one["allowance"]["seconds_of_choice"] for one in of["few shared"]), default=Best().seconds)
     return (
-        f"Each arm was allowed one trial, in which `Best(seconds={allowed})` chose its model on training rows. At most "
-        f"{MOST_ROWS:,} rows of a table are used (covtype 60,000), a fifth of them to score on. Mean and standard "
-        "deviation over the seeds that are done.\n\n"
-        + _all_shared([one for one in records if one["key"]["table"] == "all shared"])
+        f"Each arm was allowed one trial, in which `Best(seconds={usual:g})` chose its model on training rows "
+        f"(ujiindoorloc: `seconds={TABLES['ujiindoorloc'].seconds:g}`, for all arms). At most {MOST_ROWS:,} rows of a "
+        "table are used (covtype 60,000), a fifth of them to score on. Mean and standard deviation over the seeds that "
+        "are done. `FedOnce less home` is positive where FedOnce is better, with its standard error over seeds. The "
+        "share of the gap from home to pooled is asked for (at least 80 %) only where that gap exceeds two standard "
+        f"errors; {MOST_BYTES} bytes per row and party are allowed. Code `older` marks records by code that has "
+        "changed since.\n\n## All rows shared\n\n"
+        + _gains(TABLES, of["all shared"])
+        + "\n## Tables not used to choose the default\n\n"
+        + _gains(UNSEEN, of["unseen"])
+        + f"\n## With up to {MORE_ROWS:,} rows\n\n"
+        + _gains(TABLES, of["more rows"])
         + "\n"
-        + _few_shared([one for one in records if one["key"]["table"] == "few shared"])
+        + _rebuilt(of["little rebuilt"], of["all shared"])
+        + "\n## Splits\n\n"
+        + _splits(TABLES | UNSEEN, of["all shared"] + of["unseen"])
+        + "\n"
+        + _few_shared(of["few shared"])
     )
+
+
+_SECTIONS = ("all shared", "unseen", "more rows", "little rebuilt", "few shared")
 
 
 def _arms(records: Sequence[Record], **wanted: object) -> dict[str, list[Record]]:
@@ -253,33 +341,59 @@ def _arms(records: Sequence[Record], **wanted: object) -> dict[str, list[Record]
     return {arm: [one for one in some if one["key"]["seed"] in seeds] for arm, some in arms.items()}
 
 
-def _all_shared(records: Sequence[Record]) -> str:
-    rows, splits = [], []
-    for name in [name for name in TABLES if any(one["key"]["data"] == name for one in records)]:
+def _gains(tables: Mapping[str, PublicTable | OutsideFiles], records: Sequence[Record]) -> str:
+    lines = []
+    for name in tables:
         arms = _arms(records, data=name)
         if len(arms) == len(ARMS) and arms["home"]:
-            rows.append(_line(name, arms))
-            splits.append((name, TABLES[name].split, *_sizes(arms["home"][0])))
+            lines.append(_line(name, tables[name].seconds, arms))
     head = ["data", "metric", "seeds", "home", "FedOnce", "pooled", "FedOnce less home", "share of the gap", "asked"]
-    parted = markdown(["data", "columns", "rows to learn from", "rows to score on"], splits)
+    return markdown([*head, "bytes per row and party", "FedOnce took", "code"], lines)
+
+
+def _splits(tables: Mapping[str, PublicTable | OutsideFiles], records: Sequence[Record]) -> str:
+    home = {one["key"]["data"]: one for one in records if one["key"]["arm"] == "home"}
+    lines = [(name, tables[name].split, *_sizes(home[name])) for name in tables if name in home]
+    return markdown(["data", "columns", "rows to learn from", "rows to score on"], lines)
+
+
+def _rebuilt(records: Sequence[Record], shared: Sequence[Record]) -> str:
+    """The share of the gap that is left with little rebuilt; a seed where nothing may be sent counts as home."""
+    lines = []
+    for name in TABLES:
+        some, arms = [one for one in records if one["key"]["data"] == name], _arms(shared, data=name)
+        seeds = {one["key"]["seed"] for one in some} & {one["key"]["seed"] for one in arms.get("pooled", [])}
+        if seeds and len(arms) == len(ARMS):
+            kept = {arm: [one for one in found if one["key"]["seed"] in seeds] for arm, found in arms.items()}
+            home = {one["key"]["seed"]: one for one in kept["home"]}
+            some = [one for one in some if one["key"]["seed"] in seeds]
+            gain = Difference.of([one if one["dim"] else home[one["key"]["seed"]] for one in some], kept["home"])
+            gap = Difference.of(kept["pooled"], kept["home"])
+            usual = Difference.of(kept["FedOnce"], kept["home"])
+            dims = ", ".join(str(one["dim"] or "none") for one in some)
+            r2 = statistics.fmean(one["rebuilt"] for one in some)
+            lines.append([name, len(seeds), dims, f"{r2:.2f}", _share(gain, gap), _share(usual, gap), _signed(gain)])
+    head = ["data", "seeds", "components, by seed", "mean R2", "share of the gap", "share by default", "less home"]
     return (
-        "## All rows shared\n\n`FedOnce less home` is positive where FedOnce is better, with its standard error over "
-        "seeds. The share of the gap from home to pooled is asked for (at least 80 %) only where that gap exceeds two "
-        f"standard errors; {MOST_BYTES} bytes per row and party are allowed. "
-        "Code `older` marks records by code that has changed since.\n\n"
-        + markdown([*head, "bytes per row and party", "FedOnce took", "code"], rows)
-        + "\n## Splits\n\n"
-        + parted
+        f"## With mean R2 of rebuilt columns at most {MOST_REBUILT:g}\n\n"
+        "FedOnce with `Pca` of as many components (8, 6, 4, 3, 2 or 1 for every guest) as keep within it, for an "
+        "attacker who knows a hundred rows in full; measured on validation rows, so that no label chooses. `none`: a "
+        "single component is too many, and the label holder stays at home.\n\n" + markdown(head, lines)
     )
 
 
-def _line(name: str, arms: dict[str, list[Record]]) -> list[object]:
+def _share(gain: Difference, gap: Difference) -> str:
+    return f"{100 * gain.mean / gap.mean:.0f} %" if gap.mean > 0 else "no gap"
+
+
+def _line(name: str, seconds: float, arms: dict[str, list[Record]]) -> list[object]:
     gain, gap = Difference.of(arms["FedOnce"], arms["home"]), Difference.of(arms["pooled"], arms["home"])
     is_asked = {True: "yes", False: "no: the gap is too small", None: "one seed"}[gap.exceeds(2)]
-    share = f"{100 * gain.mean / gap.mean:.0f} %" if gap.mean > 0 else "no gap"
+    share = _share(gain, gap)
     sent = statistics.fmean(one["bytes_a_row"] for one in arms["FedOnce"])
     took = "; ".join(dict.fromkeys(" + ".join(one["took"]) for one in arms["FedOnce"]))
-    now = {arm: code_digest(make(None)) for arm, make in ARMS.items()}
+    model = None if seconds == Best().seconds else Best(seconds=seconds)
+    now = {arm: code_digest(make(model)) for arm, make in ARMS.items()}
     code = "older" if any(one["code"] != now[arm] for arm in arms for one in arms[arm]) else "now"
     metric = arms["home"][0]["score"]["metric"]
     scores = [mean_spread([one["score"]["value"] for one in some]) for some in arms.values()]

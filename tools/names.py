@@ -81,7 +81,7 @@ PACKAGES = {
         "AnyAccountant AsPublished BatchClip Budget ClippedGaussian Codebook Demand DpNat DpPca DpSgd Encrypted Event "
         "Events GaussianMoments GaussianSums GaussianVotes L0 L1 L2 LaplaceVotes Level LocalGaussian Moments Perturb "
         "Pld PrivateEncoder PrivateSteps PublicProjection PureNoise RandomisedResponse Randomness Rdp RowsOnce "
-        "SecureRandomness SeededRandomness SimpleDivision compose epsilon_of ledgers_of mu_of poisson_sample"
+        "SecureRandomness SeededRandomness SimpleDivision Sure compose epsilon_of ledgers_of mu_of poisson_sample"
     ),
     "report": "commands_for plot_bytes plot_importance plot_rounds plot_wire rows_of show_card show_price track",
     "tables": "Column Recipe Scaled Score Table Task apply_recipe fingerprint fit_recipe headline metrics",

@@ -6,6 +6,7 @@ The reference is written from the stubs of public names and from docstrings; exa
 
 import ast
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -107,10 +108,19 @@ def _list_of(folder: str, title: str, files: Files) -> str:
     return "\n".join(lines)
 
 
+def grouped(names: Iterable[str]) -> dict[str, tuple[str, list[str]]]:
+    """The pages of the reference for these names; those that no group lists come last."""
+    names = list(names)
+    listed = {one for _, members in GROUPS.values() for one in members}
+    found = {group: (title, [one for one in members if one in names]) for group, (title, members) in GROUPS.items()}
+    rest = [one for one in names if one not in listed]
+    return found | ({"more": ("More", rest)} if rest else {})
+
+
 def _reference() -> dict[str, str]:
     names = public_names()
     pages = {"api/index.md": _start(names)}
-    for group, (title, members) in GROUPS.items():
+    for group, (title, members) in grouped(names).items():
         pages[f"api/{group}.md"] = _page(title, {name: names[name] for name in members}, "laconic")
     for room in _ROOMS:
         inside = public_names(room)
@@ -126,7 +136,7 @@ def _start(names: dict[str, str]) -> str:
         "Names of `laconic` itself, by what they are for. Each entry has an example that the tests run.",
         "",
     ]
-    for group, (title, members) in GROUPS.items():
+    for group, (title, members) in grouped(names).items():
         links = ", ".join(f"[`{name}`]({group}.md#{names[name]})" for name in members)
         lines.append(f"- [{title}]({group}.md): {links}")
     lines += ["", "Everything else is in its package:", ""]

@@ -202,7 +202,7 @@ def widths(context: click.Context, source: str, known: int) -> None:
     Examples:
       laconic widths --data breast_cancer
       laconic widths --files bank.csv shop.csv --id customer --label churned
-      laconic widths --data breast_cancer --set method.encoder.type=Pca
+      laconic widths --data breast_cancer --encoder Pca
     """
     from laconic.align.exact import ExactMatch
     from laconic.audit.widths import compare_widths

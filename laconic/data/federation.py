@@ -72,7 +72,8 @@ class Federation:
     @property
     def at_home(self) -> bool:
         """Whether parties with other people hold all rows to score on, and the hub none, as between real sites."""
-        return self.kind == "horizontal" and "test" not in self.tables[self.hub].cuts
+        # A hub with rows to choose by scores trials itself: only the test rows are gone there.
+        return self.kind == "horizontal" and not {"test", "valid"} & set(self.tables[self.hub].cuts)
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -13,10 +13,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil
 from typing import Any
+from zlib import crc32
 
 import msgspec
 import numpy as np
 
+from laconic.core.align import PAIRED
 from laconic.core.method import Method
 from laconic.core.result import Result
 from laconic.data.federation import Federation
@@ -333,6 +335,7 @@ def _sample(federation: Federation, share: float, seed: int) -> Federation:
 
 def _sampled(table: Table, share: float, seed: int, name: str, federation: Federation) -> Table:
     together = federation.kind == "vertical"
+    pairs = _sampled_pairs(table, share)
     kept: dict[str, Array] = {}
     for cut in ("public", "train", "valid", "test", "own"):
         if cut not in table.cuts:
@@ -342,12 +345,32 @@ def _sampled(table: Table, share: float, seed: int, name: str, federation: Feder
         rng = np.random.default_rng([seed, *cut.encode(), *apart])
         some = len(rows) if cut == "public" else min(len(rows), max(2, round(share * len(rows))))
         kept[cut] = rows[np.sort(rng.permutation(len(rows))[:some])]
+    if pairs:
+        # Pairs, and of all others as many as still belong to the share.
+        paired = np.unique(np.concatenate(list(pairs.values())))
+        others = np.setdiff1d(kept["own"], paired)[: max(0, len(kept["own"]) - len(paired))]
+        kept["own"] = np.sort(np.concatenate([paired, others]))
     at = np.concatenate(list(kept.values()))
     ends = np.cumsum([0, *map(len, kept.values())])
     cuts = {cut: np.arange(ends[number], ends[number + 1]) for number, cut in enumerate(kept)}
     if together:
         cuts["shared"] = np.concatenate([cuts[cut] for cut in ("train", "valid", "test") if cut in cuts])
-    return table.changed(raw=table.raw[at], ids=table.keys[at], y=None if table.y is None else table.y[at], cuts=cuts)
+    now = np.full(table.rows, -1)
+    now[at] = np.arange(len(at))
+    cuts |= {cut: now[rows] for cut, rows in pairs.items()}
+    y, parting = (None if table.y is None else table.y[at]), table.parting
+    parting = parting and parting._replace(values=parting.values[at])
+    return table.changed(raw=table.raw[at], ids=table.keys[at], y=y, cuts=cuts, parting=parting)
+
+
+def _sampled_pairs(table: Table, share: float) -> dict[str, Array]:
+    """A share of the rows of each cut of pairs: chosen by ids, so that both parties choose the same people."""
+    found = {}
+    for cut, rows in table.cuts.items():
+        if cut.startswith(PAIRED) and len(rows):
+            drawn = np.array([crc32(key.encode()) for key in table.keys[rows].tolist()])
+            found[cut] = rows[np.sort(np.argsort(drawn, kind="stable")[: max(1, round(share * len(rows)))])]
+    return found
 
 
 def read_link(words: str) -> float:

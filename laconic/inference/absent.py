@@ -18,7 +18,7 @@ from laconic.learn.models.learner import Shard
 from laconic.learn.models.learners import AnyLearner, NetModel
 from laconic.learn.nets.nets import Mlp
 from laconic.learn.train.sgd import Sgd
-from laconic.tables.table import Table
+from laconic.tables.table import Parting, Table
 from laconic.tables.task import Task
 from laconic.values import Array, Rng, Settings, Weights, flat
 
@@ -111,6 +111,11 @@ class Store:
         """The labels of a cut's rows."""
         return np.asarray(self.y[self.own.cut(cut)])
 
+    def groups_of(self, ids: Sequence[str]) -> Array | None:
+        """The group of each id's row; None if rows were not parted by groups."""
+        parting = self.own.parting
+        return None if parting is None else parting.values[[self.own.places[one] for one in ids]]
+
     @property
     def people(self) -> list[str]:
         """Everybody whom the hub predicts from what it keeps: all but those outside the overlap, known to nobody."""
@@ -169,6 +174,7 @@ class Store:
             cuts=cuts,
             party=self.own.party,
             recipe=self.own.recipe,
+            parting=_with_singles(self.own.parting, len(new)),
         )
         return Store(own, np.concatenate([labels, y[new]]), self.answers)
 
@@ -193,6 +199,14 @@ class FromStore:
     def ledgers(self) -> dict[str, Ledger]:
         """Nothing is given away."""
         return {}
+
+
+def _with_singles(parting: Parting | None, count: int) -> Parting | None:
+    """The same groups, and so many more of one row each."""
+    if parting is None:
+        return None
+    last = parting.values.max(initial=0.0)
+    return parting._replace(values=np.concatenate([parting.values, last + 1 + np.arange(count)]))
 
 
 def _renamed(answer: Any, old: str, new: str) -> Any:
@@ -339,8 +353,9 @@ class SoloModel(_Way, frozen=True):
         store, rng = case.store, np.random.default_rng(self.seed)
         ids, (more, more_y) = store.ids_of("train"), _others(store, ())
         x = np.concatenate([store.inputs(ids, ()), more])
+        groups = store.groups_of([*ids, *(store.ids_of(OWN) if OWN in store.own.cuts else ())])
         rows, valid = _held_back(self.learner, (x, np.concatenate([store.labels_of("train"), more_y])), rng)
-        return self.learner.fit(case.task, *rows, rng, valid)
+        return self.learner.fit_all(case.task, *rows, rng, valid, groups=groups if valid is None else None)
 
     def predict(self, case: Case, weights: Weights, ids: Sequence[str]) -> Array:
         """The solo model's predictions."""

@@ -343,6 +343,8 @@ def _store(trained: FittedRun, steps: tuple[str, ...], log: WireLog) -> Store:
     ends = np.cumsum([len(rows) for rows in cuts.values()])
     rows = np.concatenate(list(cuts.values()))
     own = table.with_cut("kept", rows).as_new("kept")
+    if table.parting is not None and not table.parting.in_time:
+        own = own.changed(parting=table.parting._replace(values=table.parting.values[rows]))
     for (name, at), end in zip(cuts.items(), ends.tolist(), strict=True):
         own = own.with_cut(name, np.arange(end - len(at), end))
     store = Store(own, np.asarray(table.y)[rows], {})

@@ -36,6 +36,7 @@ from .mechanisms.votes import L2 as L2
 from .mechanisms.votes import GaussianVotes as GaussianVotes
 from .mechanisms.votes import LaplaceVotes as LaplaceVotes
 from .mechanisms.votes import Level as Level
+from .mechanisms.votes import Sure as Sure
 from .private_sgd import DpSgd as DpSgd
 from .randomness import Randomness as Randomness
 from .randomness import SecureRandomness as SecureRandomness

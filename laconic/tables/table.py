@@ -55,7 +55,8 @@ class Table:
         task: what `y` is; None for a party without labels. Rows to be predicted have a task and no `y`.
         cuts: row positions by name.
         party: whose table it is.
-        parting: what its rows are to be parted by once they are matched, at the label holder; None for at random.
+        parting: what its rows are parted by when they are matched, at the label holder, and which of them belong
+            together after that; None for at random.
     """
 
     def __init__(
@@ -190,7 +191,8 @@ class Table:
         moved = {name: places[cut] for name, cut in self.cuts.items() if name != rows}
         cuts = {name: cut[cut >= 0] for name, cut in moved.items()}
         ids, y = (None if one is None else one[kept] for one in (self.ids, self.y))
-        return self.changed(raw=self.raw[kept], ids=ids, y=y, cuts=cuts, recipe=self._given)
+        parting = self.parting and self.parting._replace(values=self.parting.values[kept])
+        return self.changed(raw=self.raw[kept], ids=ids, y=y, cuts=cuts, recipe=self._given, parting=parting)
 
     def as_new(self, rows: str) -> "Table":
         """The rows of a cut alone, without labels and prepared in the same way: as if they had come after training."""
@@ -200,7 +202,8 @@ class Table:
     def take(self, order: Array, cuts: Mapping[str, Array]) -> "Table":
         """The rows at these positions, in this order, cut by positions among them; a new recipe is fitted on them."""
         ids, y = (None if one is None else one[order] for one in (self.ids, self.y))
-        return self.changed(raw=self.raw[order], ids=ids, y=y, cuts=cuts, recipe=None, parting=None)
+        parting = self.parting and self.parting._replace(values=self.parting.values[order])
+        return self.changed(raw=self.raw[order], ids=ids, y=y, cuts=cuts, recipe=None, parting=parting)
 
     def changed(self, **changes: Any) -> "Table":
         """A table made anew from this one's arguments, some of them changed."""

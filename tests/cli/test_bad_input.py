@@ -46,6 +46,10 @@ def test_an_unknown_key_is_named_in_full():
     assert "did you mean method.encoder.dim?" in said
 
 
+def test_an_encoder_for_a_method_without_one_is_refused():
+    assert "there is no setting method.encoder" in refused("run", "SplitNN", "--data", "digits", "--encoder", "Pca")
+
+
 def test_local_learning_that_does_not_suit_the_data_is_refused_with_what_to_type(files):
     _, _, *rest = files()
     words = ("run", "OneShot", *rest, "--set", "method.local.steps=2")

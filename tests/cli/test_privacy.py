@@ -66,6 +66,6 @@ def test_widths_of_a_method_without_an_encoder_are_refused():
 
 @pytest.mark.parametrize("encoder", ["Nat", "Pca", "WhitenedPca", "RandomProjection", "Autoencoder", "BestEncoder"])
 def test_naming_an_encoder_is_enough(encoder):
-    found = say("plan", "FedOnce", "--data", "diabetes", "--set", f"method.encoder.type={encoder}")
+    found = say("plan", "FedOnce", "--data", "diabetes", "--encoder", encoder)
     assert found.exit_code == 0, found.output
     assert 'dim = "none"' in found.output

@@ -7,11 +7,11 @@ import pandas as pd
 import pytest
 from msgspec.structs import replace
 
-from laconic import Analytic, Centralised, FedAvg, FedOnce, OneShot, SplitNN, VimAdmm, federation, simulate, train
+from laconic import Analytic, Centralised, FedAvg, FedOnce, OneShot, Solo, SplitNN, VimAdmm, federation, simulate, train
 from laconic.deploy import RunLimits, advise
 from laconic.deploy.advice import estimate, read_link
 from laconic.errors import PlanError
-from laconic.learn import Sgd
+from laconic.learn import Boosted, Sgd
 
 ROWS = 2600
 
@@ -33,8 +33,6 @@ def vertical():
         "club": frame[["id", "c5", "c6", "c7"]].iloc[: ROWS - 200],
     }
     made = federation(parts, id="id", label="left")
-    from laconic import Solo
-
     return train(Solo(trainer=Sgd(epochs=1)), made, seed=0).federation
 
 
@@ -56,6 +54,20 @@ def test_bytes_and_rounds_of_vertical_methods_are_within_five_percent_of_a_run(v
     # The stated factor, of times of learning above a tenth of a second.
     assert max(found.learning_seconds, 0.1) / max(ran.fit.seconds, 0.1) < 5
     assert max(ran.fit.seconds, 0.1) / max(found.learning_seconds, 0.1) < 5
+
+
+def test_rows_that_only_some_parties_share_count_in_the_bytes():
+    frame = columns().assign(id=range(ROWS))
+    parts = {
+        "bank": frame[["id", "c0", "c1", "left"]],
+        "shop": frame[["id", "c2", "c3", "c4"]],
+        "club": frame[["id", "c5", "c6", "c7"]].iloc[: ROWS // 2],
+    }
+    made = train(Solo(trainer=Sgd(epochs=1)), federation(parts, id="id", label="left"), seed=0).federation
+    method = FedOnce(head=Boosted(trees=3))
+    ran = simulate(method, made, seed=0)
+    assert ran.data["outside"] == {"bank": ROWS // 2, "shop": ROWS // 2}
+    assert estimate(method, made).bytes == pytest.approx(ran.fit.bytes, rel=0.05)
 
 
 @pytest.mark.parametrize("method", [FedAvg(trainer=Sgd(epochs=1)), Analytic()], ids=lambda one: type(one).__name__)

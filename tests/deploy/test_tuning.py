@@ -6,7 +6,21 @@ from itertools import count
 import msgspec
 import pytest
 
-from laconic import DataPlan, FedAvg, FedOnce, Linear, Plan, Rap, Solo, SplitNN, VerticalXgboost
+from laconic import (
+    Analytic,
+    DataPlan,
+    FedAvg,
+    FedBCD,
+    FedOnce,
+    Linear,
+    Pfnm,
+    Plan,
+    Rap,
+    Solo,
+    SplitNN,
+    VerticalXgboost,
+    VimAdmm,
+)
 from laconic.deploy.compare import compare, read_results
 from laconic.deploy.execute import execute, parties_of
 from laconic.deploy.tuning import (
@@ -20,7 +34,7 @@ from laconic.deploy.tuning import (
     with_stopping_rule,
 )
 from laconic.errors import PlanError
-from laconic.learn import NetModel, Sgd
+from laconic.learn import NetModel, RandomFourier, Sgd
 from laconic.plan import Budget
 from laconic.privacy import DpSgd
 
@@ -103,6 +117,21 @@ def test_settings_are_tried_by_their_names_wherever_a_method_has_them():
     assert {"trainer.lr", "width", "net"} <= set(space)
     assert "net" not in space_of(Plan(method=SplitNN(), data=DATA), images=True)
     assert space_of(Plan(method=FedOnce(), data=DATA)) == {"encoder.dim": (None, 8, 16)}
+
+
+@pytest.mark.parametrize("method", [SplitNN, FedBCD, VimAdmm])
+def test_methods_of_many_exchanges_have_as_many_settings_to_try_as_an_allowance_has_trials(method):
+    space = space_of(with_stopping_rule(Plan(method=method(), data=DATA)))
+    assert len(candidates(space, Allowance().trials, seed=0)) == Allowance().trials
+    assert any(key.endswith("lr") for key in space)
+
+
+def test_methods_name_what_else_is_to_be_tried_with_the_settings_given_first():
+    assert space_of(Plan(method=Pfnm(), data=DATA))["matching.gamma"] == (1.0, 1e-3, 50.0)
+    assert [one and one["type"] for one in space_of(Plan(method=Analytic(), data=DATA))["features"]] == [
+        *(None, "RandomRelu", "RandomFourier", "RandomFourier", "Columns"),
+    ]
+    assert "features" not in space_of(Plan(method=Analytic(features=RandomFourier()), data=DATA))
 
 
 def test_the_order_of_trials_follows_from_the_seed_and_begins_with_what_was_given():

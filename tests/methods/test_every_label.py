@@ -4,10 +4,25 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from laconic import Centralised, FedOnce, LateFusion, OneShot, Solo, deal, from_frames, load, simulate, train
+from laconic import (
+    Centralised,
+    FedCVT,
+    FedOnce,
+    FewShot,
+    LateFusion,
+    OneShot,
+    Rap,
+    Solo,
+    deal,
+    from_frames,
+    load,
+    simulate,
+    train,
+)
 from laconic.data import Equal, Federation
 from laconic.errors import WireError
 from laconic.learn import Best, Boosted, FixMatchTab, Joint, Sgd
+from laconic.methods.families.rows import own_rows
 from laconic.report import rows_of
 
 QUICK = Best(seconds=2, kinds=("linear", "trees"))
@@ -66,13 +81,8 @@ def test_labels_outside_the_overlap_that_contradict_do_no_harm():
     assert turned.metrics["accuracy"] > 0.8
 
 
-@pytest.mark.parametrize("method", [Solo(model=QUICK), Centralised(model=QUICK), LateFusion(model=QUICK)])
+@pytest.mark.parametrize("method", [Solo(model=QUICK), LateFusion(model=QUICK)])
 def test_yardsticks_have_the_same_labels(method):
-    assert simulate(method, bank_and_guests()).data["outside"] == {"bank": 1100}
-
-
-def test_one_shot_s_head_has_the_same_labels():
-    method = OneShot(local=FixMatchTab(steps=5), head=QUICK)
     assert simulate(method, bank_and_guests()).data["outside"] == {"bank": 1100}
 
 
@@ -91,3 +101,58 @@ def test_wrong_numbers_for_paired_rows_name_the_party():
     run.hub.memory["received"]["shop"]["paired"] = run.hub.memory["received"]["shop"]["paired"][:-1]
     with pytest.raises(WireError, match=r"shop sent .* for the rows that it shares with the hub alone; 1,100 rows"):
         run.method._with_own_rows(run.hub, [run.hub.data.part("train")[0], np.zeros((72, 2), np.float32)])
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        OneShot(local=FixMatchTab(steps=5), head=QUICK),
+        FewShot(local=FixMatchTab(steps=5), head=QUICK),
+        Centralised(model=QUICK),
+    ],
+    ids=lambda method: type(method).__name__,
+)
+def test_other_methods_take_rows_that_only_some_parties_share_too(method):
+    run = train(method, bank_and_guests(everyone=300))
+    assert run.result.data["outside"] == {"bank": 900, "shop": 900}
+
+
+def test_pooled_columns_have_pairs_as_one_exchange_has():
+    pooled = simulate(Centralised(model=QUICK), bank_and_guests(rows=2000, everyone=300))
+    alone = simulate(Solo(model=QUICK), bank_and_guests(rows=2000, everyone=300))
+    assert pooled.metrics["accuracy"] > 0.85 > 0.8 > alone.metrics["accuracy"]
+
+
+def test_a_label_holder_that_trains_on_mixed_columns_has_all_its_labels():
+    seen, fit_all = [], Best.fit_all
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            Best, "fit_all", lambda self, task, x, y, *more: seen.append(len(y)) or fit_all(self, task, x, y, *more)
+        )
+        simulate(Rap(learner=QUICK, trains="label holder"), bank_and_guests())
+        simulate(Rap(learner=QUICK), bank_and_guests())
+    # A server has no labels but those that it is sent: of shared rows, hidden.
+    assert seen == [72 + 1100, 72]
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        OneShot(local=FixMatchTab(steps=5), head=QUICK),
+        FewShot(local=FixMatchTab(steps=5), head=QUICK),
+        FedCVT(trainer=Sgd(epochs=1)),
+    ],
+    ids=lambda method: type(method).__name__,
+)
+def test_semi_supervised_parties_learn_from_all_their_rows(method, monkeypatch):
+    """The 200 rows that a guest does not share with everybody, beside those that it does."""
+    own: dict[str, int] = {}
+
+    def noted(party):
+        own[party.name] = len(own_rows(party))
+        return own_rows(party)
+
+    for place in ("families.guided", "vertical.fedcvt"):
+        monkeypatch.setattr(f"laconic.methods.{place}.own_rows", noted)
+    simulate(method, bank_and_guests(rows=300, everyone=100))
+    assert own["shop"] == 200

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from sklearn.naive_bayes import GaussianNB
 from torch import nn
 
@@ -18,7 +19,7 @@ from laconic.errors import LaconicError, PlanError, WireError
 from laconic.learn import Boosted, Cnn, Forest, Learner, Logistic, Mlp, Network, Sgd, check_model
 from laconic.learn.nets.layers import Linear
 from laconic.methods.horizontal.fedkt import FedKt, Majority, PooledShares, Prox, ServerShares
-from laconic.privacy import L0, L1, L2, Budget, Event, GaussianVotes, LaplaceVotes, Rdp, ledgers_of
+from laconic.privacy import L0, L1, L2, Budget, Event, GaussianVotes, LaplaceVotes, Rdp, Sure, epsilon_of, ledgers_of
 from laconic.privacy.mechanisms.votes import SEEDED
 from laconic.testing import small_horizontal
 from laconic.values import Array, Rng, Settings, Weights
@@ -293,11 +294,24 @@ def test_a_budget_is_refused_where_nothing_can_keep_it():
 
 def test_a_price_made_from_votes_is_kept_with_its_warning_and_never_by_default():
     for smooth in (True, False):
-        kept = train(FedKt(model=Logistic(), level=L1(smooth=smooth)), BINARY)
+        kept = train(FedKt(model=Logistic(), level=L1(noise=GaussianVotes(), smooth=smooth)), BINARY)
         found = kept.hub.memory["price"]
         assert ("dependent" in found) is not smooth
         assert ("not to be published" in found.get("warning", "")) is not smooth
         assert b"dependent" not in msgspec.json.encode(kept.result)
+
+
+def test_what_is_answered_only_where_voters_seem_sure_is_paid_for_with_its_tests():
+    noise = GaussianVotes(sigma=1.0, sure=Sure(least=0.9, tests=3))
+    method = FedKt(model=Logistic(), level=L1(noise=noise, secure=False, smooth=False), labels=10)
+    kept = train(method, BINARY)
+    (written,) = [one.noise for one in kept.result.releases if one.noise is not None]
+    assert written == replace(method.expected_noise(40, "server", BINARY.peers)["server"][0], once=True)
+    assert written.count == 10
+    # Ten answers of sensitivity 2 sqrt(2), and thirty tests of sensitivity 2 under noise three times as wide.
+    assert written.count / written.multiplier**2 == pytest.approx(10 * 8 + 30 * 4 / 9)
+    assert kept.hub.memory["price"]["independent"] == pytest.approx(epsilon_of((80 + 120 / 9) ** 0.5, 1e-5))
+    assert "dependent" not in kept.hub.memory["price"]
 
 
 def test_senseless_settings_are_refused():

@@ -12,15 +12,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from laconic.learn.device import device_now, is_on_cpu
-from laconic.learn.encoders.encoder import (
-    Encoder,
-    Pca,
-    RandomProjection,
-    WhitenedPca,
-    as_layer,
-    principal_components,
-)
-from laconic.learn.encoders.scores import build_beside, choose_columns, fit_scores, score
+from laconic.learn.encoders.beside import Rest, fit_beside
+from laconic.learn.encoders.encoder import Encoder, Pca, RandomProjection, WhitenedPca
+from laconic.learn.encoders.scores import build_beside, fit_scores, score
 from laconic.learn.nets.layers import Shape
 from laconic.learn.nets.nets import Cnn, Mlp, Net, give_randomness, initialise, make, to_array, to_tensor, weights_of
 from laconic.learn.train.sgd import Optimiser, Sgd, send_back
@@ -274,23 +268,27 @@ class Autoencoder(Encoder, frozen=True):
 
 
 class BestEncoder(Encoder, frozen=True):
-    """Some columns by rank, and principal components of all of them: the rule that held up best over the tables tried.
+    """Some columns by rank, and beside them components or learnt numbers of all columns, chosen on rows held out.
 
-    Half of the numbers allowed, at most, are the columns from which the others follow best, as rank scores; the
-    components fill up to `dim`. A party of few columns so sends all of them. Whoever receives a rank score has the
-    column's order: `Pca` sends no column as it is, at a cost in score. Images get components alone, and so does
-    everything with `dim=0`, as in plans of earlier versions.
+    Half of the numbers allowed, at most, or eight, are the columns from which the others follow best, as rank scores. A
+    party of few columns so sends all of them. Whoever receives a rank score has the column's order: `Pca` sends no
+    column as it is, at a cost in score. Up to `dim` it goes on with principal components, or with the middle of an
+    autoencoder if trees rebuild clearly more of the party's columns with its help, on rows held out. That needs no
+    labels; docs/decisions/0044 says how it was found. Images get components alone, and so does everything with `dim=0`,
+    as in plans of earlier versions.
 
-    It does not choose by validation: a party has no labels, and no measure without labels that was tried agrees with
-    what the label holder's model makes of the numbers. docs/decisions/0036 says what was compared.
+    Attributes:
+        beside: what comes beside the ranks; None chooses on rows held out.
     """
+
+    beside: Rest | None = None
 
     def net(self, shape: Shape) -> Net:
         """The net of what images get, and of what tables got in models saved by earlier versions."""
         return Mlp(hidden=())
 
     def form(self, shape: Shape, weights: Weights) -> nn.Module:
-        """Scores beside sums, or sums alone."""
+        """Scores beside sums or a small net, or sums alone."""
         return build_beside(prod(shape), weights) if "scores.knots" in weights else super().form(shape, weights)
 
     def spread(self, x: Array) -> Array:
@@ -298,21 +296,9 @@ class BestEncoder(Encoder, frozen=True):
         return super().spread(x if x.ndim == 4 else score(x, *fit_scores(x)))
 
     def fit(self, x: Array, rng: Rng) -> Weights:
-        """Find the columns and the components; takes no randomness."""
+        """Find the columns, and what comes beside them; takes no randomness if columns by rank are all."""
         dim = min(self.sized(x).dim_for(x.shape[1:]), prod(x.shape[1:]))
-        if x.ndim == 4 or self.dim == 0:
-            return Pca(dim=dim).fit(x, rng)
-        knots, heights = fit_scores(x)
-        chosen = choose_columns(score(x, knots, heights), min(dim, max(8, dim // 2)))
-        mean, components, _ = principal_components(x, dim - len(chosen))
-        sums = as_layer(mean, components)
-        return {
-            "scores.heights": heights[chosen],
-            "sums.weight": sums["1.weight"],
-            "sums.bias": sums["1.bias"],
-            "scores.knots": knots[chosen],
-            "scores.columns": np.array(chosen, dtype=np.int64),
-        }
+        return Pca(dim=dim).fit(x, rng) if x.ndim == 4 or self.dim == 0 else fit_beside(x, dim, self.beside, rng)
 
 
 AnyEncoder: TypeAlias = BestEncoder | Nat | Pca | WhitenedPca | RandomProjection | Autoencoder

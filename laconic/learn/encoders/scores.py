@@ -2,7 +2,7 @@
 
 Trees cut one number at a time, so that a column is worth more to them than sums of columns; and they see ranks only, so
 that a score loses nothing but what it hides of a long tail. Sums are worth more where columns are many and each says
-little. `Beside` puts out both.
+little. `Beside` puts out both; `LearntBeside` has a small net in place of the sums.
 """
 
 import numpy as np
@@ -12,10 +12,15 @@ from torch import Tensor, nn
 
 from laconic.learn.device import device_now
 from laconic.learn.nets.layers import Linear
+from laconic.learn.nets.nets import Mlp
 from laconic.values import Array, Weights
 
 KNOTS = 64
 """A column's score is a line between so many of its values; values between two knots keep their order."""
+
+LEARNT = Mlp(hidden=(64,))
+_LEARNT_END = "learnt.3.bias"
+"""The net beside ranks, and what its last layer's bias is called; saved models depend on both."""
 
 _FARTHEST = 0.002
 """Ranks beyond this share of the rows, at either end, count as this share."""
@@ -97,9 +102,27 @@ class Beside(nn.Module):
         return torch.cat((self.scores(rows), self.sums(rows)), dim=1)
 
 
-def build_beside(columns: int, weights: Weights) -> Beside:
+class LearntBeside(nn.Module):
+    """Scores of some columns, and what a small net makes of all of them, side by side; weights unset."""
+
+    def __init__(self, columns: int, scores: int, learnt: int) -> None:
+        super().__init__()
+        self.columns, self.outputs = columns, scores + learnt
+        self.scores = Scores(scores)
+        self.learnt = LEARNT.build((columns,), learnt)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Rows of columns to rows of scores and what was learnt."""
+        rows = x.flatten(1)
+        return torch.cat((self.scores(rows), self.learnt(rows)), dim=1)
+
+
+def build_beside(columns: int, weights: Weights) -> Beside | LearntBeside:
     """The net that has weights of this form, for rows of so many columns."""
-    return Beside(columns, len(weights["scores.columns"]), len(weights["sums.bias"]))
+    scores = len(weights["scores.columns"])
+    if "sums.bias" in weights:
+        return Beside(columns, scores, len(weights["sums.bias"]))
+    return LearntBeside(columns, scores, len(weights[_LEARNT_END]))
 
 
 def _fit_column(cells: Array) -> tuple[Array, Array]:

@@ -7,7 +7,7 @@ model on every machine.
 """
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
@@ -75,7 +75,14 @@ class Mixture(Learner, frozen=True, omit_defaults=True):
         return fit_each(lambda numbers: self._fit(task, rows, numbers, rng), y)
 
     def fit_all(
-        self, task: Task, x: Array, y: Array, rng: Rng, valid: Shard | None = None, judged: int | None = None
+        self,
+        task: Task,
+        x: Array,
+        y: Array,
+        rng: Rng,
+        valid: Shard | None = None,
+        judged: int | None = None,
+        groups: Array | None = None,
     ) -> Weights:
         """Fit to all rows, or to the first alone if others did harm."""
         used = len(y) if self.others else judged
@@ -145,14 +152,22 @@ class Best(Learner, frozen=True):
         return self.fit_all(task, x, y, rng)
 
     def fit_all(
-        self, task: Task, x: Array, y: Array, rng: Rng, valid: Shard | None = None, judged: int | None = None
+        self,
+        task: Task,
+        x: Array,
+        y: Array,
+        rng: Rng,
+        valid: Shard | None = None,
+        judged: int | None = None,
+        groups: Array | None = None,
     ) -> Weights:
         """Judge candidates by the first rows, which learn from the others too, unless they do clearly better without.
 
-        Others may be of other people, or of other years, so that their labels contradict.
+        Others may be of other people, or of other years, so that their labels contradict. Rows of one of the `groups`
+        are held out together; where all rows are of one group, rows are held out at random.
         """
-        rows = flat(x).astype(np.float32)
-        return fit_each(lambda numbers: self._fit(task, rows, numbers, rng, len(y) if judged is None else judged), y)
+        rows, first = flat(x).astype(np.float32), len(y) if judged is None else judged
+        return fit_each(lambda numbers: self._fit(task, _Rows(rows, numbers, first, groups), rng), y)
 
     def predict(self, task: Task, weights: Weights, x: Array) -> Array:
         """What the members say together."""
@@ -184,33 +199,53 @@ class Best(Learner, frozen=True):
             )
         return found
 
-    def _fit(self, task: Task, x: Array, y: Array, rng: Rng, judged: int) -> Weights:
-        candidates = self.candidates(len(y), x.shape[1], task.outputs)
-        judged = judged if judged >= _FEWEST else len(y)
-        if len(y) < _FEWEST or (task.kind != "regression" and len(np.unique(y)) == 1):
+    def _fit(self, task: Task, rows: "_Rows", rng: Rng) -> Weights:
+        candidates = self.candidates(len(rows.y), rows.x.shape[1], task.outputs)
+        rows = rows if rows.judged >= _FEWEST else rows._replace(judged=len(rows.y))
+        if len(rows.y) < _FEWEST or (task.kind != "regression" and len(np.unique(rows.y)) == 1):
             only = LinearCandidate(penalty=1.0)
             choice = _Choice((Chosen(only, 1.0),), ())
         else:
-            choice = _choose(task, x, y, candidates, rng, judged)
-            if judged < len(y):
-                choice, x, y = self._without_others(task, x, y, rng, judged, choice)
+            choice = _choose(task, rows, candidates, rng)
+            if rows.judged < len(rows.y):
+                choice = self._without_others(task, rows, rng, choice)
+        used = rows if choice.others else rows.first
         written = np.frombuffer(msgspec.json.encode(choice), dtype=np.uint8).copy()
-        return {_CHOICE: written} | Mixture(members=choice.members).fit(task, x, y, rng)
+        return {_CHOICE: written} | Mixture(members=choice.members).fit(task, used.x, used.y, rng)
 
-    def _without_others(
-        self, task: Task, x: Array, y: Array, rng: Rng, judged: int, choice: _Choice
-    ) -> tuple[_Choice, Array, Array]:
-        """The choice, and the rows to fit it to: the first rows alone if that is clearly better.
+    def _without_others(self, task: Task, rows: "_Rows", rng: Rng, choice: "_Choice") -> "_Choice":
+        """The choice, or one of the first rows alone if that is clearly better.
 
         Others' labels may contradict: they may be of other people, or from other years.
         """
-        if task.kind != "regression" and len(np.unique(y[:judged])) == 1:
-            return choice, x, y
-        candidates = self.candidates(judged, x.shape[1], task.outputs)
-        apart = _choose(task, x[:judged], y[:judged], candidates, rng, judged)
+        first = rows.first
+        if task.kind != "regression" and len(np.unique(first.y)) == 1:
+            return choice
+        candidates = self.candidates(rows.judged, rows.x.shape[1], task.outputs)
+        apart = _choose(task, first, candidates, rng)
         if _lowest(apart.tried) >= (1 - _CLEAR) * _lowest(choice.tried):
-            return choice, x, y
-        return _Choice(apart.members, choice.tried + apart.tried, others=False), x[:judged], y[:judged]
+            return choice
+        return _Choice(apart.members, choice.tried + apart.tried, others=False)
+
+
+class _Rows(NamedTuple):
+    """Rows to choose on: how many of the first are judged by, and the group of each, if there are any."""
+
+    x: Array
+    y: Array
+    judged: int
+    groups: Array | None = None
+
+    @property
+    def first(self) -> "_Rows":
+        """The rows that are judged by, alone."""
+        groups = None if self.groups is None else self.groups[: self.judged]
+        return _Rows(self.x[: self.judged], self.y[: self.judged], self.judged, groups)
+
+    def take(self, places: Array) -> "_Rows":
+        """Some of the rows, in order."""
+        groups = None if self.groups is None else self.groups[places]
+        return _Rows(self.x[places], self.y[places], int(np.searchsorted(places, self.judged)), groups)
 
 
 def _lowest(tried: Sequence[Tried]) -> float:
@@ -248,11 +283,10 @@ def _fold_count(rows: int) -> int:
     return 5 if rows < 5_000 else 3
 
 
-def _choose(task: Task, x: Array, y: Array, candidates: Sequence[AnyCandidate], rng: Rng, judged: int) -> _Choice:
+def _choose(task: Task, rows: _Rows, candidates: Sequence[AnyCandidate], rng: Rng) -> _Choice:
     """Try all candidates on the same folds of the first rows, beside all others, and weigh them."""
-    taken = _some(len(y), judged, rng)
-    judged = int(np.searchsorted(taken, judged))
-    folds = Folds(task, x[taken], y[taken], _held_out(task, y[taken][:judged], rng))
+    taken = rows.take(_some(len(rows.y), rows.judged, rng))
+    folds = Folds(task, taken.x, taken.y, _held_out(task, taken.first, rng), taken.groups)
     trials = [candidates[place].try_out(folds, rng) for place in track(len(candidates), "choosing a model")]
     truth = folds.truth
     losses = [loss(task, truth, trial.predictions) for trial in trials]
@@ -282,13 +316,28 @@ def _some(rows: int, judged: int, rng: Rng) -> Array:
     return np.sort(np.concatenate([order[first], order[~first]])[:_MOST_ROWS])
 
 
-def _held_out(task: Task, y: Array, rng: Rng) -> list[Array]:
-    """Each fold's rows: drawn at random, every class spread over all folds."""
-    count = _fold_count(len(y))
+def _held_out(task: Task, rows: _Rows, rng: Rng) -> list[Array]:
+    """Each fold's rows: drawn at random, every class spread over all folds; or whole groups, drawn at random."""
+    count, y = _fold_count(len(rows.y)), rows.y
+    if rows.groups is not None and (found := _groups_held_out(rows.groups, count, rng)):
+        return found
     order = rng.permutation(len(y))
     if task.kind != "regression":
         order = order[np.argsort(y[order], kind="stable")]
     return [np.sort(order[place::count]) for place in range(count)]
+
+
+def _groups_held_out(groups: Array, count: int, rng: Rng) -> list[Array]:
+    """Groups in drawn order, each to the fold that has the fewest rows; no fold if there is one group alone."""
+    names, place = np.unique(groups, return_inverse=True)
+    if len(names) < 2:
+        return []
+    sizes, fold = np.bincount(place), np.zeros(len(names), dtype=np.int64)
+    filled = np.zeros(min(count, len(names)))
+    for one in sorted(rng.permutation(len(names)).tolist(), key=lambda group: -sizes[group]):
+        fold[one] = int(filled.argmin())
+        filled[fold[one]] += sizes[one]
+    return [np.flatnonzero(fold[place] == number) for number in range(len(filled))]
 
 
 def _shares(task: Task, y: Array, trials: Sequence[Trial], losses: Sequence[float]) -> Array:

@@ -36,15 +36,22 @@ class Folds:
 
     Attributes:
         held: the places held out, by fold; each row is held out once, or never, and then every fold learns from it.
+        groups: the group of each row: no fold learns from a row of a group that it holds out; None for no groups.
     """
 
-    def __init__(self, task: Task, x: Array, y: Array, held: Sequence[Array]) -> None:
-        self.task, self.x, self.y, self.held = task, x, y, held
+    def __init__(self, task: Task, x: Array, y: Array, held: Sequence[Array], groups: Array | None = None) -> None:
+        self.task, self.x, self.y, self.held, self.groups = task, x, y, held, groups
 
     @cached_property
     def used(self) -> list[Array]:
         """The places that each fold learns from."""
-        return [np.setdiff1d(np.arange(len(self.y)), held, assume_unique=True) for held in self.held]
+        every = np.arange(len(self.y))
+        if self.groups is None:
+            return [np.setdiff1d(every, held, assume_unique=True) for held in self.held]
+        apart = [np.setdiff1d(every, held, assume_unique=True) for held in self.held]
+        found = [one[~np.isin(self.groups[one], self.groups[held])] for one, held in zip(apart, self.held, strict=True)]
+        # All rows of one group: rows are held out at random, and the others of the group are all there is.
+        return [one if len(one) else all_but for one, all_but in zip(found, apart, strict=True)]
 
     @cached_property
     def blocks(self) -> Array:

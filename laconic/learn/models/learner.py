@@ -39,9 +39,19 @@ class Learner(Settings, frozen=True):
         """Learn from rows, of at least two classes if there are classes; `valid` is for learners that stop early."""
 
     def fit_all(
-        self, task: Task, x: Array, y: Array, rng: Rng, valid: Shard | None = None, judged: int | None = None
+        self,
+        task: Task,
+        x: Array,
+        y: Array,
+        rng: Rng,
+        valid: Shard | None = None,
+        judged: int | None = None,
+        groups: Array | None = None,
     ) -> Weights:
-        """Learn from rows of which the first `judged` are like those to be predicted; None for all of them."""
+        """Learn from rows of which the first `judged` are like those to be predicted; None for all of them.
+
+        `groups` are numbers, the same for rows that belong together; learners that hold rows out keep these together.
+        """
         return self.fit(task, x, y, rng, valid)
 
     @abstractmethod

@@ -201,10 +201,11 @@ def fit_top(
     *,
     valid: tuple[Sequence[Array], Array] | None = None,
     judged: int | None = None,
+    groups: Array | None = None,
 ) -> Weights:
-    """Learn labels from own columns and received numbers; `judged`: see `Learner.fit_all`."""
+    """Learn labels from own columns and received numbers; `judged` and `groups`: see `Learner.fit_all`."""
     if isinstance(top, Learner):
-        return top.fit_all(task, _beside(inputs), y, rng, valid and (_beside(valid[0]), valid[1]), judged)
+        return top.fit_all(task, _beside(inputs), y, rng, valid and (_beside(valid[0]), valid[1]), judged, groups)
     return fit_supervised(top, task, inputs, y, trainer, rng, valid=valid, what="label holder")
 
 

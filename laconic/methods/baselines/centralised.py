@@ -1,10 +1,12 @@
 """Centralised: all columns pooled at the label holder and the best model of them. What federation should reach."""
 
 from collections.abc import Iterator
+from typing import ClassVar
 
 import numpy as np
 
-from laconic.core.method import task_of
+from laconic.core.align import PAIRED
+from laconic.core.method import LABELLED, task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.step import Opening
@@ -12,7 +14,16 @@ from laconic.learn.models.best import what_was_tried
 from laconic.learn.models.learners import AnyHead, yardstick
 from laconic.learn.nets.nets import Net
 from laconic.learn.train.sgd import Sgd
-from laconic.methods.families.rows import Pooling, labelled, labels_at, note_outside, own_labelled
+from laconic.methods.families.rows import (
+    Pooling,
+    beside_columns,
+    beside_own,
+    groups_at,
+    labelled,
+    labels_at,
+    note_outside,
+    own_labelled,
+)
 from laconic.values import Array
 
 
@@ -26,6 +37,8 @@ class Centralised(Pooling, frozen=True):
         trainer: how a plain net is trained; None takes 100 epochs that end early.
     """
 
+    uses: ClassVar[tuple[str, ...]] = ("train", "valid", PAIRED, LABELLED)
+
     model: AnyHead | None = None
     net: Net | None = None
     trainer: Sgd | None = None
@@ -36,17 +49,19 @@ class Centralised(Pooling, frozen=True):
 
     def fit(self, hub: Party, peers: Peers, /) -> Iterator[None]:
         """Collect all columns and learn from them."""
-        pooled = self.pool(hub, peers, "train+valid")
+        sent = peers.ask(self.give_columns, rows="train+valid")
+        pooled = beside_columns(hub, sent, "train+valid")
         y, valid_y = (labelled(hub, cut)[1] for cut in ("train", "valid"))
-        model, x = self._model(pooled["train"]), pooled["train"]
+        model, x, groups = self._model(pooled["train"]), pooled["train"], groups_at(hub, own_labelled(hub)[:0])
         if model.takes_gaps and hub.data.columns and x.ndim == 2:
             at = own_labelled(hub)
-            note_outside(hub, at)
-            others = np.full((len(at), x.shape[1] - hub.data.x.shape[1]), np.nan, np.float32)
+            paired = {name: block[PAIRED] for name, block in sent.items() if PAIRED in block and len(at)}
+            others = beside_own(hub, at, {name: block["train"].shape[1] for name, block in sent.items()}, paired)
+            note_outside(hub, at, paired)
             x = np.concatenate([x, np.concatenate([hub.data.x[at], others], axis=1)])
-            y = np.concatenate([y, labels_at(hub, at)])
+            y, groups = np.concatenate([y, labels_at(hub, at)]), groups_at(hub, at)
         valid = (pooled["valid"], valid_y)
-        hub.memory["model"] = model.fit_all(task_of(hub), x, y, hub.rng, valid, len(pooled["train"]))
+        hub.memory["model"] = model.fit_all(task_of(hub), x, y, hub.rng, valid, len(pooled["train"]), groups)
         hub.memory["tried"] = what_was_tried([hub.memory["model"]])
         yield
 

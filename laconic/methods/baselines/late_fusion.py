@@ -17,7 +17,7 @@ from laconic.learn.models.learners import AnyHead, yardstick
 from laconic.learn.nets.nets import Net
 from laconic.learn.train.sgd import Sgd
 from laconic.methods.families.contributions import Check
-from laconic.methods.families.rows import all_labelled, labelled, note_outside, own_labelled
+from laconic.methods.families.rows import all_labelled, groups_at, labelled, note_outside, own_labelled
 from laconic.tables.task import Task
 from laconic.values import Array
 
@@ -56,8 +56,9 @@ class LateFusion(Method, frozen=True):
         """Send everybody the labels."""
         task, labels = task_of(hub), labelled(hub, "train")[1]
         if hub.data.columns:
-            note_outside(hub, own_labelled(hub))
-            self._learn(hub, task, *all_labelled(hub))
+            own = own_labelled(hub)
+            note_outside(hub, own)
+            self._learn(hub, task, *all_labelled(hub), groups_at(hub, own))
             hub.memory["tried"] = what_was_tried([hub.memory["model"]])
         peers.ask(self.learn_alone, kind=task.kind, classes=len(task.classes), labels=labels)
         if self.check is not None:
@@ -103,9 +104,9 @@ class LateFusion(Method, frozen=True):
         said = self._model(party).predict(task, party.memory["model"], x)
         return said if task.kind == "regression" else said.astype(np.float32, copy=False)
 
-    def _learn(self, party: Party, task: Task, x: Array, y: Array) -> None:
+    def _learn(self, party: Party, task: Task, x: Array, y: Array, groups: Array | None = None) -> None:
         party.memory["task"] = [task.kind, len(task.classes)]
-        party.memory["model"] = self._model(party).fit(task, x, y, party.rng)
+        party.memory["model"] = self._model(party).fit_all(task, x, y, party.rng, groups=groups)
 
     def _model(self, party: Party) -> AnyHead:
         # Parties have no labels of validation rows to stop by.

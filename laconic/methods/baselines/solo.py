@@ -12,7 +12,7 @@ from laconic.learn.models.best import what_was_tried
 from laconic.learn.models.learners import AnyHead, yardstick
 from laconic.learn.nets.nets import Net
 from laconic.learn.train.sgd import Sgd
-from laconic.methods.families.rows import all_labelled, computes_alone, labelled, note_outside, own_labelled
+from laconic.methods.families.rows import all_labelled, computes_alone, groups_at, labelled, note_outside, own_labelled
 from laconic.values import Array
 
 
@@ -42,9 +42,10 @@ class Solo(Method, frozen=True):
         """Learn from the hub's own columns."""
         if not hub.data.columns:
             raise ValueError(f"{hub.name} has labels but no columns of its own, so it cannot learn alone")
-        (x, y), valid = all_labelled(hub), labelled(hub, "valid")
-        note_outside(hub, own_labelled(hub))
-        hub.memory["model"] = self._model(hub).fit(task_of(hub), x, y, hub.rng, valid)
+        (x, y), valid, own = all_labelled(hub), labelled(hub, "valid"), own_labelled(hub)
+        note_outside(hub, own)
+        groups = groups_at(hub, own)
+        hub.memory["model"] = self._model(hub).fit_all(task_of(hub), x, y, hub.rng, valid, groups=groups)
         hub.memory["tried"] = what_was_tried([hub.memory["model"]])
         yield
 

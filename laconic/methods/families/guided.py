@@ -7,6 +7,7 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 from torch import nn
 
+from laconic.core.align import PAIRED
 from laconic.core.method import Method, task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
@@ -23,7 +24,15 @@ from laconic.learn.train.semisupervised import begin, body_of
 from laconic.learn.train.sgd import Sgd, evaluate
 from laconic.methods.families import split as split_learning
 from laconic.methods.families.contributions import Check
-from laconic.methods.families.rows import beside_own, labelled, labels_at, note_outside, own_labelled, own_rows
+from laconic.methods.families.rows import (
+    beside_own,
+    groups_at,
+    labelled,
+    labels_at,
+    note_outside,
+    own_labelled,
+    own_rows,
+)
 from laconic.methods.families.split import Precision, Split, first_weights
 from laconic.privacy.mechanisms.rows import RandomisedResponse
 from laconic.values import Array, Rng, Settings, Weights, flat
@@ -171,7 +180,7 @@ class Guided(Method, frozen=True):
         check: what the label holder looks for in what parties sent, before its head learns from it.
     """
 
-    uses: ClassVar[tuple[str, ...]] = ("train", "valid", "own")
+    uses: ClassVar[tuple[str, ...]] = ("train", "valid", "own", PAIRED)
 
     net: AnyExtractor | None = None
     width: int = 32
@@ -287,9 +296,18 @@ class Guided(Method, frozen=True):
         return values.astype(self.precision)
 
     def shared_numbers(self, party: Party) -> dict[str, Array]:
-        """What the label holder's head comes from: training rows, validation rows if it looks at them, class heads."""
+        """What the label holder's head comes from: training rows, validation rows if it looks at them, class heads.
+
+        Also rows that the party shares with the label holder, but not with everybody, for heads that take gaps.
+        """
         head = {_HEAD: self.sent(class_head(party.memory["local"]))} if isinstance(self.head, SummedHeads) else {}
-        return {rows: self.numbers(party, rows) for rows in self._cuts} | head
+        pairs = (PAIRED,) if self._may_take_gaps and len(party.data.cuts.get(PAIRED, ())) else ()
+        return {rows: self.numbers(party, rows) for rows in (*self._cuts, *pairs)} | head
+
+    @property
+    def _may_take_gaps(self) -> bool:
+        """Whether the head learns from rows that only some parties share with the label holder, as settings say."""
+        return self.more is None if self.head is None else isinstance(self.head, Learner) and self.head.takes_gaps
 
     @property
     def _cuts(self) -> tuple[str, ...]:
@@ -318,11 +336,15 @@ class Guided(Method, frozen=True):
         if isinstance(model, Learner):
             x = self._columns_beside(hub, [block["train"] for block in received.values()], "train")
             at = own_labelled(hub) if model.takes_gaps and hub.data.columns else own_labelled(hub)[:0]
-            numbers = beside_own(hub, at, {name: block.shape[1] for name, block in hub.memory["received"].items()}, {})
-            note_outside(hub, at)
+            paired = {name: block[PAIRED] for name, block in received.items() if PAIRED in block and len(at)}
+            widths = {name: block.shape[1] for name, block in hub.memory["received"].items()}
+            numbers = beside_own(hub, at, widths, paired)
+            note_outside(hub, at, paired)
             own = np.concatenate([flat(hub.data.x[at]), numbers], axis=1) if len(at) else x[:0]
             y = np.concatenate([labelled(hub, "train")[1], labels_at(hub, at)])
-            hub.memory["model"] = model.fit_all(task_of(hub), np.concatenate([x, own]), y, hub.rng, judged=len(x))
+            hub.memory["model"] = model.fit_all(
+                task_of(hub), np.concatenate([x, own]), y, hub.rng, judged=len(x), groups=groups_at(hub, at)
+            )
             hub.memory["tried"] = what_was_tried([hub.memory["model"]])
             return
         blocks = ({hub.name: self.shared_numbers(hub)} if hub.data.columns else {}) | dict(received)
@@ -349,7 +371,7 @@ class Guided(Method, frozen=True):
         task, y = task_of(hub), labelled(hub, "train")[1]
         if isinstance(self.head, SummedHeads):
             return add_up(task, [PartLayer(block["train"], block[_HEAD]) for block in blocks], y)
-        joined = {rows: _beside([block[rows] for block in blocks]) for rows in blocks[0]}
+        joined = {rows: _beside([block[rows] for block in blocks]) for rows in self._cuts}
         valid = ([joined["valid"]], labelled(hub, "valid")[1]) if "valid" in joined else None
         return fit_top(self.form, task, [joined["train"]], y, self.trainer, hub.rng, valid=valid)
 

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from laconic.core.align import paired_with
+from laconic.core.align import PAIRED, paired_with
 from laconic.core.capabilities import Exported
 from laconic.core.method import Method
 from laconic.core.party import Party
@@ -67,6 +67,14 @@ def all_labelled(party: Party) -> tuple[Array, Array]:
     """
     (x, y), own = labelled(party, "train"), own_labelled(party)
     return np.concatenate([x, party.data.x[own]]), np.concatenate([y, labels_at(party, own)])
+
+
+def groups_at(party: Party, at: Array) -> Array | None:
+    """The groups of training rows and then of the rows at these places, by the label holder's column; None without."""
+    parting = party.data.parting
+    if parting is None or parting.in_time:
+        return None
+    return np.asarray(parting.values[np.concatenate([party.data.cut("train"), at])])
 
 
 def labels_at(party: Party, at: Array) -> Array:
@@ -141,6 +149,12 @@ def _order(rows: int, seed: int, epoch: int) -> Array:
     return np.random.default_rng([seed, epoch]).permutation(rows)
 
 
+def beside_columns(hub: Party, sent: Mapping[str, Mapping[str, Array]], rows: str) -> dict[str, Array]:
+    """The hub's columns and what others sent side by side, for each of the cuts named, as `train+valid`."""
+    own = [{cut: hub.data.part(cut)[0] for cut in rows.split("+")}] if hub.data.columns else []
+    return {cut: side_by_side([block[cut] for block in [*own, *sent.values()]]) for cut in rows.split("+")}
+
+
 class Pooling(Method, frozen=True):
     """Abstract: a method whose hub has everybody's columns."""
 
@@ -150,16 +164,19 @@ class Pooling(Method, frozen=True):
         """All columns of these rows, in one exchange."""
         return Opening((Ask.known(self.give_columns, rows=rows),), then="ends")
 
-    @step(takes=None, gives="all its raw columns of the rows asked for")
+    @step(
+        takes=None, gives="all its raw columns of the rows asked for, and with these of rows that only the hub has too"
+    )
     def give_columns(self, party: Party, rows: str) -> dict[str, Array]:
-        """The party's prepared columns, for each of the cuts named, as `train+valid`."""
-        return {cut: party.data.part(cut)[0] for cut in rows.split("+")}
+        """The party's prepared columns, for each of the cuts named, as `train+valid`; with `train`, pairs too."""
+        cuts = rows.split("+")
+        if "train" in cuts and PAIRED in self.uses and len(party.data.cuts.get(PAIRED, ())):
+            cuts.append(PAIRED)
+        return {cut: party.data.part(cut)[0] for cut in cuts}
 
     def pool(self, hub: Party, peers: Peers, rows: str) -> dict[str, Array]:
         """Everybody's columns side by side, for each of the cuts named."""
-        own = [self.give_columns(hub, rows)] if hub.data.columns else []
-        blocks = [*own, *peers.ask(self.give_columns, rows=rows).values()]
-        return {cut: side_by_side([block[cut] for block in blocks]) for cut in rows.split("+")}
+        return beside_columns(hub, peers.ask(self.give_columns, rows=rows), rows)
 
 
 class RowPooling(Method, frozen=True):

@@ -190,6 +190,12 @@ class Analytic(Method, frozen=True):
         """The noise on each party's sums."""
         return {} if self.privacy is None else dict.fromkeys(guests, (self.privacy.words(),))
 
+    def tuning(self) -> Mapping[str, tuple[Any, ...]]:
+        """Other maps for columns, where none is set; images keep the default among them."""
+        fourier = {"type": "RandomFourier"}
+        maps = (None, {"type": "RandomRelu"}, fourier | {"scale": 0.5}, fourier | {"scale": 2.0}, {"type": "Columns"})
+        return {"features": maps} if self.features is None and self.privacy is None else {}
+
     def map_for(self, party: Party) -> FeatureMap:
         """The map for a party's rows: the same for all, as their rows have the same columns."""
         shape, task = party.data.shape, task_of(party)

@@ -43,6 +43,7 @@ from laconic.privacy.mechanisms.votes import (
     L1,
     L2,
     WARNING,
+    Election,
     GaussianVotes,
     Level,
     NoisyVotes,
@@ -204,14 +205,19 @@ class FedKt(Method, frozen=True):
         if guard is None:
             labels = [winners(one, party.rng) for one in counts]
             return self._answer(fit_models(self.model, task, [(x, one) for one in labels], party.rng), own)
-        scores = [guard.scores(one, x[asked], x, party.rng) for one in counts]
-        rows = x if guard.smooth else x[asked]
-        students = fit_models(self.model, task, [(rows, winners(one, party.rng)) for one in scores], party.rng)
+        most = self._most(len(x))
+        answered = [
+            guard.answer(one, Election(voters, most, x[asked], x), party.rng)
+            for one, voters in zip(counts, sizes, strict=True)
+        ]
+        learnt = [(x if guard.smooth else x[asked[at]], winners(said, party.rng)) for at, said in answered]
+        students = fit_models(self.model, task, learnt, party.rng)
         # A row is in one shard of every partition, so all partitions' answers add up; the price stays with the party.
-        released = np.concatenate([*counts, own[None]] if self._by_share else counts)
-        party.memory["price"] = _plain(guard.price(released, moved=1))
+        released = np.concatenate([one[at] for one, (at, _) in zip(counts, answered, strict=True)])
+        answers = len(counts) * most + self._by_share
+        party.memory["price"] = _plain(guard.price(_padded(released, answers), moved=1))
         answer = self._answer(students, guard.noisy(own, party.rng) if self._by_share else own)
-        return under_noise(answer, guard.words(len(released), 1, _ROW))
+        return under_noise(answer, guard.words(answers, 1, _ROW))
 
     def within(self, budget: Budget, rows: int, hub: str, guests: tuple[str, ...]) -> "FedKt":
         """The same with labels asked for and noise that keep a budget.
@@ -229,7 +235,8 @@ class FedKt(Method, frozen=True):
         free = self.level == L0() and self.more is None
         method = replace(self, level=L2(), partitions=1, teachers=teachers) if free else self
         level = method.level
-        if not isinstance(level, NoisyVotes) or not isinstance(level.noise, GaussianVotes):
+        noise = level.noise if isinstance(level, NoisyVotes) else None
+        if not isinstance(level, NoisyVotes) or not isinstance(noise, GaussianVotes):
             raise PlanError(
                 "budget.epsilon needs Gaussian noise on votes: use level.noise.type = GaussianVotes, no more"
             )
@@ -239,7 +246,7 @@ class FedKt(Method, frozen=True):
         labels = self.labels or max(_LEAST_LABELS, int(answers / (1 if at_server else method.partitions)))
 
         def with_noise(sigma: float) -> FedKt:
-            noisy = replace(level, noise=GaussianVotes(sigma=sigma), delta=budget.delta)
+            noisy = replace(level, noise=replace(noise, sigma=sigma), delta=budget.delta)
             return replace(method, level=noisy, labels=labels)
 
         def events(sigma: float) -> Events:
@@ -294,11 +301,12 @@ class FedKt(Method, frozen=True):
         everything = np.arange(len(x))
         if isinstance(self.level, L1):
             # No falling back here: which rows nobody agreed on is itself a secret, so noise alone decides them.
-            votes = count_consistent([one[:, asked] for one in groups], classes)
-            hub.memory["price"] = _plain(self.level.price(votes, moved=self.partitions))
-            note_model(hub, self.level.words(len(asked), self.partitions, _PARTY), len(asked))
-            scores = self.level.scores(votes, x[asked], x, hub.rng)
-            return everything if self.level.smooth else asked, self._decide(hub, scores, counts)
+            votes, most = count_consistent([one[:, asked] for one in groups], classes), self._most(len(x))
+            election = Election(self.partitions * len(groups), most, x[asked], x)
+            places, scores = self.level.answer(votes, election, hub.rng)
+            hub.memory["price"] = _plain(self.level.price(_padded(votes[places], most), moved=self.partitions))
+            note_model(hub, self.level.words(most, self.partitions, _PARTY), most)
+            return everything if self.level.smooth else asked[places], self._decide(hub, scores, counts)
         # Where students are protected already, labelling more rows with them costs nothing.
         rows = asked if self.level == L0() else everything
         groups = [votes[:, rows] for votes in groups]
@@ -318,9 +326,14 @@ class FedKt(Method, frozen=True):
         return {"students": students, "counts": counts} if self._by_share else {"students": students}
 
     def _asked(self, rows: int, seed: int) -> Array:
-        """The public rows whose labels are asked for: the same at every party that knows the seed."""
-        count = min(max(1, round(self.queries * rows)), self.labels or rows)
+        """The public rows put to the vote: the same at every party that knows the seed."""
+        guard, most = self.level.at_parties() or self.level.at_server(), self._most(rows)
+        count = most if guard is None else guard.tested(most)
         return np.sort(np.random.default_rng(seed).permutation(rows)[:count])
+
+    def _most(self, rows: int) -> int:
+        """How many public rows may get a label."""
+        return min(max(1, round(self.queries * rows)), self.labels or rows)
 
     def _read(self, hub: Party, name: str, answer: Any) -> tuple[list[Weights], Array]:
         """A party's students, each checked to be a model and nothing else, and its rows of each class.
@@ -354,6 +367,11 @@ def _check_counts(counts: object, shape: tuple[int, ...], sender: str) -> Array:
     if not np.isfinite(counts).all() or (counts.dtype.kind != "f" and counts.min() < 0):
         raise WireError(f"{sender} says that it has {counts.tolist()} rows of the classes, which nobody can have")
     return counts.astype(np.float64)
+
+
+def _padded(counts: Array, answers: int) -> Array:
+    """The counts and as many rows of zeros as there might have been more answers: how many there are is no secret."""
+    return np.concatenate([counts, np.zeros((answers - len(counts), counts.shape[1]), counts.dtype)])
 
 
 def _plain(price: VotePrice) -> dict[str, Any]:

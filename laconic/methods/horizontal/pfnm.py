@@ -4,7 +4,7 @@ Yurochkin, Agarwal, Ghosh, Greenewald, Hoang, Khazaeni: Bayesian Nonparametric F
 (2019). As in their published code, weights to a class are weighed by each party's share of the rows of that class.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -71,6 +71,14 @@ class Pfnm(Method, frozen=True):
         widths = tuple(len(values) for name, values in model.items() if name.endswith(".bias"))[:-1]
         form = Network(net=Mlp(hidden=widths, final=self.net.final))
         return predict_model(form, task_of(hub), model, hub.data.part(rows)[0])
+
+    def tuning(self) -> Mapping[str, tuple[float, ...]]:
+        """The grid of the published code, behind the settings given."""
+        grid = {"spread": (1.0, 0.1, 0.5), "prior": (1.0, 10.0), "gamma": (1.0, 1e-3, 50.0)}
+        return {
+            f"matching.{name}": tuple(dict.fromkeys((getattr(self.matching, name), *values)))
+            for name, values in grid.items()
+        }
 
     @step(
         takes=None,

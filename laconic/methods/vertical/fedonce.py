@@ -29,7 +29,15 @@ from laconic.learn.train import losses as heads
 from laconic.learn.train.sgd import Sgd
 from laconic.methods.families import split as split_learning
 from laconic.methods.families.contributions import Check
-from laconic.methods.families.rows import beside_own, labelled, labels_at, note_outside, own_labelled, refuse_noise
+from laconic.methods.families.rows import (
+    beside_own,
+    groups_at,
+    labelled,
+    labels_at,
+    note_outside,
+    own_labelled,
+    refuse_noise,
+)
 from laconic.methods.families.split import Precision, Split
 from laconic.privacy.budget import Budget
 from laconic.privacy.encoders import PrivateEncoder, PublicProjection
@@ -39,9 +47,9 @@ from laconic.privacy.row_releases import write_model
 from laconic.values import Array, check_least
 
 _GIVES = (
-    "a few numbers for each row, made from its columns by an encoder of its own: by default sums of columns, and some "
-    "columns (all of them, if they are few) by rank; columns can be guessed from them, and the reasons that the label "
-    "holder gives for a prediction show how far they moved it"
+    "a few numbers for each row, made from its columns: by default up to eight of the columns by rank (all, if it has "
+    "no more), which the hub can so read, and sums or learnt numbers of all; encoder Pca sends sums alone, from which "
+    "columns can be guessed; reasons of predictions show how far they moved each"
 )
 
 
@@ -123,11 +131,11 @@ class FedOnce(Method, frozen=True):
             cut: self._beside(hub, {name: received[name][cut] for name in received}, hub.data.part(cut)[0])
             for cut in self._cuts
         }
-        (inputs, y), rows = self._with_own_rows(hub, shared["train"]), len(hub.data.cut("train"))
+        (inputs, y, groups), rows = self._with_own_rows(hub, shared["train"]), len(hub.data.cut("train"))
         valid = (shared["valid"], labelled(hub, "valid")[1]) if "valid" in shared else None
         trainer = self.trainer or _USUAL
         hub.memory["model"] = fit_top(
-            self._model(hub), task_of(hub), inputs, y, trainer, hub.rng, valid=valid, judged=rows
+            self._model(hub), task_of(hub), inputs, y, trainer, hub.rng, valid=valid, judged=rows, groups=groups
         )
         hub.memory["tried"] = what_was_tried([hub.memory["model"]])
         write_model(
@@ -301,8 +309,8 @@ class FedOnce(Method, frozen=True):
         hub.memory["model"] = {name: values for name, values in hub.memory["model"].items() if name not in scale}
         yield from split_learning.train_together(self, hub, peers)
 
-    def _with_own_rows(self, hub: Party, shared: list[Array]) -> tuple[list[Array], Array]:
-        """The shared rows, then the host's other rows that have labels, if the model takes gaps; and all labels."""
+    def _with_own_rows(self, hub: Party, shared: list[Array]) -> tuple[list[Array], Array, Array | None]:
+        """The shared rows, then the host's others that have labels, if the model takes gaps; all labels, and groups."""
         at = own_labelled(hub) if _takes_gaps(self._model(hub)) else own_labelled(hub)[:0]
         received, guests = hub.memory["received"], hub.memory["guests"]
         paired = {name: cuts[PAIRED] for name, cuts in received.items() if PAIRED in cuts and len(at)}
@@ -313,7 +321,7 @@ class FedOnce(Method, frozen=True):
         note_outside(hub, at, paired)
         own = [hub.data.x[at], numbers] if hub.data.columns else [numbers]
         y = np.concatenate([labelled(hub, "train")[1], labels_at(hub, at)])
-        return [np.concatenate(both) for both in zip(shared, own, strict=True)], y
+        return [np.concatenate(both) for both in zip(shared, own, strict=True)], y, groups_at(hub, at)
 
     def _beside(self, hub: Party, received: Mapping[str, Array], x: Array) -> list[Array]:
         """The host's columns and all guests' numbers side by side; gaps, or zeros, for a guest that is not there."""

@@ -27,7 +27,7 @@ from laconic.learn.encoders.rap import (
 from laconic.learn.models.best import Best, what_was_tried
 from laconic.learn.models.learners import AnyLearner
 from laconic.methods.families.contributions import Check
-from laconic.methods.families.rows import labelled, side_by_side
+from laconic.methods.families.rows import groups_at, labelled, labels_at, own_labelled, side_by_side
 from laconic.methods.families.split import Precision
 from laconic.privacy.mechanisms.gaussian import LocalGaussian
 from laconic.threads import limit_threads
@@ -70,7 +70,9 @@ class Rap(Method, frozen=True):
     Attributes:
         matrix: how columns are mixed: a rotation, or a Gaussian matrix as published.
         learner: the model that is trained; `Best()` tries linear models, trees and nets.
-        trains: who trains. With `label holder`, the server hands the mixed columns on to it and no label leaves it.
+        trains: who trains. With `label holder`, the server hands the mixed columns on to it and no label leaves it; it
+            then learns from all labels that it has. A server learns from shared rows alone: it has no labels but those
+            that are sent to it, and more would give away people whom no other party knows.
         numbers: for a numeric label, one model predicts both hidden numbers, or two models one each, as published.
         noise: noise on every mixed row, for a stated epsilon; None for none.
         precision: how exactly mixed columns are sent.
@@ -165,10 +167,20 @@ class Rap(Method, frozen=True):
 
     @step(takes="all other parties' mixed columns of the rows to learn from", gives=None)
     def learn(self, party: Party, columns: dict[str, Array]) -> None:
-        """Train at the label holder, on its own columns and the mixed ones of the others."""
+        """Train at the label holder, on its own columns and the mixed ones of the others.
+
+        Learners that take gaps also learn from all its labelled rows outside the overlap.
+        """
         cuts = {cut: (self._beside(party, cut, columns[cut]), labelled(party, cut)[1]) for cut in self.learner.cuts}
-        x, y = cuts["train"]
-        party.memory["model"] = self.learner.fit(task_of(party), x, y, party.rng, cuts.get("valid"))
+        (x, y), at = cuts["train"], own_labelled(party)
+        at = at if self.learner.takes_gaps and party.data.columns and x.ndim == 2 else at[:0]
+        own = np.full((len(at), *x.shape[1:]), np.nan, np.float32)
+        if len(at):
+            own[:, : party.data.x.shape[1]] = party.data.x[at]
+        x, y, judged = np.concatenate([x, own]), np.concatenate([y, labels_at(party, at).astype(y.dtype)]), len(y)
+        party.memory["model"] = self.learner.fit_all(
+            task_of(party), x, y, party.rng, cuts.get("valid"), judged, groups_at(party, at)
+        )
 
     @step(takes="all other parties' mixed columns of the rows asked for", gives="its predictions for those rows")
     def apply(self, party: Party, rows: str, columns: Array) -> Array:

@@ -7,10 +7,13 @@ The *independent* epsilon holds whatever the votes were. It is the price of the 
 be made from them. The *dependent* one is for who won alone, as published (`smooth=False`). It is smaller where voters
 agree, but it is calculated from the true counts: publishing it gives away something about them. It is not to be
 published; show it, if at all, with `WARNING` beside it.
+
+`Sure` is the confident aggregation of the second PATE paper: a noisy test comes first, and only rows whose winner
+passes it are answered. Tests are paid for like answers, and the price is that of the most answers there may be.
 """
 
 from math import inf, log, sqrt
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
@@ -24,7 +27,7 @@ from laconic.privacy.accounting import Event, Pld, check_delta
 from laconic.privacy.mechanisms.gaussian import epsilon_of
 from laconic.privacy.randomness import randomness_from
 from laconic.privacy.row_releases import write_noise
-from laconic.values import Array, Rng, Settings
+from laconic.values import Array, Rng, Settings, check_above_zero, check_least
 
 WARNING = (
     "the data-dependent epsilon is calculated from the true votes, so the figure itself gives something away and is "
@@ -44,6 +47,48 @@ class VotePrice(msgspec.Struct, frozen=True, kw_only=True):
     delta: float
 
 
+class Sure(Settings, frozen=True):
+    """Answer only where voters seem sure: where the winner has votes enough, counted with noise.
+
+    Papernot and others: Scalable Private Learning with PATE (2018), confident GNMax. All tests come before the first
+    answer, so that what is released is a fixed number of tests and at most a fixed number of answers.
+
+    Attributes:
+        least: the share of all votes that the winner must have, with noise.
+        tests: how many rows are tested for each that may be answered.
+        width: how much wider the noise on a test is than that on a count. One unit moves a test by the votes it moves,
+            so one answer with its tests costs as much as an answer of 1 + tests / (2 width^2) times the squared
+            sensitivity.
+    """
+
+    least: float = 0.65
+    tests: int = 2
+    width: float = 3.0
+
+    def __post_init__(self) -> None:
+        check_above_zero(1.0, least=self.least)
+        check_above_zero(width=self.width)
+        check_least(1, tests=self.tests)
+
+    @property
+    def stretch(self) -> float:
+        """By how much the tests stretch the sensitivity of an answer."""
+        return sqrt(1 + self.tests / (2 * self.width**2))
+
+    def passing(self, noisy: Array, voters: int, most: int, rng: Rng) -> Array:
+        """The places of the rows to answer, drawn from those that pass; the surest few where hardly any row does.
+
+        Args:
+            noisy: the winner's votes of each row, with noise.
+            voters: how many votes there are.
+            most: how many rows may be answered.
+            rng: for which of those that pass are answered.
+        """
+        passed = rng.permutation(np.flatnonzero(noisy >= self.least * voters))[:most]
+        few = -(-most // 4)
+        return np.sort(passed if len(passed) >= few else np.argsort(-noisy)[:few])
+
+
 class LaplaceVotes(Settings, frozen=True):
     """Laplace noise of scale 1 / gamma on every count, as in the paper.
 
@@ -51,6 +96,8 @@ class LaplaceVotes(Settings, frozen=True):
         gamma: small is private; with one changed unit moving v votes from one class to another, each answer is
             (2 v gamma, 0)-differentially private (Theorem 1).
     """
+
+    sure: ClassVar[None] = None
 
     gamma: float = 0.04
 
@@ -93,9 +140,11 @@ class GaussianVotes(Settings, frozen=True):
 
     Attributes:
         sigma: standard deviation of the noise; large is private.
+        sure: answer only where voters seem sure; None answers whatever is asked.
     """
 
     sigma: float = 40.0
+    sure: Sure | None = None
 
     def __post_init__(self) -> None:
         if not 0 < self.sigma < inf:
@@ -107,7 +156,7 @@ class GaussianVotes(Settings, frozen=True):
 
     def words(self, moved: int, count: int, unit: str, secure: bool) -> Noise:
         """The noise for the ledger."""
-        return _words("gaussian", self.sigma, sqrt(2) * moved, count, unit, secure)
+        return _words("gaussian", self.sigma, self._sensitivity(moved), count, unit, secure)
 
     @property
     def spread(self) -> float:
@@ -116,7 +165,9 @@ class GaussianVotes(Settings, frozen=True):
 
     def price(self, counts: Array, moved: int, delta: float) -> VotePrice:
         """As for `LaplaceVotes`; the independent epsilon is exact for Gaussian noise on the counts themselves."""
-        independent = epsilon_of(sqrt(2 * len(counts)) * moved / self.sigma, delta)
+        independent = epsilon_of(sqrt(len(counts)) * self._sensitivity(moved) / self.sigma, delta)
+        if self.sure is not None:
+            return VotePrice(independent=independent, dependent=None, delta=delta)
         scaled = self.sigma / moved
         doubts = log_gaussian_doubt(counts, self.sigma)
         divergences = np.sum([_gaussian_divergences(log_q, scaled) for log_q in doubts], axis=0)
@@ -124,6 +175,10 @@ class GaussianVotes(Settings, frozen=True):
         extra = np.log1p(-1 / _ORDERS) - np.log(delta * _ORDERS) / (_ORDERS - 1)
         dependent = max(0.0, float(np.min(divergences + extra)))
         return VotePrice(independent=independent, dependent=min(dependent, independent), delta=delta)
+
+    def _sensitivity(self, moved: int) -> float:
+        """How far one unit moves an answer, with the tests that belong to it."""
+        return sqrt(2) * moved * (1.0 if self.sure is None else self.sure.stretch)
 
 
 VoteNoise: TypeAlias = LaplaceVotes | GaussianVotes
@@ -234,6 +289,22 @@ class _Trust(Settings, frozen=True):
         return None
 
 
+class Election(NamedTuple):
+    """What is public about a vote.
+
+    Attributes:
+        voters: how many votes a row can have.
+        most: how many rows may be answered.
+        asked: the columns of the rows put to the vote.
+        rows: the columns of all public rows.
+    """
+
+    voters: int
+    most: int
+    asked: Array
+    rows: Array
+
+
 class NoisyVotes(_Trust, frozen=True):
     """Abstract: votes that get noise.
 
@@ -258,20 +329,30 @@ class NoisyVotes(_Trust, frozen=True):
         """Counts of any shape, each with its noise."""
         return np.asarray(counts + self.noise.draw(uniforms(counts, rng, secure=self.secure)))
 
-    def scores(self, counts: Array, asked: Array, rows: Array, rng: Rng) -> Array:
-        """What noisy counts say of rows: of all of them if votes are smoothed, else of those asked about.
+    def tested(self, labels: int) -> int:
+        """How many rows are put to the vote for so many labels."""
+        return labels * (1 if self.noise.sure is None else self.noise.sure.tests)
+
+    def answer(self, counts: Array, election: Election, rng: Rng) -> tuple[Array, Array]:
+        """The places of the rows that are answered, and what noisy counts say: of all public rows if smoothed.
 
         Args:
-            counts: true counts, shape (rows asked about, classes).
-            asked: the columns of the rows asked about.
-            rows: the columns of all public rows.
+            counts: true counts, shape (rows put to the vote, classes).
+            election: what is public about these votes.
             rng: for the noise.
         """
-        noisy = self.noisy(counts, rng)
-        return smooth_votes(noisy, asked, rows, self.noise.spread) if self.smooth else noisy
+        places = np.arange(len(counts))
+        if isinstance(self.noise, GaussianVotes) and self.noise.sure is not None:
+            tests = replace(self.noise, sigma=self.noise.sigma * self.noise.sure.width)
+            noisy_best = replace(self, noise=tests).noisy(counts.max(axis=1), rng)
+            places = self.noise.sure.passing(noisy_best, election.voters, election.most, rng)
+        noisy = self.noisy(counts[places], rng)
+        if not self.smooth:
+            return places, noisy
+        return places, smooth_votes(noisy, election.asked[places], election.rows, self.noise.spread)
 
     def price(self, counts: Array, moved: int) -> VotePrice:
-        """What these answers cost if one unit moves so many votes."""
+        """What these answers cost if one unit moves so many votes; with `Sure`, as many zeros as may be answered do."""
         found = self.noise.price(counts, moved, self.delta)
         # Smoothed votes use the noisy counts themselves, which agreement makes no cheaper.
         return replace(found, dependent=None) if self.smooth else found
@@ -291,7 +372,7 @@ class L1(NoisyVotes, frozen=True):
     What is protected is whether a whole party took part with these rows or with others.
     """
 
-    noise: VoteNoise = GaussianVotes(sigma=40.0)
+    noise: VoteNoise = GaussianVotes(sigma=40.0, sure=Sure())
 
     def at_server(self) -> NoisyVotes | None:
         """These settings."""

@@ -4,11 +4,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from laconic import FedAvg, FedOnce, Rap, Solo, federation, from_frames, simulate, train
+from laconic import Centralised, FedAvg, FedOnce, LateFusion, Rap, Solo, federation, from_frames, simulate, train
 from laconic.align import AgreedIds, ExactMatch, PrivateMatch
 from laconic.data.partition.by_column import Parting, pack_cuts, split_by_column, unpack_cuts
 from laconic.errors import DataError
-from laconic.learn import Sgd
+from laconic.learn import Best, Sgd
 from laconic.report import rows_of
 
 ROWS = 200
@@ -220,3 +220,28 @@ def test_rows_without_a_date_or_a_group_are_noted():
 
 def test_fedonce_learns_on_rows_parted_in_time():
     assert simulate(FedOnce(), from_frames(frames(), id="id", label="left", split_by="when"), seed=0).score.value > 0.6
+
+
+def test_what_the_hub_tries_keeps_groups_together(monkeypatch):
+    seen, fit_all = [], Best.fit_all
+
+    def listening(self, *rows, groups=None, **more):
+        seen.append(rows[6] if len(rows) > 6 else groups)
+        return fit_all(self, *rows, **({} if len(rows) > 6 else {"groups": groups}), **more)
+
+    monkeypatch.setattr(Best, "fit_all", listening)
+    made = frames()
+    quick = Best(seconds=2, kinds=("linear",))
+    for method in (FedOnce(head=quick), Solo(model=quick), Centralised(model=quick), LateFusion(model=quick)):
+        seen.clear()
+        tables, _ = parted(from_frames(made, id="id", label="left", group="home"), method)
+        rows = np.concatenate([tables["bank"].cut("train"), tables["bank"].cuts["own"]])
+        homes = made["bank"].set_index(made["bank"]["id"].astype(str)).loc[tables["bank"].keys[rows], "home"].to_numpy()
+        found = seen[0]
+        # The same household, the same number, and different ones different numbers.
+        assert (
+            len(set(zip(homes[: len(found)], found, strict=True))) == len(set(homes[: len(found)])) == len(set(found))
+        )
+    seen.clear()
+    parted(from_frames(made, id="id", label="left", split_by="when"), Solo(model=quick))
+    assert seen == [None]

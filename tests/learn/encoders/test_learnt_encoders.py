@@ -7,6 +7,7 @@ from scipy.stats import spearmanr
 from sklearn.decomposition import PCA
 from torch.nn import functional
 
+from laconic.learn.encoders.beside import not_rebuilt
 from laconic.learn.encoders.encoder import LinearEncoder, Pca, RandomProjection, WhitenedPca
 from laconic.learn.encoders.learnt import AnyEncoder, Autoencoder, BestEncoder, Nat
 from laconic.learn.nets.nets import Cnn, load, to_tensor
@@ -22,6 +23,7 @@ ENCODERS: list[AnyEncoder] = [
     Nat(dim=3, epochs=3, image_net=SMALL),
     Autoencoder(dim=3, trainer=Sgd(epochs=2), image_net=SMALL),
     BestEncoder(dim=3),
+    BestEncoder(dim=3, beside="autoencoder"),
 ]
 
 
@@ -189,3 +191,39 @@ def test_a_net_made_able_to_learn_can_learn_a_product_of_columns(encoder: AnyEnc
 def test_a_dimension_below_zero_is_refused() -> None:
     with pytest.raises(ValueError, match="dim must be 1 or more, or left out for what suits the data, not -1"):
         Nat(dim=-1)
+
+
+def levels(count: int = 600) -> Array:
+    """Flags of forty levels, all equally frequent."""
+    flags = np.eye(40)[rng(5).integers(0, 40, count)]
+    return ((flags - flags.mean(axis=0)) / flags.std(axis=0)).astype(np.float32)
+
+
+def test_the_default_takes_learnt_numbers_where_trees_rebuild_more_from_them() -> None:
+    x = levels()
+    encoder = BestEncoder(dim=16)
+    weights = encoder.fit(x, rng(1))
+    assert "learnt.3.bias" in weights
+    assert encoder.encode(weights, x).shape == (600, 16)
+    assert np.array_equal(encoder.encode(encoder.fit(x, rng(1)), x), encoder.encode(weights, x))
+    sums = BestEncoder(dim=16, beside="components")
+    assert "sums.bias" in sums.fit(x, rng(1))
+    left = [not_rebuilt(one.encode(one.fit(x, rng(1)), x), x, 400) for one in (encoder, sums)]
+    assert left[0] < 0.95 * left[1]
+
+
+def test_the_default_keeps_components_where_columns_are_sums() -> None:
+    x = (rng(5).standard_normal((600, 12)) @ rng(6).standard_normal((12, 30)) / 3).astype(np.float32)
+    assert "sums.bias" in BestEncoder(dim=12).fit(x, rng(1))
+
+
+def test_what_is_not_rebuilt_is_all_of_noise_and_nothing_of_a_copy() -> None:
+    x = rng().standard_normal((600, 3)).astype(np.float32)
+    assert not_rebuilt(rng(1).standard_normal((600, 3)).astype(np.float32), x, 400) > 0.95
+    assert not_rebuilt(x, x, 400) < 0.1
+
+
+def test_a_party_that_sends_ranks_alone_draws_no_randomness() -> None:
+    drawn = rng(1)
+    BestEncoder(beside="autoencoder").fit(rows(columns=5), drawn)
+    assert drawn.random() == rng(1).random()

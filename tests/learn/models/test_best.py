@@ -3,7 +3,7 @@ import pytest
 
 from laconic.errors import PlanError
 from laconic.learn import Best
-from laconic.learn.models.best import tried_of
+from laconic.learn.models.best import _held_out, _Rows, tried_of
 from laconic.learn.models.candidates import Folds, LinearCandidate, NetCandidate, blocks_of, filled, learn_fill
 from laconic.tables import Task, metrics
 from laconic.threads import limit_threads
@@ -168,3 +168,47 @@ def test_a_net_is_trained_for_as_many_epochs_as_were_best():
     assert 1 <= trial.candidate.epochs <= 5
     assert trial.predictions.shape == (300,)
     assert LinearCandidate(penalty=1.0).try_out(folds, np.random.default_rng(0)).candidate.penalty == 1.0
+
+
+def households(rows=600, size=6, seed=0):
+    """Rows of households, each with a look of its own that says nothing of any other household's label."""
+    rng = np.random.default_rng(seed)
+    homes = np.repeat(np.arange(rows // size), size).astype(float)
+    look = rng.normal(size=(rows // size, 5))
+    label = rng.integers(0, 2, rows // size)
+    x = look[homes.astype(int)] + 0.05 * rng.normal(size=(rows, 5))
+    return x.astype(np.float32), label[homes.astype(int)], homes
+
+
+def test_rows_of_one_group_are_held_out_together():
+    x, y, homes = households()
+    best = Best(kinds=("linear", "trees"))
+    with limit_threads():
+        at_random = best.fit_all(BINARY, x, y, np.random.default_rng(1))
+        together = best.fit_all(BINARY, x, y, np.random.default_rng(1), groups=homes)
+    # What one knows of a household says all of its other rows, and nothing of other households.
+    assert max(one.score for one in tried_of(at_random)) > 0.95
+    assert max(one.score for one in tried_of(together)) < 0.65
+
+
+def test_rows_outside_the_overlap_do_not_give_a_held_out_group_away():
+    x, y, homes = households()
+    order = np.argsort(np.arange(len(y)) % 2, kind="stable")
+    x, y, homes = x[order], y[order], homes[order]
+    with limit_threads():
+        model = Best(kinds=("trees",)).fit_all(BINARY, x, y, np.random.default_rng(1), judged=len(y) // 2, groups=homes)
+    assert max(one.score for one in tried_of(model)) < 0.65
+
+
+def test_folds_of_groups_part_no_group_and_one_group_alone_is_parted_at_random():
+    x, y, homes = households(rows=120)
+    for groups in (homes, np.zeros(120)):
+        held = _held_out(BINARY, _Rows(x, y, 120, groups), np.random.default_rng(0))
+        assert sorted(np.concatenate(held).tolist()) == list(range(120))
+        assert len(held) == 5
+        folds = Folds(BINARY, x, y, held, groups)
+        assert all(len(used) for used in folds.used)
+        if groups is homes:
+            assert max(map(len, held)) <= 30
+            for used, out in zip(folds.used, held, strict=True):
+                assert not set(homes[used]) & set(homes[out])

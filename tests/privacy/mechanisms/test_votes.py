@@ -5,11 +5,14 @@ from math import exp, log
 import numpy as np
 import pytest
 
+from laconic.privacy.mechanisms.gaussian import delta_of
 from laconic.privacy.mechanisms.votes import (
     L1,
     L2,
+    Election,
     GaussianVotes,
     LaplaceVotes,
+    Sure,
     log_gaussian_doubt,
     log_laplace_doubt,
     uniforms,
@@ -124,4 +127,40 @@ def test_noise_is_secure_unless_a_study_asks_for_a_seed():
 
 def test_smoothed_votes_have_no_price_that_depends_on_data():
     assert L1().price(AGREED, 2).dependent is None
-    assert L1(smooth=False).price(AGREED, 2).dependent <= L1().price(AGREED, 2).independent
+    winners_only = L1(noise=GaussianVotes(), smooth=False).price(AGREED, 2)
+    assert winners_only.dependent <= winners_only.independent
+
+
+def _outcomes(counts, noise):
+    """How often a row with these votes is not answered, or answered by class 0 or 1, in 40,000 trials."""
+    level, many = L1(noise=noise, secure=False, smooth=False), 40_000
+    nothing = np.zeros((many, 1))
+    places, noisy = level.answer(
+        np.tile([counts], (many, 1)), Election(2, many, nothing, nothing), np.random.default_rng(0)
+    )
+    first = float((noisy[:, 0] > noisy[:, 1]).sum() / many)
+    return np.array([1 - len(places) / many, first, len(places) / many - first])
+
+
+def test_sure_answers_tell_neighbours_apart_no_better_than_their_price_and_better_than_without_the_tests():
+    # One vote moves from class 0 to class 1, so that the winner's votes fall as well; the test is nearly bare.
+    noise = GaussianVotes(sigma=1.0, sure=Sure(least=0.75, tests=1, width=0.5))
+    before, after = _outcomes([2, 0], noise), _outcomes([1, 1], noise)
+    priced, unpriced = (1 / one.words(1, 1, "a row", False).multiplier for one in (noise, GaussianVotes(sigma=1.0)))
+    found = {epsilon: np.maximum(before - exp(epsilon) * after, 0).sum() for epsilon in (0.0, 0.5, 1.0, 2.0)}
+    # Three standard deviations of a share of 40,000 are at most 0.0075.
+    assert all(delta <= delta_of(priced, epsilon) + 0.0075 for epsilon, delta in found.items())
+    assert found[0.0] > delta_of(unpriced, 0.0) + 0.1
+
+
+def test_sure_answers_are_never_more_than_were_paid_for_and_nearer_to_the_truth():
+    rng = np.random.default_rng(1)
+    counts = np.stack([one := rng.integers(0, 101, 4000), 100 - one], axis=1)
+    election = Election(100, 400, np.zeros((4000, 1)), np.zeros((4000, 1)))
+    right = {}
+    for sure in (None, Sure(least=0.8, tests=10, width=1.0)):
+        level = L1(noise=GaussianVotes(sigma=40.0, sure=sure), secure=False, smooth=False)
+        places, noisy = level.answer(counts, election, rng)
+        assert sure is None or len(places) <= 400
+        right[sure] = float((noisy.argmax(axis=1) == counts[places].argmax(axis=1)).mean())
+    assert right.popitem()[1] > right[None] + 0.02
