@@ -14,24 +14,25 @@ from statistics import fmean
 from tempfile import TemporaryDirectory
 
 import numpy as np
+from scipy.stats import rankdata
 
 from laconic import Equal, FedOnce, deal, load, load_model, save_model, train
 from laconic.inference import AnyAbsent, Model, Store, parts_of, reach_parts
 from laconic.inference.absent import Measured
-from laconic.tables import Task, headline, metrics
+from laconic.tables import Task
 from laconic.threads import limit_threads
 from laconic.values import Array
 from studies.harness import Job, Record, arguments, markdown, only_on, run_jobs, some_rows, write_whole
 
 _DATA = ("phishing", "adult", "credit_default", "california_housing")
-_ROWS = 3000
-_RESAMPLES = 60
+_ROWS = 4000
+_RESAMPLES = 200
 
 
 def main() -> None:
     """Run every job that is not done yet, and write the tables."""
     chosen = arguments(__doc__ or "", "studies/results/card_scores")
-    seeds = (0,) if chosen.quick else tuple(range(4))
+    seeds = (0,) if chosen.quick else (0, 1, 2)
     jobs = [_job(name, seed, chosen.quick) for name in _DATA for seed in seeds]
     records = run_jobs(only_on(jobs, chosen.only), chosen.out / "results.jsonl")
     write_whole(chosen.out / "table.md", tables(records))
@@ -85,7 +86,7 @@ def _compared(
         for name in set(model.part.about.peers) - set(present):
             seen = seen.as_if_absent(name)
         predictions = model.predict_from(seen, ids, absent=way).predictions
-        values.append(headline(model.task, metrics(model.task, y, predictions)).value)
+        values.append(score(model.task, y, predictions))
         errors.append(_spread(model.task, y, predictions))
     expected, found = values
     return {
@@ -104,8 +105,17 @@ def _spread(task: Task, y: Array, predictions: Array) -> float:
     while len(found) < _RESAMPLES:
         rows = rng.integers(0, len(y), len(y))
         if task.kind == "regression" or len(np.unique(y[rows])) > 1:
-            found.append(headline(task, metrics(task, y[rows], predictions[rows])).value)
+            found.append(score(task, y[rows], predictions[rows]))
     return float(np.std(found, ddof=1))
+
+
+def score(task: Task, y: Array, predictions: Array) -> float:
+    """RMSE, or AUC by ranks: quicker than all metrics of a task, which resamples would take again and again."""
+    if task.kind == "regression":
+        return float(np.sqrt(np.mean((predictions - y) ** 2)))
+    ranks, positive = rankdata(predictions), y == 1
+    above = ranks[positive].sum() - positive.sum() * (positive.sum() + 1) / 2
+    return float(above / (positive.sum() * (~positive).sum()))
 
 
 def tables(records: Sequence[Record]) -> str:

@@ -70,8 +70,8 @@ PACKAGES = {
         "Adam TakeAverage Yogi"
     ),
     "methods": (
-        "Admm Check Gradients Majority MixedRows ModelCheck PooledShares Prox SendLabels ServerShares Socket "
-        "batch_rows labelled methods"
+        "Admm Check Gradients Majority MixedRows ModelCheck PooledShares Prox SecureSums SendLabels ServerShares "
+        "Socket batch_rows labelled methods"
     ),
     "plan": (
         "AnyRuntime Budget DataPlan Journalled Plan change_plan draft open_releases plan_fingerprint read_plan "
@@ -79,9 +79,10 @@ PACKAGES = {
     ),
     "privacy": (
         "AnyAccountant AsPublished BatchClip Budget ClippedGaussian Codebook Demand DpNat DpPca DpSgd Encrypted Event "
-        "Events GaussianMoments GaussianSums GaussianVotes L0 L1 L2 LaplaceVotes Level LocalGaussian Moments Perturb "
-        "Pld PrivateEncoder PrivateSteps PublicProjection PureNoise RandomisedResponse Randomness Rdp RowsOnce "
-        "SecureRandomness SeededRandomness SimpleDivision Sure compose epsilon_of ledgers_of mu_of poisson_sample"
+        "Events GaussianMoments GaussianSums GaussianUpdates GaussianVotes L0 L1 L2 LaplaceVotes Level LocalGaussian "
+        "Moments Perturb Pld PrivateEncoder PrivateSteps PublicProjection PureNoise RandomisedResponse Randomness "
+        "Rdp RowsOnce SecureRandomness SeededRandomness SimpleDivision Sure compose epsilon_of ledgers_of mu_of "
+        "poisson_sample"
     ),
     "report": "commands_for plot_bytes plot_importance plot_rounds plot_wire rows_of show_card show_price track",
     "tables": "Column Recipe Scaled Score Table Task apply_recipe fingerprint fit_recipe headline metrics",

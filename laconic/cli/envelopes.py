@@ -160,15 +160,15 @@ def open_envelopes(context: click.Context, plan: Path, folder: Path, party: Path
 
 def _show(sealed: "Sealed", own: "PartyContext", out: Path | None) -> None:
     """What left or would leave, in the words of the steps."""
+    from laconic.core.run import cover_words
     from laconic.deploy.transports.envelopes.cover import write_cover
 
     if out is None:
         click.echo("Nothing was written and nothing was spent. This would leave, as your rules allow:\n")
     click.echo(write_cover(sealed.cover).decode().rstrip())
     for entry in sealed.content.ledger:
-        noise = "open release: not protected" if entry.noise is None else entry.noise.caveat
         click.echo(f"\n  {entry.phase} {entry.step}, {entry.times} times, {entry.bytes:,} bytes, {entry.form}")
-        click.echo(f"    gives {entry.words}\n    {noise}")
+        click.echo(f"    gives {entry.words}\n    {cover_words(entry)}")
     if out is None:
         return
     hub = own.session.holder

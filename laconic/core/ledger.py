@@ -24,7 +24,8 @@ class Noise(msgspec.Struct, frozen=True, kw_only=True):
         unit: whose influence the sensitivity bounds, such as `one row at this party`.
         caveat: what this noise does not cover.
         rate: the probability with which each unit took part; 1 if all did.
-        count: how many such noisy answers were made for one release, each with a fresh draw of who takes part.
+        count: how many such noisy answers were made for one release, each with a fresh draw of who takes part; 0 for
+            what was made from noisy values alone, which costs nothing more.
         people: the cut of rows that it is about; cuts are of different people, so that their losses do not add up. What
             is about `EVERY_ROW` counts with each cut.
         proven: whether the sensitivity is proven; False where its authors claim it but the proof does not cover it.
@@ -64,11 +65,37 @@ class Noised(Generic[T]):
     bare: bool = False
 
 
+HIDDEN = "hidden in a sum"
+"""In the words of a release that says nothing by itself: its receiver reads the sum over several parties alone."""
+
+NOT_FROM_ROWS = "nothing made from its rows"
+"""In the words of an answer that says nothing of rows, such as keys."""
+
+
+@dataclass(frozen=True, eq=False)
+class Masked(Generic[T]):
+    """A value that says nothing without those of other parties, ready to leave a party; its noise, if any, is inside.
+
+    Attributes:
+        words: in what it is hidden, and from whom; for the ledger.
+    """
+
+    value: T
+    words: str
+
+
+def words_of(value: Any, gives: str) -> str:
+    """What an answer gives away, in words: as its step says, and in what it is hidden."""
+    return f"{gives}; {value.words}" if isinstance(value, Masked) else gives
+
+
 def unwrap(value: Any) -> tuple[Any, tuple[Noise | None, ...]]:
     """A value as it crosses, and the different noises on its parts, None for a part without; looks into dicts.
 
     Words and whole numbers count as public and bear no noise, as in questions.
     """
+    if isinstance(value, Masked):
+        return unwrap(value.value)
     if isinstance(value, Noised):
         return value.value, (value.noise, None) if value.bare else (value.noise,)
     if isinstance(value, dict):
@@ -102,8 +129,10 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def label(self) -> str:
-        """What protects it, in a word: `open` for nothing, or `noised`."""
-        return "open" if self.noise is None else "noised"
+        """What protects it, in a word: `open` for nothing, `noised`, `masked`, or `no rows` if it is not about rows."""
+        if self.noise is not None:
+            return "noised"
+        return "no rows" if NOT_FROM_ROWS in self.words else "masked" if HIDDEN in self.words else "open"
 
 
 class Statement(msgspec.Struct, frozen=True, kw_only=True):

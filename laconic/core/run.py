@@ -12,7 +12,7 @@ import numpy as np
 from laconic import __version__
 from laconic.core.align import Align
 from laconic.core.capabilities import ManyModels
-from laconic.core.ledger import Ledger, Noise, digest_of
+from laconic.core.ledger import Entry, Ledger, digest_of
 from laconic.core.method import Method, task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
@@ -118,9 +118,18 @@ def mean_metrics(each: Mapping[str, dict[str, float]]) -> dict[str, float]:
     return {name: float(np.mean([one[name] for one in each.values()])) for name in next(iter(each.values()))}
 
 
-def cover_words(noise: Noise | None) -> str:
-    """What a release's noise covers and what it does not, in words."""
-    return "open release: not protected" if noise is None else noise.caveat
+def cover_words(entry: Entry) -> str:
+    """What protects a release, and what that does not cover, in words."""
+    if entry.noise is not None:
+        return entry.noise.caveat
+    return _COVER[entry.label]
+
+
+_COVER = {
+    "open": "open release: not protected",
+    "masked": "masked: its receiver learns the sum over parties, which is not protected, and nothing else",
+    "no rows": "nothing to protect: it is not about rows",
+}
 
 
 def releases_of(hub: Party, ledgers: Mapping[str, Ledger]) -> tuple[Release, ...]:
@@ -128,7 +137,7 @@ def releases_of(hub: Party, ledgers: Mapping[str, Ledger]) -> tuple[Release, ...
     found: list[Release] = []
     for party, to, ledger in ((hub.name, "peers", hub.ledger), *((name, "hub", one) for name, one in ledgers.items())):
         for entry in ledger.entries:
-            said = {"party": party, "to": entry.to or to, "covered": cover_words(entry.noise)}
+            said = {"party": party, "to": entry.to or to, "covered": cover_words(entry)}
             found.append(Release(**msgspec.structs.asdict(entry) | said))
     return tuple(found)
 
@@ -146,7 +155,7 @@ def _record(
     log, ledgers = peers.log, peers.ledgers()
     return Result(
         method=msgspec.to_builtins(method),
-        data=facts | ({"outside": hub.memory["outside"]} if "outside" in hub.memory else {}),
+        data=facts | {name: hub.memory[name] for name in ("outside", "cohorts") if name in hub.memory},
         parties=(hub.name, *peers.names),
         hub=hub.name,
         seed=hub.seed,

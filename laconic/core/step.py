@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
-from laconic.core.ledger import entry_of, unwrap
+from laconic.core.ledger import entry_of, unwrap, words_of
 from laconic.core.party import Party
 from laconic.core.wire import decode_question, describe, encode
 from laconic.errors import Refused, StepError
@@ -88,9 +88,10 @@ def answer(script: Script, party: Party, blob: bytes) -> bytes:
         raise StepError(f"`{question.step}` at {party.name} was asked wrongly: {problem}") from problem
     try:
         with limit_threads():
-            value, noises = unwrap(bound(party, **question.payload))
+            given = bound(party, **question.payload)
     except Refused as problem:  # Only a party's rules refuse: their words reach the hub, those of a step do not.
         raise StepError(f"`{question.step}` failed at {party.name}: {problem}") from problem
+    value, noises = unwrap(given)
     if words.gives is None and value is not None:
         raise StepError(
             f"`{question.step}` says it gives nothing, but returned {describe(value)} at {party.name}; "
@@ -98,7 +99,8 @@ def answer(script: Script, party: Party, blob: bytes) -> bytes:
         )
     reply = encode(value)
     if words.gives is not None:
-        party.ledger.write_parts(entry_of(question.phase, question.step, words.gives, describe(value), reply), noises)
+        said = words_of(given, words.gives)
+        party.ledger.write_parts(entry_of(question.phase, question.step, said, describe(value), reply), noises)
     return reply
 
 

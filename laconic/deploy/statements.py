@@ -114,7 +114,7 @@ def _check_party(result: Result, name: str, ring: KeyRing, plan: str | None) -> 
         return Checked(name, "differs", fault)
     signer = said.signer if _plays_others(result) else name
     reported = [one for one in result.releases if one.party == name]
-    covered = all(one.covered == cover_words(one.noise) for one in reported)
+    covered = all(one.covered == cover_words(one) for one in reported)
     found = _verdict(name, signer, said.key, said.signature, _claim(name, said, reported), ring)
     if found.state == "unknown key":
         return found

@@ -132,7 +132,10 @@ def leave_model(part: Part, method: Method, name: str) -> tuple[Part, int]:
     if len(there) == 1:
         raise DataError(f"without {name} nothing is left to predict from; delete the model instead")
     hub = _hub(part)
-    method.take_out(hub, name)
+    try:
+        method.take_out(hub, name)
+    except ValueError as problem:
+        raise DataError(str(problem)) from problem
     return replace(part, memory=hub.memory), there[name]
 
 

@@ -7,6 +7,7 @@ from .families.model_checks import ModelCheck as ModelCheck
 from .families.rows import batch_rows as batch_rows
 from .families.rows import labelled as labelled
 from .families.summed import Admm as Admm
+from .families.sums import SecureSums as SecureSums
 from .horizontal.fedkt import Majority as Majority
 from .horizontal.fedkt import PooledShares as PooledShares
 from .horizontal.fedkt import Prox as Prox

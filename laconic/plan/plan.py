@@ -226,6 +226,13 @@ def keep_budget(plan: Plan, federation: Federation) -> Method:
     """The plan's method, with noise that keeps its budget if it promises an epsilon."""
     if plan.budget.epsilon is None or not isinstance(plan.method, Budgeted):
         return plan.method
+    several = federation.facts.get("at_several") if federation.kind == "horizontal" else None
+    if several:
+        # Methods of parties with other rows work their noise out for people who are at one party.
+        raise PlanError(
+            f"budget.epsilon = {plan.budget.epsilon:g} cannot be kept: by their ids, {several:,} people are at several "
+            "parties, and would lose at each; leave their rows to one party, or set noise yourself and see the price"
+        )
     return keep_budget_of(plan, least_rows(plan, federation), federation.hub, federation.peers)
 
 

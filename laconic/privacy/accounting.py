@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from laconic.core.ledger import EVERY_ROW, Entry, Ledger, Noise
+from laconic.core.ledger import EVERY_ROW, NOT_FROM_ROWS, Entry, Ledger, Noise
 from laconic.core.result import Price, Result
 from laconic.errors import MissingExtra
 from laconic.values import Array, Settings
@@ -41,7 +41,9 @@ def events_of(noise: Noise, times: int = 1) -> Events:
     """The events of a release made so many times. Noise without a price is an error."""
     if noise.multiplier is None:
         raise ValueError(f"{noise.mechanism} noise of scale {noise.scale:g} has no price: {noise.caveat}")
-    return {Event(noise.mechanism, noise.multiplier, noise.rate): noise.count * times}
+    made = noise.count * times
+    # What was made from noisy values alone counts 0 times.
+    return {Event(noise.mechanism, noise.multiplier, noise.rate): made} if made else {}
 
 
 def together(parties: Mapping[str, Events]) -> Events:
@@ -183,7 +185,7 @@ def price(
     alone = {party: _loss({party: ledger}, delta, accountant) for party, ledger in ledgers.items()}
     claims = {party for party, entry in entries if (noise := _priced(entry)) is not None and not noise.proven}
     claimed = set() if trust_claims else claims
-    opened = tuple(dict.fromkeys(f"{party}: {entry.words}" for party, entry in entries if _priced(entry) is None))
+    opened = tuple(dict.fromkeys(f"{party}: {entry.words}" for party, entry in entries if _is_open(entry)))
     whole = _loss(ledgers, delta, accountant) if people == "shared" else max(alone.values(), default=0.0)
     return Price(
         epsilon=None if whole == inf or (unproven and not trust_claims) or (opened and not noises) else whole,
@@ -211,6 +213,11 @@ def ledgers_of(result: Result) -> dict[str, Ledger]:
 def _priced(entry: Entry) -> Noise | None:
     """The entry's noise, if it has a price."""
     return entry.noise if entry.noise is not None and entry.noise.multiplier is not None else None
+
+
+def _is_open(entry: Entry) -> bool:
+    """Whether it says something of rows that no priced noise covers; a sum that hides it is not protected itself."""
+    return _priced(entry) is None and NOT_FROM_ROWS not in entry.words
 
 
 def _loss(ledgers: Mapping[str, Ledger], delta: float, accountant: AnyAccountant) -> float:

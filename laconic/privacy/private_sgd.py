@@ -15,7 +15,7 @@ from laconic.core.ledger import Noise
 from laconic.learn.device import device_now
 from laconic.learn.nets.nets import AnyModule, give_randomness, to_array
 from laconic.learn.train.losses import Loss
-from laconic.learn.train.sgd import Optimiser, Sgd
+from laconic.learn.train.sgd import Optimiser, Pulls, Sgd
 from laconic.privacy.budget import Demand
 from laconic.privacy.mechanisms.gaussian import gaussian_noise
 from laconic.privacy.per_example import RowGradients
@@ -84,14 +84,16 @@ class DpSgd(Settings, frozen=True):
         *,
         valid: tuple[Sequence[Tensor], Tensor] | None = None,
         what: str = "training",
+        pulls: Pulls | None = None,
     ) -> AnyModule:
         """Train the module in place, and return it in evaluation mode; arguments as for `Sgd.fit`.
 
         `loss` must be a mean over rows, and no layer may let rows of a batch see each other. `valid` is not used.
+        What `pulls` gives for a parameter is added to its gradient after the noise: it must not come from rows.
         """
         give_randomness(module, rng)
         randomness = randomness_from(rng, self.seeded, *map(to_array, (*inputs, targets)))
-        step = PrivateStep(self, module, loss, len(targets), randomness)
+        step = PrivateStep(self, module, loss, len(targets), randomness, pulls)
         count = self.steps(len(targets))
         for number in track(count, what):
             rows = poisson_sample(len(targets), self.rate(len(targets)), randomness)
@@ -138,8 +140,17 @@ class DpSgd(Settings, frozen=True):
 class PrivateStep:
     """One module at work: clipped sums, noise, and the optimiser's step."""
 
-    def __init__(self, settings: DpSgd, module: nn.Module, loss: Loss, rows: int, randomness: Randomness) -> None:
+    def __init__(
+        self,
+        settings: DpSgd,
+        module: nn.Module,
+        loss: Loss,
+        rows: int,
+        randomness: Randomness,
+        pulls: Pulls | None = None,
+    ) -> None:
         plain = settings._plain()
+        self.pulls = pulls
         self.module, self.randomness, self.clip = module.train(), randomness, settings.clip
         self.scale = settings.needed_sigma() * settings.clip
         self.size = settings.rate(rows) * rows
@@ -154,6 +165,10 @@ class PrivateStep:
         if len(targets):
             # Divided by the expected number of rows: the number drawn is not noised, and would reveal it.
             self.gradients.add_clipped(inputs, targets, self.clip, self.grads, 1 / self.size)
+        if self.pulls is not None:
+            with torch.no_grad():
+                for name, values in self.module.named_parameters():
+                    self.grads[name].add_(self.pulls(name, values))
         self.optimiser.step(lr)
 
     def _noise(self) -> Tensor:

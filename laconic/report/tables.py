@@ -166,8 +166,8 @@ def _letter(number: int) -> str:
 def _given(arm: MethodRuns, letters: Mapping[tuple[str, str], str]) -> Text:
     """The letters of what left, open releases apart from those with noise."""
     said = []
-    for word, style, is_open in (("open", "yellow", True), ("noised", "green", False)):
-        some = [same[0] for same in arm.given if (same[0].noise is None) is is_open]
+    for word, style in (("open", "yellow"), ("masked", "green"), ("noised", "green")):
+        some = [same[0] for same in arm.given if same[0].label == word]
         named = dict.fromkeys(letters[one.words, protection(one)] for one in some)
         said += [Text(f"{word} {' '.join(named)}", style)] if named else []
     return Text("\n").join(said) if said else Text("nothing", "green")
@@ -232,7 +232,7 @@ def _releases(result: Result) -> RenderableType:
     table = make_table(headings, right=("bytes",), title="What left each party")
     for same in same_releases(result.releases):
         first = same[0]
-        style = "yellow" if first.noise is None else "green"
+        style = "yellow" if first.label == "open" else "green"
         words = Text.assemble(first.words, "\n", (protection(first), style))
         parties = ", ".join(dict.fromkeys(one.party for one in same))
         phases = ", ".join(dict.fromkeys(one.phase for one in same))

@@ -66,7 +66,7 @@ def _metrics(result: Result) -> dict[str, float]:
     for name, cost in costs_of(result).items():
         for key in ("bytes_up", "bytes_down", "rounds", "seconds"):
             found[f"{name}.{key}"] = float(getattr(cost, key))
-    found["open_releases"] = float(sum(release.noise is None for release in result.releases))
+    found["open_releases"] = float(sum(release.label == "open" for release in result.releases))
     if result.privacy is not None and result.privacy.epsilon is not None:
         found |= {"epsilon": result.privacy.epsilon, "delta": result.privacy.delta}
     return found

@@ -46,7 +46,7 @@ def leak_of(arm: MethodRuns) -> str:
         return "nothing made from rows leaves"
     most = max(given, key=lambda same: sum(one.bytes for one in same))
     givers = " and ".join(dict.fromkeys(one.party for one in most))
-    guard = "open" if most[0].noise is None else f"under {most[0].noise.mechanism} noise"
+    guard = most[0].label if most[0].noise is None else f"under {most[0].noise.mechanism} noise"
     more = f" (and {len(given) - 1} more, below)" if len(given) > 1 else ""
     said = shorten(most[0].words, _SHORT, placeholder=" ...")
     return f"{_receivers(arm, most[0])} gets from {givers}, {guard}: {said}{more}"

@@ -64,7 +64,7 @@ def in_seconds(seconds: float) -> str:
 def protection(release: Release) -> str:
     """In words, what protects a release: nothing, or a noise and what that noise does not cover."""
     if release.noise is None:
-        return "open release: nothing protects it"
+        return "open release: nothing protects it" if release.label == "open" else release.covered
     return f"{release.noise.mechanism} noise of scale {release.noise.scale:g}; {release.covered}"
 
 

@@ -132,8 +132,8 @@ def clean_labels(y: Array, task: Task, cuts: Mapping[str, Array], rows: int, par
     return np.where(unknown, -1, clean).astype(np.int64)
 
 
-def check_label_variety(y: Array, task: Task, rows: Array, party: str) -> None:
-    """Refuse labels that are all the same among the given rows."""
+def check_label_variety(y: Array, task: Task, rows: Array, party: str, *, what: str = "training") -> None:
+    """Refuse labels that are all the same among the given rows; `what` says which rows these are."""
     labels = y[rows]
     labels = labels[~np.isnan(labels)] if task.kind == "regression" else labels[labels >= 0]
     if labels.size and labels.min() < labels.max():
@@ -142,6 +142,6 @@ def check_label_variety(y: Array, task: Task, rows: Array, party: str) -> None:
     if labels.size and task.kind != "regression":
         found = f"only class {task.classes[labels[0]]!r}"
     raise DataError(
-        f"party {party!r}, label {task.label!r}: found {found} among {len(rows)} training rows; "
+        f"party {party!r}, label {task.label!r}: found {found} among {len(rows)} {what} rows; "
         "at least two different labels are needed to learn, so add rows or choose another label"
     )

@@ -101,6 +101,9 @@ class Table:
             check_variety(self.raw, self.columns, self._training_rows, party)
             if self.y is not None and task is not None:
                 check_label_variety(self.y, task, self._training_rows, party)
+                if len(self.cuts.get("shared", ())):
+                    # Rows outside the overlap may vary, but it is shared rows that are predicted and scored on.
+                    check_label_variety(self.y, task, self.cuts["shared"], party, what="shared")
 
     def __repr__(self) -> str:
         cuts = ", ".join(f"{name} {len(rows):,}" for name, rows in self.cuts.items())

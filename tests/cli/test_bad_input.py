@@ -116,7 +116,8 @@ def test_what_cannot_be_written_is_said_before_the_work(words, tmp_path, monkeyp
     def work(*_, **__):
         raise AssertionError("the work was begun")
 
-    for name in ("execute.execute", "execute.execute_and_keep", "compare.compare", "compare.read_results"):
+    # `compare` first: if it were loaded afterwards, it would keep the `execute` of this test for good.
+    for name in ("compare.compare", "compare.read_results", "execute.execute", "execute.execute_and_keep"):
         monkeypatch.setattr(f"laconic.deploy.{name}", work)
     monkeypatch.setattr("laconic.inference.predict.load_model", work)
     (tmp_path / "plan.toml").touch()

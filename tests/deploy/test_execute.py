@@ -1,11 +1,11 @@
 import pytest
 
-from laconic import Budget, Centralised, DataPlan, FedKt, FedOnce, Plan, Solo, SplitNN
+from laconic import Budget, Centralised, DataPlan, FedAvg, FedKt, FedOnce, Plan, Solo, SplitNN
 from laconic.deploy.execute import execute, federation_of
 from laconic.errors import PlanError
 from laconic.learn import Logistic, Sgd
 from laconic.plan import open_releases, refuse_unkept
-from laconic.privacy import L2, GaussianVotes
+from laconic.privacy import L2, DpSgd, GaussianVotes
 from tests.data.hospitals import hospitals, open_rows, write
 
 QUICK = Sgd(epochs=2)
@@ -63,6 +63,15 @@ def test_someone_at_several_parties_pays_at_each_of_them(tmp_path, id_name, peop
     )
     method = FedKt(model=Logistic(), level=L2(noise=GaussianVotes(sigma=40.0)), queries=0.2, partitions=1)
     assert execute(Plan(method=method, data=data)).privacy.people == people
+
+
+def test_a_budget_that_people_at_several_parties_would_break_is_refused(tmp_path):
+    frames = hospitals()
+    frames["south"]["patient"] = frames["north"]["patient"].to_numpy()
+    data = DataPlan(files=tuple(write(tmp_path, frames)), label="diagnosis", id="patient")
+    method = FedAvg(trainer=DpSgd(epochs=1))
+    with pytest.raises(PlanError, match=r"epsilon = 2 cannot be kept: by their ids, \d+ people are at several parties"):
+        execute(Plan(method=method, data=data, budget=Budget(epsilon=2)))
 
 
 def test_an_epsilon_is_kept_by_a_method_that_sends_nothing():

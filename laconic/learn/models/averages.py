@@ -2,8 +2,7 @@
 
 Median and trimmed mean: Yin, Chen, Ramchandran, Bartlett: Byzantine-Robust Distributed Learning (2018). Krum:
 Blanchard, El Mhamdi, Guerraoui, Stainer: Machine Learning with Adversaries (2017). These three look at each party's
-model by itself. Where the hub would see nothing but a secure sum, which no method here does yet, they have to be
-refused.
+model by itself. Under secure sums the hub sees nothing but the sum, so that they are refused there.
 """
 
 from abc import abstractmethod

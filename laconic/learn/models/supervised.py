@@ -11,7 +11,7 @@ from torch.nn import functional
 from laconic.learn.models.learner import Learner
 from laconic.learn.nets.nets import AnyNet, Net, initialise, load, to_tensor, weights_of
 from laconic.learn.train import losses as heads
-from laconic.learn.train.sgd import Sgd, Trainer, evaluate
+from laconic.learn.train.sgd import Pulls, PullTrainer, Sgd, Trainer, evaluate
 from laconic.tables.task import Task
 from laconic.threads import limit_threads
 from laconic.values import Array, Rng, Weights
@@ -120,7 +120,7 @@ def fit_from(
     task: Task,
     start: Weights,
     rows: tuple[Array, Array],
-    trainer: Sgd,
+    trainer: Sgd | PullTrainer,
     rng: Rng,
     *,
     pull: float = 0.0,
@@ -144,6 +144,11 @@ def fit_from(
     module = load(net.build(x.shape[1:], task.outputs), start)
     anchors = {name: values.detach().clone() for name, values in module.named_parameters()}
     pushes = {name: to_tensor(values) for name, values in (push or {}).items()}
+    targets = heads.to_targets(task, y, {})
+    if not isinstance(trainer, Sgd):
+        pulls = _pulls(pull, anchors, pushes) if pull or pushes else None
+        trainer.fit(module, [to_tensor(x)], targets, heads.loss_of(task), rng, what="local rows", pulls=pulls)
+        return {name: values.copy() for name, values in weights_of(module).items()}
 
     def loss(outputs: Tensor, targets: Tensor) -> Tensor:
         total = heads.loss(task, outputs, targets)
@@ -155,8 +160,17 @@ def fit_from(
                 total = total + (values * pushes[name]).sum()
         return total
 
-    trainer.fit(module, [to_tensor(x)], heads.to_targets(task, y, {}), loss, rng, what="local rows")
+    trainer.fit(module, [to_tensor(x)], targets, loss, rng, what="local rows")
     return {name: values.copy() for name, values in weights_of(module).items()}
+
+
+def _pulls(pull: float, anchors: dict[str, Tensor], pushes: dict[str, Tensor]) -> Pulls:
+    """What the pull to an anchor and a push add to a gradient."""
+
+    def added(name: str, values: Tensor) -> Tensor:
+        return pull * (values - anchors[name]) + (pushes[name] if pushes else 0.0)
+
+    return added
 
 
 def fit_to_shares(net: Net, task: Task, start: Weights, rows: tuple[Array, Array], trainer: Sgd, rng: Rng) -> Weights:

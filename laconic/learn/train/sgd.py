@@ -1,8 +1,8 @@
 """Gradient descent on tensors in memory, whole or one resumable step at a time."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from math import cos, inf, pi
-from typing import Literal, Protocol
+from typing import Literal, Protocol, TypeAlias
 
 import numpy as np
 import torch
@@ -19,6 +19,10 @@ from laconic.values import Rng, Settings, Weights, check_least, track
 
 _LOOK_ROWS, _LOOK_IMAGES = 1024, 128
 """So many rows go through a net at once: what layers make of more images does not stay in a processor's cache."""
+
+
+Pulls: TypeAlias = Callable[[str, Tensor], Tensor]
+"""By a parameter's name and values, what is added to its gradient in every step."""
 
 
 class Trainer(Protocol):
@@ -40,6 +44,24 @@ class Trainer(Protocol):
 
     def noise(self, rows: int) -> tuple[Noise, ...] | None:
         """The noise that `fit` puts on what it learns from so many rows; None if rows enter without noise."""
+        ...
+
+
+class PullTrainer(Protocol):
+    """How to train a net under noise, with pulls that are added to gradients after it: `DpSgd`."""
+
+    def fit(
+        self,
+        module: AnyModule,
+        inputs: Sequence[Tensor],
+        targets: Tensor,
+        loss: Loss,
+        rng: Rng,
+        *,
+        what: str = "training",
+        pulls: Pulls | None = None,
+    ) -> AnyModule:
+        """Train the module in place, and return it in evaluation mode; see `DpSgd.fit`."""
         ...
 
 

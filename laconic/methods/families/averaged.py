@@ -5,13 +5,19 @@ Data (2017). A method takes part by a property `local`, which says what parties 
 """
 
 from collections.abc import Iterator
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol
+from dataclasses import replace
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self
+
+import msgspec
+import numpy as np
 
 from laconic.core.capabilities import Exported
+from laconic.core.ledger import Noise, Noised, unwrap
 from laconic.core.method import Method, task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.step import Step, step
+from laconic.errors import PlanError
 from laconic.learn.models.averages import AnyAverage, Mean
 from laconic.learn.models.learner import check_model
 from laconic.learn.models.learners import Network
@@ -21,14 +27,23 @@ from laconic.learn.nets.nets import Net, default_net, make, weights_of
 from laconic.learn.train.sgd import Sgd
 from laconic.methods.families.model_checks import ModelCheck
 from laconic.methods.families.rows import computes_alone, labelled
-from laconic.values import Array, Weights
+from laconic.methods.families.sums import SecureSums, Summed, agree_keys, share_secrets, unmask
+from laconic.privacy.budget import Budget
+from laconic.privacy.mechanisms.updates import (
+    GaussianUpdates,
+    made_from_noised,
+    note_final_model,
+    under_training_noise,
+)
+from laconic.privacy.private_sgd import DpSgd
+from laconic.values import Array, Weights, check_above_zero, check_least
 
 
 class Local(NamedTuple):
     """What parties train, and how: the net, the trainer, and how strongly they are pulled back to the average."""
 
     net: Net | None
-    trainer: Sgd
+    trainer: Sgd | DpSgd
     pull: float = 0.0
 
     def net_for(self, party: Party) -> Net:
@@ -43,6 +58,14 @@ class Averages(Protocol):
     def local(self) -> Local:
         """What parties train, and how."""
 
+    @property
+    def sums(self) -> SecureSums | None:
+        """How models are added up; None if the server sees each."""
+
+    @property
+    def updates(self) -> GaussianUpdates | None:
+        """The noise on what all rows of a party change; None for none."""
+
     improve: Step
 
 
@@ -50,14 +73,62 @@ class Averages(Protocol):
     takes="the average of all parties' models, from which rows may be guessed at",
     gives="its model, trained on its rows, from which rows may be guessed at, and how many rows it has",
 )
-def improve(method: Averages, party: Party, model: Weights) -> dict[str, Any]:
+def improve(method: Averages, party: Party, model: Weights) -> Any:
     """Train the average on this party's rows."""
     net, trainer, pull = method.local.net_for(party), method.local.trainer, method.local.pull
     rows = labelled(party, "train")
+    trained = fit_from(net, task_of(party), model, rows, trainer, party.rng, pull=pull)
+    return guarded(method, party, len(rows[1]), {"model": model}, {"model": trained})
+
+
+def guarded(method: Averages, party: Party, rows: int, starts: dict[str, Weights], ends: dict[str, Weights]) -> Any:
+    """What a party ends with and how many rows it has, under the noise and the masks that the settings name.
+
+    For a secure sum it is times the rows, as the server cannot weigh it. With noise on updates parties count the same.
+    """
+    sums, updates = method.sums, method.updates
+    if updates is not None:
+        share = 1.0 if sums is None else sums.noise_share(party)
+        given: Any = updates.release(party, starts, ends, share)
+        rows = 1
+    else:
+        given = under_training_noise(method.local.trainer, rows, ends)
+    models: dict[str, Weights] = unwrap(given)[0]
+
+    def again(value: Any) -> Any:
+        return replace(given, value=value) if isinstance(given, Noised) else value
+
+    if sums is None:
+        return {name: again(model) for name, model in models.items()} | {"rows": rows}
+    return sums.hide(party, again({name: _times(model, rows) for name, model in models.items()} | {"rows": rows}))
+
+
+def mean_over(
+    sums: SecureSums, method: Summed, peers: Peers, question: Step, like: dict[str, Weights], **payload: Any
+) -> dict[str, Weights]:
+    """The means of parties' models, weighted by rows, from one secure sum; `like` names them and their shapes."""
+    total = sums.over(method, peers, question, {**like, "rows": 0.0}, **payload)
+    rows = round(total.parts["rows"])
+    if rows < 1:
+        raise ValueError("no party has any rows to learn from; deal the rows anew")
     return {
-        "model": fit_from(net, task_of(party), model, rows, trainer, party.rng, pull=pull),
-        "rows": len(rows[1]),
+        part: {name: (values / rows).astype(like[part][name].dtype) for name, values in total.parts[part].items()}
+        for part in like
     }
+
+
+def refuse_single_models(name: str, average: AnyAverage, check: ModelCheck | None) -> None:
+    """Refuse what looks at each party's model by itself where the server sees nothing but their sum."""
+    if average != Mean():
+        raise ValueError(
+            f"{type(average).__name__} compares parties' models with each other, and under secure sums the server sees "
+            f"nothing but the sum of all; use average=Mean(), or leave out sums of {name}"
+        )
+    if check is not None:
+        raise ValueError(
+            "check looks at each party's model, and under secure sums the server sees nothing but their sum; leave out "
+            f"check, or sums of {name}"
+        )
 
 
 def first_model(local: Local, hub: Party) -> Weights:
@@ -66,12 +137,20 @@ def first_model(local: Local, hub: Party) -> Weights:
     return {name: values.copy() for name, values in weights_of(module).items()}
 
 
+def noise_of(method: Averages) -> Noise | None:
+    """The noise under which parties send what they learnt; its count follows from each party's rows."""
+    if method.updates is not None:
+        return method.updates.words()
+    noises = method.local.trainer.noise(1)
+    return noises[0] if noises else None
+
+
 def collect(
     method: Averages, hub: Party, peers: Peers, check: ModelCheck | None = None
 ) -> tuple[list[Weights], list[float]]:
     """The models that count after one more training of `hub.memory["model"]`, and how many rows each party has."""
     asked = peers if check is None else check.trusted(hub, peers)
-    answers = asked.ask(method.improve, model=hub.memory["model"])
+    answers = asked.ask(method.improve, model=made_from_noised(hub.memory["model"], noise_of(method)))
     form = Network(net=method.local.net_for(hub))
     models = {
         name: check_model(form, task_of(hub), one["model"], hub.data.shape, name) for name, one in answers.items()
@@ -79,6 +158,10 @@ def collect(
     if check is not None:
         models = check.sift(hub, models)
     return list(models.values()), [float(answers[name]["rows"]) for name in models]
+
+
+def _times(model: Weights, rows: int) -> Weights:
+    return {name: values.astype(np.float64) * rows for name, values in model.items()}
 
 
 def check_exchanges(exchanges: int) -> None:
@@ -99,28 +182,52 @@ class Averaging(Method, frozen=True):
         update: how far the server goes towards that average: all the way, or by `Adam` or `Yogi` steps of its own,
             which need many exchanges.
         check: what the server looks for in each party's model before it counts; None looks at nothing.
+        sums: add models up under masks, so that the server sees their sum alone; None lets it see each model.
+        updates: noise that hides all rows of a party, on what its model changed in each exchange; None for none. For
+            noise that hides single rows, use `trainer=DpSgd(...)`.
+        cohort: how many parties are asked in an exchange, drawn anew for each by the run's seed; None asks all.
+        least: how many of those asked must answer; late and lost ones are then left out of the exchange, and asked
+            again in the next. None wants all of them (under `sums`, as many as these need).
+        deadline: after how many seconds a party counts as lost; None for as long as the runtime waits.
     """
 
     kind: ClassVar[Literal["vertical", "horizontal"]] = "horizontal"
     tasks: ClassVar[tuple[str, ...]] = ("binary", "multiclass")
 
     net: Net | None = None
-    trainer: Sgd = Sgd(epochs=10, batch=32)
+    trainer: Sgd | DpSgd = Sgd(epochs=10, batch=32)
     exchanges: int = 1
     average: AnyAverage = Mean()
     update: AnyServerStep = TakeAverage()
     check: ModelCheck | None = None
+    sums: SecureSums | None = None
+    updates: GaussianUpdates | None = None
+    cohort: int | None = None
+    least: int | None = None
+    deadline: float | None = None
 
     improve = improve
+    agree_keys, share_secrets, unmask = agree_keys, share_secrets, unmask
 
     def __post_init__(self) -> None:
-        """Refuse to exchange nothing."""
+        """Refuse to exchange nothing, and to look at single models where only their sum is seen."""
         check_exchanges(self.exchanges)
+        check_least(1, cohort=self.cohort)
+        if self.least is not None and not 1 <= self.least <= (self.cohort or self.least):
+            raise ValueError(f"least is a number of parties from 1 to the cohort of {self.cohort}, not {self.least}")
+        if self.deadline is not None:
+            check_above_zero(deadline=self.deadline)
+        if self.updates is not None and isinstance(self.trainer, DpSgd):
+            raise ValueError(
+                "noise is put on single rows (trainer=DpSgd) or on all rows of a party (updates), not both"
+            )
+        if self.sums is not None:
+            refuse_single_models(type(self).__name__, self.average, self.check)
 
     @property
     def rounds(self) -> int:
-        """Models go out with the question and come back with the answer."""
-        return self.exchanges
+        """Models go out with the question and come back with the answer; a secure sum takes more questions."""
+        return self.exchanges * (1 if self.sums is None else self.sums.questions)
 
     @property
     def local(self) -> Local:
@@ -131,8 +238,59 @@ class Averaging(Method, frozen=True):
         """Send out the average, take back what parties made of it, and average again, from random weights on."""
         hub.memory["model"] = first_model(self.local, hub)
         for _ in range(self.exchanges):
-            self.advance(hub, self.merge(hub, *collect(self, hub, peers, self.check)))
+            self.advance(hub, self.exchange(hub, self.cohort_of(hub, peers)))
             yield
+        note_final_model(hub, hub.memory["model"], noise_of(self))
+
+    def cohort_of(self, hub: Party, peers: Peers) -> Peers:
+        """Whom this exchange asks; the result lists them if they are not all."""
+        asked = peers.within(self.deadline) if self.least is None else peers.within(self.deadline).tolerant
+        if self.cohort is None or self.cohort >= len(peers.names):
+            return asked
+        drawn = hub.rng.choice(len(peers.names), self.cohort, replace=False)
+        names = tuple(peers.names[at] for at in sorted(drawn))
+        hub.memory["cohorts"] = [*hub.memory.get("cohorts", ()), list(names)]
+        return asked.only(names)
+
+    def exchange(self, hub: Party, peers: Peers) -> Weights:
+        """One model from all parties' after one more training, seen one by one or as a sum."""
+        if self.sums is None:
+            models, shares = collect(self, hub, peers, self.check)
+            self.refuse_few(len(models))
+            return self.merge(hub, models, shares)
+        model = hub.memory["model"]
+        sent = made_from_noised(model, noise_of(self))
+        return mean_over(self.sums, self, peers, self.improve, {"model": model}, model=sent)["model"]
+
+    def refuse_few(self, answered: int) -> None:
+        """End the run if fewer parties answered than the settings want."""
+        if answered < (self.least or 0):
+            raise ValueError(
+                f"{answered} parties answered in time, and least = {self.least}; start those that are lost again, "
+                "raise deadline, or lower least"
+            )
+
+    def within(self, budget: Budget, rows: int, hub: str, guests: tuple[str, ...]) -> Self:
+        """The same with as little noise as keeps a budget: on updates, or in the steps of `DpSgd`."""
+        alone = msgspec.structs.replace(budget, people="disjoint")
+        if self.updates is not None:
+            wanted = dict.fromkeys(guests, self.updates.demand(self.exchanges))
+            sigma = max(alone.multipliers(wanted).values())
+            return msgspec.structs.replace(self, updates=self.updates.with_sigma(sigma))
+        if isinstance(self.trainer, DpSgd):
+            once = self.trainer.demand(rows)
+            wanted = dict.fromkeys(guests, once._replace(answers=once.answers * self.exchanges))
+            sigma = max(alone.multipliers(wanted).values())
+            return msgspec.structs.replace(self, trainer=self.trainer.with_sigma(sigma))
+        raise PlanError(
+            "budget.epsilon needs noise: method.trainer.type = DpSgd hides single rows, method.updates.clip = 1.0 "
+            "hides all rows of a party"
+        )
+
+    def expected_noise(self, rows: int, hub: str, guests: tuple[str, ...]) -> dict[str, tuple[Noise, ...]]:
+        """The noise on what each party sends, in all exchanges."""
+        noises = (self.updates.words(),) if self.updates is not None else self.trainer.noise(rows) or ()
+        return dict.fromkeys(guests, noises * self.exchanges) if noises else {}
 
     def advance(self, hub: Party, average: Weights) -> None:
         """Make the average, or a step towards it, the model that goes out next."""

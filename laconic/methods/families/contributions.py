@@ -3,7 +3,7 @@
 The hub judges by what it has itself, its labels and its own columns, and by parties that agree with these. Nothing
 is asked for it, and nothing is drawn from the run's randomness, so that a run in which nobody is left out is the same
 with and without. All this looks at each party's numbers by themselves: where the hub would see nothing but a secure
-sum, which no method here does yet, it has to be refused.
+sum, it has to be refused.
 """
 
 from collections.abc import Callable, Mapping

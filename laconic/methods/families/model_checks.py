@@ -4,8 +4,8 @@ A server without rows has nothing to judge a model by but the other models. All 
 parties whose rows are of the same kind change them in similar directions: the cosine between two changes is well above
 zero. A model of wrong labels, noise or weights in another order changes them in another direction. Nothing is asked for
 the check, and nothing is drawn from the run's randomness: found in the first exchange, a party is as if it had not been
-there. Single models have to be seen for it, as for Krum: where a server saw nothing but a secure sum, which no method
-here does yet, the check would have to be refused.
+there. Single models have to be seen for it, as for Krum: under secure sums, of which the server sees nothing but the
+sum, the check is refused.
 """
 
 from collections.abc import Mapping

@@ -34,6 +34,7 @@ from laconic.learn.models.least_squares import (
     unpack,
 )
 from laconic.methods.families.rows import ROWS_IN_ALL, labelled, map_weights
+from laconic.methods.families.sums import SecureSums, agree_keys, share_secrets, unmask
 from laconic.privacy.budget import Budget
 from laconic.privacy.mechanisms.sums import GaussianSums
 from laconic.tables.task import Task
@@ -56,6 +57,8 @@ class Analytic(Method, frozen=True):
         least_rows: a party with fewer rows sends nothing: from few rows' sums, the rows themselves can be worked out.
         precision: of the sums as sent. Those of float64 are also worked out in it, in twice the time.
         privacy: the noise on the sums; None for none.
+        sums: add parties' sums up under masks, so that the server sees the total alone, and noise once for all parties
+            together; None lets it see each party's sums. To leave the total, a party has to send its own sums.
     """
 
     kind: ClassVar[Literal["vertical", "horizontal"]] = "horizontal"
@@ -70,6 +73,9 @@ class Analytic(Method, frozen=True):
     least_rows: int = 50
     precision: Literal["float32", "float64"] = "float32"
     privacy: GaussianSums | None = None
+    sums: SecureSums | None = None
+
+    agree_keys, share_secrets, unmask = agree_keys, share_secrets, unmask
 
     def __post_init__(self) -> None:
         """Refuse settings that leave nothing to send or to solve."""
@@ -84,11 +90,13 @@ class Analytic(Method, frozen=True):
 
     @property
     def rounds(self) -> int:
-        """Sums come in one exchange."""
-        return 1
+        """Sums come in one exchange; a secure sum takes more questions."""
+        return 1 if self.sums is None else self.sums.questions
 
     def fit_opening(self) -> Opening:
-        """One question, which parties may answer before it is asked."""
+        """One question, which parties may answer before it is asked; of a secure sum, the first one."""
+        if self.sums is not None:
+            return Opening((Ask.known(self.agree_keys),))
         return Opening((Ask.known(self.give_sums),), then="ends")
 
     def predict_opening(self, rows: str) -> Opening:
@@ -97,14 +105,28 @@ class Analytic(Method, frozen=True):
 
     def fit(self, hub: Party, peers: Peers, /) -> Iterator[None]:
         """Take the sums, add them up and solve; absent parties, and those with few rows, are not in the model."""
-        answers = peers.tolerant.ask(self.give_sums)
         chosen = self.map_for(hub)
         hub.memory["map"] = map_weights(chosen, hub)
         width = chosen.apply(hub.memory["map"], np.zeros((1, *hub.data.shape), np.float32)).shape[1]
-        read = {name: self._read(name, answer, width, task_of(hub)) for name, answer in answers.items()}
-        hub.memory["sums"] = {name: one for name, one in read.items() if one is not None}
+        if self.sums is not None:
+            hub.memory["sums"] = {_TOTAL: self._total(self.sums, hub, peers, width)}
+        else:
+            answers = peers.tolerant.ask(self.give_sums)
+            read = {name: self._read(name, answer, width, task_of(hub)) for name, answer in answers.items()}
+            hub.memory["sums"] = {name: one for name, one in read.items() if one is not None}
         self._solve(hub)
         yield
+
+    def _total(self, sums: SecureSums, hub: Party, peers: Peers, width: int) -> dict[str, Any]:
+        """The sums over all parties, and nothing of a single one."""
+        half = (width + 1) * (width + 2) // 2
+        like = {"gram": np.zeros(half), "moments": np.zeros((width + 1, task_of(hub).outputs))}
+        total = sums.over(self, peers, self.give_sums, like if self.privacy else like | {"squares": 0.0, "rows": 0.0})
+        hub.memory["parties"] = list(total.parties)
+        parts = {"squares": 0.0, "rows": 0.0} | total.parts
+        # Every party's noise is its share of what is needed, if no more are honest and there than there must be.
+        releases = len(total.parties) / sums.honest(total.agreed)
+        return parts | {"rows": round(parts["rows"]), "releases": releases}
 
     def predict(self, hub: Party, peers: Peers, rows: str, /) -> Array:
         """Put the server's rows through the map and the model."""
@@ -125,9 +147,12 @@ class Analytic(Method, frozen=True):
     )
     def give_sums(self, party: Party) -> Any:
         """Put this party's rows through the map, and sum products of features and targets."""
-        if self.privacy is None and len(party.data.cut("train")) < max(self.least_rows, 1):
-            return {"rows": 0}
-        return self._sums(party)
+        few = self.privacy is None and len(party.data.cut("train")) < max(self.least_rows, 1)
+        if self.sums is not None:
+            sent = self._sums(party, self.sums.noise_share(party) if self.privacy else 1.0)
+            # Under masks nobody sees who has few rows: zeros add nothing.
+            return self.sums.hide(party, {name: 0 * part for name, part in sent.items()} if few else sent)
+        return {"rows": 0} if few else self._sums(party)
 
     @step(
         takes=None,
@@ -139,11 +164,18 @@ class Analytic(Method, frozen=True):
         return self._sums(party)
 
     def members(self, hub: Party) -> dict[str, int]:
-        """Whose sums are in the model, and of how many rows."""
+        """Whose sums are in the model, and of how many rows; 0 where noise or masks hide that."""
+        if self.sums is not None:
+            return dict.fromkeys(hub.memory["parties"], 0)
         return {name: one["rows"] for name, one in hub.memory["sums"].items()}
 
     def merge_in(self, hub: Party, peers: Peers) -> None:
         """Ask parties for the sums of their training rows, and add them to what is there."""
+        if self.sums is not None:
+            raise ValueError(
+                "a party that joins alone would show its own sums, which are under masks in this model; train again "
+                "with everybody, or leave out method.sums"
+            )
         for name, answer in peers.ask(self.give_sums).items():
             read = self._read_again(name, answer, hub)
             before = hub.memory["sums"].get(name)
@@ -155,6 +187,11 @@ class Analytic(Method, frozen=True):
 
     def take_out(self, hub: Party, name: str) -> None:
         """Drop a party's sums; those of the others stay as they are."""
+        if self.sums is not None:
+            raise ValueError(
+                f"what {name} added is hidden in the sum of all parties, so that nobody else can take it out; let "
+                f"it send the sums of its own rows: laconic forget {name} MODEL --rows FILE-WITH-ALL-ITS-ROWS"
+            )
         left = {one: sums for one, sums in hub.memory["sums"].items() if one != name}
         if not left:
             raise ValueError(f"without {name} no sums are left to make a model from; delete the model instead")
@@ -169,12 +206,13 @@ class Analytic(Method, frozen=True):
                 "forgotten and join again without these rows, which costs it one more noisy release"
             )
         for name, answer in peers.ask(self.give_erased).items():
-            before = hub.memory["sums"][name]
+            place = name if self.sums is None else _TOTAL
+            before = hub.memory["sums"][place]
             left = subtract_sums(_sums_of(before), _sums_of(self._read_again(name, answer, hub)))
             if left.rows == 0:
                 self.take_out(hub, name)
                 return
-            hub.memory["sums"] = {**hub.memory["sums"], name: _plain(left, before.get("releases", 1))}
+            hub.memory["sums"] = {**hub.memory["sums"], place: _plain(left, before.get("releases", 1))}
         self._solve(hub)
 
     def within(self, budget: Budget, rows: int, hub: str, guests: tuple[str, ...]) -> "Analytic":
@@ -188,7 +226,14 @@ class Analytic(Method, frozen=True):
 
     def expected_noise(self, rows: int, hub: str, guests: tuple[str, ...]) -> dict[str, tuple[Noise, ...]]:
         """The noise on each party's sums."""
-        return {} if self.privacy is None else dict.fromkeys(guests, (self.privacy.words(),))
+        if self.privacy is None:
+            return {}
+        noise = self.privacy.words() if self.sums is None else self.privacy.words_in_sum()
+        return dict.fromkeys(guests, (noise,))
+
+    @property
+    def _noise(self) -> GaussianSums:
+        return self.privacy or GaussianSums()
 
     def tuning(self) -> Mapping[str, tuple[Any, ...]]:
         """Other maps for columns, where none is set; images keep the default among them."""
@@ -216,18 +261,18 @@ class Analytic(Method, frozen=True):
             )
         return np.array([self.class_weights.get(name, 1.0) for name in classes])[y.astype(np.int64)]
 
-    def _noisy_sums(self, privacy: GaussianSums, party: Party, features: Array, y: Array) -> Noised[dict[str, Array]]:
-        task = task_of(party)
+    def _noisy_sums(self, party: Party, features: Array, y: Array, share: float) -> Noised[dict[str, Array]]:
+        task, privacy = task_of(party), self._noise
         aims = privacy.numbers(y) if task.kind == "regression" else y
-        return privacy.release(privacy.rows(features), targets_of(task, aims), party)
+        return privacy.release(privacy.rows(features), targets_of(task, aims), party, share)
 
-    def _sums(self, party: Party) -> Any:
-        """The sums over this party's training rows, ready to leave."""
+    def _sums(self, party: Party, share: float = 1.0) -> Any:
+        """The sums over this party's training rows, ready to leave, with this share of the noise."""
         x, y = labelled(party, "train")
         chosen = self.map_for(party)
         features = chosen.apply(map_weights(chosen, party), x)
         if self.privacy is not None:
-            return self._noisy_sums(self.privacy, party, features, y)
+            return self._noisy_sums(party, features, y, share)
         sums = sum_up(
             features, targets_of(task_of(party), y), self._weights(party, y), exact=self.precision == "float64"
         )
@@ -281,6 +326,10 @@ class Analytic(Method, frozen=True):
         fit = found.coefficients, found.intercept
         sharp = calibrate(task, (unpack(sums.gram), sums.moments), fit, inflate=inflate)
         hub.memory["model"] = _model(fit, sharp) | {"penalty": np.array([found.penalty])}
+
+
+_TOTAL = "all parties together"
+"""Where the server keeps a secure sum, of which nothing is any single party's."""
 
 
 def _sums_of(kept: Mapping[str, Any]) -> Sums:

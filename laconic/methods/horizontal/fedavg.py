@@ -7,6 +7,7 @@ Data (2017). Reddi and others: Adaptive Federated Optimization (2021).
 from laconic.learn.models.server_steps import Adam, AnyServerStep, Yogi
 from laconic.learn.train.sgd import Sgd
 from laconic.methods.families.averaged import Averaging
+from laconic.privacy.private_sgd import DpSgd
 
 
 class FedAvg(Averaging, frozen=True):
@@ -16,7 +17,7 @@ class FedAvg(Averaging, frozen=True):
 class FedAdam(Averaging, frozen=True):
     """FedAvg whose server takes Adam steps towards the average; its settings are those of `Averaging`."""
 
-    trainer: Sgd = Sgd(epochs=2, batch=32)
+    trainer: Sgd | DpSgd = Sgd(epochs=2, batch=32)
     exchanges: int = 20
     update: AnyServerStep = Adam()
 
@@ -24,6 +25,6 @@ class FedAdam(Averaging, frozen=True):
 class FedYogi(Averaging, frozen=True):
     """FedAvg whose server takes Yogi steps towards the average; its settings are those of `Averaging`."""
 
-    trainer: Sgd = Sgd(epochs=2, batch=32)
+    trainer: Sgd | DpSgd = Sgd(epochs=2, batch=32)
     exchanges: int = 20
     update: AnyServerStep = Yogi()

@@ -28,6 +28,15 @@ class FedDf(Averaging, frozen=True):
 
     distiller: Sgd = Sgd(epochs=20, batch=64)
 
+    def __post_init__(self) -> None:
+        """Refuse to exchange nothing, and to teach with models of which only the sum is seen."""
+        super().__post_init__()
+        if self.sums is not None:
+            raise ValueError(
+                "FedDf lets each party's model teach, and under secure sums the server sees nothing but their sum; "
+                "leave out sums, or use FedAvg"
+            )
+
     def merge(self, hub: Party, models: list[Weights], shares: list[float]) -> Weights:
         """The average of all models, taught by all of them on the public rows."""
         # A party without rows sent back the last average, which knows nothing of its own.

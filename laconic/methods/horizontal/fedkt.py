@@ -267,6 +267,10 @@ class FedKt(Method, frozen=True):
         answers = self.partitions * self.labels + self._by_share
         return {} if guard is None else dict.fromkeys(guests, (guard.words(answers, 1, _ROW),))
 
+    sums: ClassVar[None] = None
+    updates: ClassVar[None] = None
+    """Going on with FedProx, the server sees each model, as it saw each student before, and without noise."""
+
     @property
     def local(self) -> Local:
         """What FedProx goes on with."""

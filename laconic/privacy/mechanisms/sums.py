@@ -21,6 +21,12 @@ _CONSTANT = 0.3
 """The constant in each row of length 1: its square is the share of the length that is spent on the count."""
 
 
+_IN_SUM = (
+    "parties put this noise together, each a share, under the masks of a secure sum: it holds as long as fewer collude "
+    "with the server than the sum's words say, and numbers are rounded to whole steps beneath it"
+)
+
+
 class GaussianSums(Settings, frozen=True):
     """Rows brought to length 1, their products summed, and Gaussian noise on the sums.
 
@@ -97,16 +103,19 @@ class GaussianSums(Settings, frozen=True):
         """What the constant adds to every score."""
         return np.asarray(coefficients[-1] * _CONSTANT)
 
-    def release(self, rows: Array, targets: Array, party: Party) -> Noised[dict[str, Array]]:
-        """The noisy sums of rows of length up to 1, and of targets of length up to 1, ready to leave a party."""
+    def release(self, rows: Array, targets: Array, party: Party, share: float = 1.0) -> Noised[dict[str, Array]]:
+        """The noisy sums of rows of length up to 1, and of targets of length up to 1, ready to leave a party.
+
+        With a `share` below 1 they bear less noise than they need: only for a secure sum, in which others add the rest.
+        """
         gram, moments = pack(rows.T @ rows), rows.T @ targets
-        on_gram, on_moments = self.scales()
+        on_gram, on_moments = (share * scale for scale in self.scales())
         chance = randomness_from(party.rng, self.seeded, gram, moments)
         drawn = chance.normal(gram.size + moments.size).numpy().astype(np.float64)
         gram = gram + drawn[: gram.size] * _scale_of_half(gram.size, on_gram)
         moments = moments + drawn[gram.size :].reshape(moments.shape) * on_moments
         sent = {"gram": gram.astype(np.float32), "moments": moments.astype(np.float32)}
-        return Noised(sent, self.words())
+        return Noised(sent, self.words() if share == 1.0 else self.words_in_sum())
 
     def scales(self) -> tuple[float, float]:
         """The noise on the diagonal of the Gram matrix (beside it, less by root 2), and on the moments."""
@@ -123,6 +132,11 @@ class GaussianSums(Settings, frozen=True):
             caveat=f"covers the sums sent, and the model made from them; {UNCOVERED}",
             secure=not self.seeded,
         )
+
+    def words_in_sum(self) -> Noise:
+        """The noise on a secure sum to which every party adds its share."""
+        noise = self.words()
+        return replace(noise, caveat=f"{noise.caveat}; {_IN_SUM}")
 
     def demand(self) -> Demand:
         """One answer about all rows."""

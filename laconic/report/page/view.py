@@ -166,7 +166,7 @@ def _gives(arm: MethodRuns) -> str:
         return "gives nothing away"
     most = max(arm.given, key=lambda same: sum(one.bytes for one in same))[0]
     more = f", and {len(arm.given) - 1} more" if len(arm.given) > 1 else ""
-    guard = "unprotected" if most.noise is None else "with noise"
+    guard = {"open": "unprotected", "noised": "with noise"}.get(most.label, most.label)
     # On the first screen the beginning is enough; the ledger below has all of it.
     return f"gives away, {guard}: {shorten(most.words, _SHORT, placeholder=' ...')}{more}"
 
@@ -213,7 +213,7 @@ def _released(arm: MethodRuns) -> list[View]:
     return [
         {
             "words": same[0].words,
-            "open": same[0].noise is None,
+            "open": same[0].label == "open",
             "who": ", ".join(dict.fromkeys(one.party for one in same)),
             "to": same[0].to,
             "phases": ", ".join(dict.fromkeys(one.phase for one in same)),

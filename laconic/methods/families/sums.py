@@ -1,0 +1,350 @@
+"""Secure sums: the server learns the sum over parties of what each was asked for, and nothing of a single one.
+
+Bonawitz and others: Practical Secure Aggregation for Privacy-Preserving Machine Learning (2017). Every two parties
+agree on a mask that one adds and the other takes away, so that masks cancel in the sum; on top of it every party puts a
+mask of its own. Before, it hands shares of both secrets to all parties, each locked for its receiver. Of a party that
+then drops out, enough others open the key of its shared masks; of a party that is there, the seed of its own mask.
+Never both of one party, for then its numbers would be bare. Numbers are whole numbers that wrap around, so that sums
+are exact.
+
+A method takes part with `sums: SecureSums | None` among its settings, `agree_keys, share_secrets, unmask` among its
+steps, `self.sums.hide(party, parts)` at the end of the step that is summed up, and `self.sums.over(...)` in `fit`. All
+of it is asked as any other question, so it works on every transport.
+"""
+
+from base64 import b64decode, b64encode
+from collections.abc import Mapping
+from dataclasses import replace
+from math import ceil, sqrt
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
+import numpy as np
+
+from laconic.core.ledger import HIDDEN, NOT_FROM_ROWS, Masked, Noised
+from laconic.core.party import Party
+from laconic.core.peers import Peers
+from laconic.core.step import Step, step
+from laconic.core.wire import describe
+from laconic.errors import PartyAbsent, Refused, WireError
+from laconic.privacy.masks import (
+    FixedPoint,
+    add_masks,
+    agree,
+    draw_key,
+    join_secret,
+    lock,
+    public_of,
+    split_secret,
+    unlock,
+)
+from laconic.values import Array, Settings, check_above_zero, check_least
+
+_STATE = "secure sum"
+"""Where a party keeps its secrets of the sum that is being made; they are deleted when it is done."""
+_FEWEST = 2
+
+
+class Total(NamedTuple):
+    """A sum over parties: what each was asked for, added up; whose it is, and how many had agreed on masks."""
+
+    parts: dict[str, Any]
+    parties: tuple[str, ...]
+    agreed: int
+
+
+class SecureSums(Settings, frozen=True):
+    """Sums over parties of which the server sees nothing but the sum.
+
+    The server is taken to pass on keys as they are: one that puts keys of its own in their place is a party of its own
+    making. A party that sends wrong numbers spoils the sum, and nobody can tell which one did.
+
+    Attributes:
+        threshold: the share of parties that must be there to the end; more than half are needed always. The others may
+            drop out at any step. The greater it is, the more parties must collude with the server to see a party bare.
+        bound: the greatest size of a number that is summed; the finest step between numbers follows from it.
+        least_parties: with fewer parties than this, no party takes part.
+    """
+
+    threshold: float = 2 / 3
+    bound: float = 2.0**30
+    least_parties: int = 3
+
+    def __post_init__(self) -> None:
+        """Refuse sums that hide nothing."""
+        check_above_zero(1.0, threshold=self.threshold)
+        check_above_zero(2.0**50, bound=self.bound)
+        check_least(_FEWEST, least_parties=self.least_parties)
+
+    questions = 4
+    """How often the server waits for one sum, if nobody drops out before masks are shared."""
+
+    def needed(self, parties: int) -> int:
+        """How many of so many parties must be there to the end."""
+        return max(parties // 2 + 1, ceil(self.threshold * parties - 1e-9))
+
+    def colluders(self, parties: int) -> int:
+        """How many of so many parties it takes, with the server, to see another party's numbers.
+
+        With its lies the server can ask half of the others for one kind of shares and half for the other, and whoever
+        colludes gives both: `needed` shares of each kind take 2 needed - parties colluders. And whoever knows all
+        numbers of a sum but one knows that one.
+        """
+        return min(2 * self.needed(parties) - parties, self.needed(parties) - 1)
+
+    def honest(self, parties: int) -> int:
+        """How many parties' numbers are in a sum at least that are not of colluders, while these see nothing."""
+        return self.needed(parties) - (self.colluders(parties) - 1)
+
+    def over(self, method: "Summed", peers: Peers, question: Step, like: Mapping[str, Any], **payload: Any) -> Total:
+        """Ask parties what is to be summed up, and give the sum over all that were there.
+
+        Args:
+            method: whose steps are asked. question: the step, which ends with `hide`.
+            like: what a party returns, for the names and shapes in it. payload: what the question brings.
+        """
+        keys, locked = self._agreed(method, peers)
+        answers = peers.only(tuple(keys)).tolerant.ask(question, **payload)
+        there = tuple(name for name in keys if name in answers)
+        self._refuse_few(keys, there, question.__name__)
+        told = self._opened(method, peers, keys, locked, there)
+        size = sum(np.size(one) for one in _leaves(like))
+        total: Array = np.zeros(size, dtype=np.uint64)
+        for name in there:
+            total += _read(name, answers[name], size)
+        add_masks(total, [(seed, -1) for seed in self._own_masks(keys, there, told)])
+        for name in keys:
+            if name not in there:
+                add_masks(total, self._left_over(keys, name, there, told))
+        return Total(_shaped(like, FixedPoint(self.bound, len(keys)).read(total)), there, len(keys))
+
+    def hide(self, party: Party, parts: Mapping[str, Any] | Noised[Any]) -> Masked[Any]:
+        """What a party was asked for, under masks: its receiver can read nothing but the sum over parties."""
+        if isinstance(parts, Noised):
+            masked = self.hide(party, parts.value)
+            return Masked(replace(parts, value=masked.value), masked.words)
+        state, count = _state(party), len(_state(party)["keys"])
+        if state["used"]:
+            raise Refused(
+                f"{party.name} was asked twice for numbers under the same masks, which would show how they differ"
+            )
+        numbers = np.concatenate([np.ravel(one) for one in _leaves(parts)])
+        whole = FixedPoint(self.bound, count).write(numbers)
+        add_masks(whole, [(state["seed"], 1), *_pair_masks(state["mask"], party.name, state["keys"])])
+        party.memory[_STATE] = state | {"used": True}
+        return Masked(whole, self.words(count))
+
+    def noise_share(self, party: Party) -> float:
+        """How much of the noise that a sum needs each party adds.
+
+        The squares of what honest parties add sum up to the whole, if no more than must be are there, and as many
+        others collude as still see nothing; what these added, they could take off.
+        """
+        return 1 / sqrt(self.honest(len(_state(party)["keys"])))
+
+    def words(self, parties: int) -> str:
+        """What a ledger says of numbers that are hidden so."""
+        return (
+            f"{HIDDEN} over {parties} parties, at least {self.needed(parties)} of which are in it, unless the server "
+            f"and {self.colluders(parties)} of them collude"
+        )
+
+    def _agreed(self, method: "Summed", peers: Peers) -> tuple[dict[str, list[str]], dict[str, dict[str, str]]]:
+        """Public keys and locked shares of all who gave both; who drops out in between is left out from the start."""
+        names = peers.names
+        while True:
+            found = peers.only(names).tolerant.ask(method.agree_keys)
+            keys = {name: _two_keys(name, text) for name, text in found.items()}
+            if len(keys) < self.least_parties:
+                raise PartyAbsent(tuple(name for name in peers.names if name not in keys), "agree_keys")
+            shared = peers.only(tuple(keys)).tolerant.ask(method.share_secrets, keys=_text(keys))
+            if len(shared) == len(keys):
+                return keys, {name: _read_text(name, text) for name, text in shared.items()}
+            names = tuple(shared)
+
+    def _opened(
+        self,
+        method: "Summed",
+        peers: Peers,
+        keys: Mapping[str, Any],
+        locked: Mapping[str, Mapping[str, str]],
+        there: tuple[str, ...],
+    ) -> dict[str, dict[str, str]]:
+        """The shares that parties open, by who opened them: of the seed of who is there, of the key of who is not."""
+        present = _text(list(there))
+        asked = {
+            name: {"present": present, "shares": _text({own: locked[own][name] for own in keys})} for name in there
+        }
+        answers = peers.only(there).tolerant.ask_each(method.unmask, asked)
+        self._refuse_few(keys, tuple(answers), "unmask")
+        return {name: _read_text(name, text) for name, text in answers.items()}
+
+    def _own_masks(self, keys: Mapping[str, Any], there: tuple[str, ...], told: Mapping[str, Any]) -> list[bytes]:
+        return [self._joined(keys, name, told) for name in there]
+
+    def _left_over(
+        self, keys: Mapping[str, list[str]], gone: str, there: tuple[str, ...], told: Mapping[str, Any]
+    ) -> list[tuple[bytes, int]]:
+        """The masks that others have agreed on with a party that dropped out, as that party would have added them."""
+        secret = self._joined(keys, gone, told)
+        if public_of(secret).hex() != keys[gone][0]:
+            raise WireError(f"the shares of {gone}, which dropped out, do not give its key; a party altered its share")
+        return _pair_masks(secret, gone, {name: keys[name] for name in (*there, gone)})
+
+    def _joined(self, keys: Mapping[str, Any], name: str, told: Mapping[str, Mapping[str, str]]) -> bytes:
+        """A secret of one party, from the shares that the others opened."""
+        places = {one: at for at, one in enumerate(keys)}
+        few = list(told)[: self.needed(len(keys))]
+        return join_secret({places[one]: bytes.fromhex(told[one][name]) for one in few})
+
+    def _refuse_few(self, keys: Mapping[str, Any], there: tuple[str, ...], asked: str) -> None:
+        if len(there) < self.needed(len(keys)):
+            raise PartyAbsent(tuple(name for name in keys if name not in there), asked)
+
+
+class Summed(Protocol):
+    """A method that can have sums made securely."""
+
+    agree_keys: Step
+    share_secrets: Step
+    unmask: Step
+
+    @property
+    def sums(self) -> SecureSums | None:
+        """How; None if the server sees what each party sends."""
+
+
+@step(takes=None, gives=f"two public keys that it drew for one secure sum; {NOT_FROM_ROWS}", by_row=False)
+def agree_keys(method: Summed, party: Party) -> str:
+    """Draw keys for one sum, and forget those of any sum before."""
+    _sums_of(method)
+    secrets = {"mask": draw_key(), "lock": draw_key()}
+    party.memory[_STATE] = secrets
+    return _text([public_of(secrets["mask"]).hex(), public_of(secrets["lock"]).hex()])
+
+
+@step(
+    takes=None,
+    gives=f"shares of the secrets of its masks, each locked so that one party can read it; {NOT_FROM_ROWS}",
+    by_row=False,
+)
+def share_secrets(method: Summed, party: Party, keys: str) -> str:
+    """Share the key of the masks that it agrees on with others, and the seed of its own mask, among all."""
+    sums, state, all_keys = _sums_of(method), party.memory.get(_STATE, {}), _read_text("the server", keys)
+    if "keys" in state or "mask" not in state:
+        raise Refused(f"{party.name} was asked to share the secrets of a sum twice, or before keys were drawn for it")
+    if all_keys.get(party.name) != [public_of(state["mask"]).hex(), public_of(state["lock"]).hex()]:
+        raise Refused(f"{party.name} was shown other keys in its name than it drew")
+    if len(all_keys) < sums.least_parties:
+        raise Refused(f"{party.name} takes part in sums over {sums.least_parties} parties or more, not {len(all_keys)}")
+    seed, count, needed = draw_key(), len(all_keys), sums.needed(len(all_keys))
+    party.memory[_STATE] = state | {"keys": all_keys, "seed": seed, "used": False}
+    pairs = zip(split_secret(state["mask"], count, needed), split_secret(seed, count, needed), strict=True)
+    return _text(
+        {
+            name: b64encode(lock(_lock_key(state["lock"], own[1], party.name, name), b"".join(pair))).decode()
+            for (name, own), pair in zip(all_keys.items(), pairs, strict=True)
+        }
+    )
+
+
+@step(
+    takes=None,
+    gives=f"of each party one share: of the seed of its own mask, or, if it dropped out, of its key; {NOT_FROM_ROWS}",
+    by_row=False,
+)
+def unmask(method: Summed, party: Party, present: str, shares: str) -> str:
+    """Open one share of every party, never of both kinds: seeds of who is there, keys of who dropped out."""
+    sums, state, there = _sums_of(method), party.memory.get(_STATE, {}), set(msgspec.json.decode(present))
+    if "told" in state:
+        if state["told"] != sorted(there):
+            raise Refused(f"{party.name} was asked for both kinds of shares of one party, which would lay it bare")
+        return str(state["answer"])
+    if not state.get("used"):
+        raise Refused(f"{party.name} was asked to open shares before it sent its numbers")
+    keys = state["keys"]
+    if party.name not in there or not there <= keys.keys() or len(there) < sums.needed(len(keys)):
+        raise Refused(
+            f"{party.name} was asked to open shares for {len(there)} of {len(keys)} parties, itself or too many left "
+            f"out; it does so for {sums.needed(len(keys))} or more"
+        )
+    opened = {}
+    for name, text in _read_text("the server", shares).items():
+        key = _lock_key(state["lock"], keys[name][1], name, party.name)
+        pair = unlock(key, b64decode(text), name)
+        opened[name] = (pair[len(pair) // 2 :] if name in there else pair[: len(pair) // 2]).hex()
+    answer = _text(opened)
+    # The secrets are gone after this: what was told cannot be told in another way.
+    party.memory[_STATE] = {"told": sorted(there), "answer": answer}
+    return answer
+
+
+def _sums_of(method: Summed) -> SecureSums:
+    if method.sums is None:
+        raise Refused("this method's settings name no secure sums, so that no keys are drawn for one")
+    return method.sums
+
+
+def _state(party: Party) -> dict[str, Any]:
+    state: dict[str, Any] = party.memory.get(_STATE, {})
+    if "keys" not in state:
+        raise Refused(f"{party.name} was asked for numbers to be summed up before masks were agreed on")
+    return state
+
+
+def _pair_masks(secret: bytes, name: str, keys: Mapping[str, list[str]]) -> list[tuple[bytes, int]]:
+    """The masks that a party shares with each other one, and whether it adds or takes them away."""
+    others = {one: bytes.fromhex(own[0]) for one, own in keys.items() if one != name}
+    return [(agree(secret, public, "mask"), 1 if name < one else -1) for one, public in others.items()]
+
+
+def _lock_key(own: bytes, other: str, sender: str, receiver: str) -> bytes:
+    return agree(own, bytes.fromhex(other), f"share {msgspec.json.encode([sender, receiver]).decode()}")
+
+
+def _two_keys(name: str, text: Any) -> list[str]:
+    try:
+        found = msgspec.json.decode(text, type=list[str])
+        if [len(bytes.fromhex(one)) for one in found] == [32, 32]:
+            return found
+    except (msgspec.MsgspecError, TypeError, ValueError):
+        pass
+    raise WireError(f"{name} did not send two public keys for a secure sum; check that its plan is the same")
+
+
+def _text(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def _read_text(sender: str, text: Any) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode(text, type=dict[str, Any])
+    except (msgspec.MsgspecError, TypeError) as problem:
+        raise WireError(
+            f"{sender} did not send keys or shares of a secure sum; check that its plan is the same"
+        ) from problem
+
+
+def _read(name: str, answer: Any, size: int) -> Array:
+    if not isinstance(answer, np.ndarray) or answer.dtype != np.uint64 or answer.shape != (size,):
+        raise WireError(f"{name} sent {describe(answer)[:200]} where {size:,} masked numbers are due; check its plan")
+    return answer
+
+
+def _leaves(parts: Any) -> list[Any]:
+    """All arrays and numbers in a value, in the order of their names."""
+    if isinstance(parts, Mapping):
+        return [leaf for name in sorted(parts) for leaf in _leaves(parts[name])]
+    return [parts]
+
+
+def _shaped(like: Any, numbers: Array) -> Any:
+    """Numbers in a row as arrays of the same names and shapes as these."""
+    if not isinstance(like, Mapping):
+        return numbers.reshape(np.shape(like)) if np.shape(like) else float(numbers[0])
+    found, start = {}, 0
+    for name in sorted(like):
+        size = sum(np.size(one) for one in _leaves(like[name]))
+        found[name] = _shaped(like[name], numbers[start : start + size])
+        start += size
+    return found
