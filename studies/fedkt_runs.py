@@ -16,8 +16,8 @@ from laconic.learn import Network, classes_of, fit_models
 from laconic.methods import PooledShares, Prox, ServerShares
 from laconic.privacy import L1, L2, Budget, GaussianVotes, LaplaceVotes, Level, Sure, ledgers_of
 from laconic.threads import limit_threads
-from studies.fedkt_paper import BUDGETS, CURVE, CUT, NOISES
-from studies.fedkt_settings import LOCAL, Setting, averaged
+from studies.fedkt_paper import BUDGETS, CURVE, CUT, LONGER, NOISES
+from studies.fedkt_settings import LOCAL, MLP, Setting, averaged
 from studies.harness import Job, Record
 
 
@@ -35,7 +35,8 @@ def one_round(name: str, seed: int, setting: Setting) -> Iterator[Job]:
 def one_exchange(setting: Setting) -> dict[str, Method]:
     """The methods of Table 1, by what they are called there."""
     found: dict[str, Method] = {type(method).__name__: method for method in (*setting.others(), setting.fedkt())}
-    return found | {CUT: setting.fedkt_cut()}
+    longer = {LONGER: setting.fedkt_longer()} if setting.model == MLP else {}
+    return found | {CUT: setting.fedkt_cut()} | longer
 
 
 def budgeted(name: str, seed: int, setting: Setting) -> Iterator[Job]:
