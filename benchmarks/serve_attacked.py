@@ -2,8 +2,9 @@
 
 A second process keeps connections that say nothing, headers that come a byte a second, and headers without end, and
 opens each again a second after the server has closed it. Clients with a token, which have asked before, ask all the
-while, from the same address. One more client comes anew every second, and tries again until it is let in. A first
-attack of ten seconds and a quiet time come before anything is measured, so that all is warm.
+while, from the same address. One more client comes anew every second, and tries again until it is let in. There are two
+attacks of the same kind and length: the first one makes the server keep as much as strangers can make it keep, and in
+the second its memory has to stay level.
 
 Usage: python -m benchmarks.serve_attacked [--seconds 60] [--clients 20] [--half-open 200] [--slow 200] [--large 20]
        [--strangers-from 127.0.0.1]
@@ -51,18 +52,20 @@ def main() -> None:
             print("|" + "---|" * 7)
             first, second = (_Attack(port, kinds, chosen.strangers_from) for _ in range(2))
             clients = [Client(place, port) for _ in range(chosen.clients)]
+            _ask(clients, place, port, server, ids, min(10.0, chosen.seconds), show="warm-up")
             with first.under_way():
-                _ask(clients, place, port, server, ids, min(10.0, chosen.seconds), show="")
-            _ask(clients, place, port, server, ids, min(10.0, chosen.seconds), show="")
+                _ask(clients, place, port, server, ids, chosen.seconds, show="first attack")
             quiet = _ask(clients, place, port, server, ids, chosen.seconds, show="quiet")
             with second.under_way():
-                newcomers = _Newcomers(place, port, ids, chosen.seconds)
-                attacked = _ask(clients, place, port, server, ids, chosen.seconds, show="attacked")
+                newcomers, before = _Newcomers(place, port, ids, chosen.seconds), memory_of(server)
+                attacked = _ask(clients, place, port, server, ids, chosen.seconds, show="second attack")
                 newcomers.join()
+                grown = memory_of(server) - before
             after = _ask(clients, place, port, server, ids, min(10.0, chosen.seconds), show="after")
     opened = dict(zip(("half-open", "slow", "large"), second.counted[:], strict=True))
     print(f"\nConnections that strangers opened from {chosen.strangers_from}: {opened}.")
     print(f"p95 under attack: {attacked / quiet:.2f} x the quiet one; after it {after / quiet:.2f} x.")
+    print(f"Memory in the second attack: {grown:+.1f} MB.")
     print(newcomers)
 
 

@@ -1,5 +1,8 @@
 # Where each public name is defined; it is imported when it is first used. Written by `make names`: do not edit.
 
+import laconic.deploy.execute as _execute
+import laconic.deploy.simulation as _simulation
+
 from .core.method import Method as Method
 from .core.result import Result as Result
 from .data.datasets import load as load
@@ -14,16 +17,13 @@ from .data.readers.files import from_files as from_files
 from .data.readers.files import rows_from_files as rows_from_files
 from .data.readers.frames import from_frames as from_frames
 from .data.readers.horizontal_frames import rows_from_frames as rows_from_frames
-from .deploy.compare import compare as compare
 from .deploy.compare import read_results as read_results
-from .deploy.execute import execute as execute
 from .deploy.party_config import from_party_files as from_party_files
 from .deploy.party_importance import importance as importance
-from .deploy.simulation import simulate as simulate
-from .deploy.simulation import train as train
 from .errors import LaconicError as LaconicError
 from .inference.estimators import FederatedClassifier as FederatedClassifier
 from .inference.estimators import FederatedRegressor as FederatedRegressor
+from .inference.fit import fit as fit
 from .inference.forget import forget as forget
 from .inference.predict import load_model as load_model
 from .inference.save import save_model as save_model
@@ -67,8 +67,12 @@ from .plan.plan import Plan as Plan
 from .plan.text import read_plan as read_plan
 from .plan.text import write_plan as write_plan
 from .privacy.accounting import price as price
+from .report.compared import compare as compare
 from .report.disclosure import disclose as disclose
 from .report.page.view import render_page as render_page
 from .testing.check_method import check_method as check_method
 
 __version__: str
+simulate = _simulation.simulate
+train = _simulation.train
+execute = _execute.execute

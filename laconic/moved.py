@@ -1,7 +1,8 @@
 """Names that users may have typed before they moved or changed: understood for one version, with one line each.
 
 `NEW_HOME`: names that were at the top of the package until version 0.1, and the package they are in now. `RENAMED`:
-classes that are called otherwise now, in plans, in `--set` and in Python. This file goes with 0.2.
+classes that are called otherwise now, in plans, in `--set` and in Python. `OLD_VERBS`: verbs that another one has
+replaced. This file goes with 0.2.
 """
 
 from collections.abc import Mapping
@@ -31,6 +32,13 @@ _MOVED = {
     "laconic.report": "plot_bytes plot_importance plot_rounds plot_wire track",
     "laconic.tables": "Task",
 }
+OLD_VERBS = {
+    "simulate": ("laconic.deploy.simulation", "laconic.fit(method, federation).result"),
+    "train": ("laconic.deploy.simulation", "laconic.fit(method, federation)"),
+    "execute": ("laconic.deploy.execute", "laconic.fit(plan).result"),
+}
+"""Verbs of before: where each is, and what to write instead."""
+
 NEW_HOME = {name: home for home, names in _MOVED.items() for name in names.split()}
 
 RENAMED = {

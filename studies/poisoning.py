@@ -2,7 +2,8 @@
 
 Parties with other columns: FedOnce, VimSgd and LateFusion as usual, with `check.leave_out`, and with the bad party left
 out by hand. Parties with other rows: FedAvg with the mean, with three averages that a bad party cannot drag away, with
-`check.leave_out`, and with the bad party left out by hand. Then honest runs, of which none should lose a party.
+the bad party left out by hand, and, as FedProx and Scaffold too, with `check.leave_out` and parties that judge each
+other's models. Then honest runs, of which none should lose a party.
 
 Usage: python -m studies.poisoning [--quick] [--out FOLDER] [--only DATA]
 """
@@ -15,9 +16,11 @@ from laconic import (
     FedAvg,
     Federation,
     FedOnce,
+    FedProx,
     LateFusion,
     Method,
     OneShot,
+    Scaffold,
     VimSgd,
     deal,
     deal_rows,
@@ -38,8 +41,8 @@ _BAD: tuple[Badness, ...] = ("constant", "scaled", "noisy", "shuffled")
 _AVERAGES: dict[str, AnyAverage] = {"mean": Mean(), "median": Median(), "trimmed mean": TrimmedMean(), "Krum": Krum()}
 _PARTIES = 4
 _ROWS = 4000
-_SIFT, _SIFT_MODELS = Check(leave_out=True), ModelCheck(leave_out=True)
-_TRAINER = Sgd(epochs=30, patience=5)
+_SIFT, _SIFT_MODELS = Check(leave_out=True), ModelCheck(leave_out=True, judged=True)
+_TRAINER, _LOCAL = Sgd(epochs=30, patience=5), Sgd(epochs=5, batch=32)
 _ROWS_BAD = (*_BAD, "flipped labels")
 
 
@@ -62,7 +65,8 @@ def main() -> None:
 
 def _jobs(quick: bool) -> Iterator[Job]:
     for seed in range(1 if quick else 3):
-        yield from (_job("rows apart, checked", name, seed, _one_bad_checked) for name in _ROWS_APART)
+        for part, kind in _ROWS_CHECKED.items():
+            yield from (_job(part, name, seed, _one_bad_checked(kind)) for name in _ROWS_APART)
         for part, method in _PARTS.items():
             yield from (_job(part, name, seed, _one_bad_with_columns(method)) for name in _COLUMNS_APART)
         yield from (_job("rows apart", name, seed, _one_bad_with_rows) for name in _ROWS_APART)
@@ -74,6 +78,11 @@ def _jobs(quick: bool) -> Iterator[Job]:
 
 
 _PARTS = {"columns apart": "FedOnce", "columns apart, VimSgd": "VimSgd", "columns apart, LateFusion": "LateFusion"}
+_ROWS_CHECKED: dict[str, Callable[[ModelCheck], Method]] = {
+    "rows apart, checked": lambda check: _averaging("mean", check),
+    "rows apart, checked, FedProx": lambda check: FedProx(trainer=_LOCAL, exchanges=5, check=check),
+    "rows apart, checked, Scaffold": lambda check: Scaffold(exchanges=5, check=check),
+}
 _ONCE = Sgd(epochs=1)
 """Checks come before the label holder learns: its one epoch is as good as many."""
 
@@ -119,14 +128,19 @@ def _score_or_none(method: Method, federation: Federation, seed: int, runtime: B
         return None
 
 
-def _one_bad_checked(name: str, seed: int) -> Record:
-    federation, bad = _deal_rows(name, seed)
-    method = _averaging("mean", _SIFT_MODELS)
-    record: Record = {"by hand": _score(simulate(_averaging("mean"), leave_out(federation, bad), seed=seed))}
-    for how in _BAD:
-        _note(record, how, simulate(method, federation, seed=seed, runtime=BadParty(bad, how, seed)), bad)
-    _note(record, "flipped labels", simulate(method, flip_labels(federation, bad), seed=seed), bad)
-    return record
+def _one_bad_checked(kind: Callable[[ModelCheck], Method]) -> Callable[[str, int], Record]:
+    def measure(name: str, seed: int) -> Record:
+        federation, bad = _deal_rows(name, seed)
+        method = kind(_SIFT_MODELS)
+        # The same settings by hand: who judges takes an exchange more, after which parties draw other numbers.
+        by_hand = simulate(method, leave_out(federation, bad), seed=seed)
+        record: Record = {"by hand": _score(by_hand), "by hand, left out": len(_left_out(by_hand))}
+        for how in _BAD:
+            _note(record, how, simulate(method, federation, seed=seed, runtime=BadParty(bad, how, seed)), bad)
+        _note(record, "flipped labels", simulate(method, flip_labels(federation, bad), seed=seed), bad)
+        return record
+
+    return measure
 
 
 def _note(record: Record, how: str, sifted: Result, bad: str) -> None:
@@ -158,7 +172,7 @@ def _one_bad_with_rows(name: str, seed: int) -> Record:
 
 
 def _averaging(average: str, check: ModelCheck | None = None) -> FedAvg:
-    return FedAvg(trainer=Sgd(epochs=5, batch=32), exchanges=5, average=_AVERAGES[average], check=check)
+    return FedAvg(trainer=_LOCAL, exchanges=5, average=_AVERAGES[average], check=check)
 
 
 def _honest(method: Method) -> Callable[[str, int], Record]:
@@ -191,8 +205,10 @@ def _tables(records: list[Record]) -> str:
     for name in _ROWS_APART:
         same = _of(records, "rows apart", name)
         parts += [f"\n## Rows apart, {name}, {len(same)} seeds\n\n", _rows_table(same)] if same else []
-        same = _of(records, "rows apart, checked", name)
-        parts += [f"\n## Rows apart, {name}, checked, {len(same)} seeds\n\n", _checked_table(same)] if same else []
+        for part in _ROWS_CHECKED:
+            same, kind = _of(records, part, name), part.rpartition("checked, ")[2] if part.count(",") > 1 else "FedAvg"
+            words = f"\n## Rows apart, {name}, {kind}, checked, {len(same)} seeds\n\n"
+            parts += [words, _checked_table(same)] if same else []
     return "".join([*parts, "\n## Honest runs\n\n", _honest_table(records), "\n## In short\n\n", _short_table(records)])
 
 
@@ -255,8 +271,8 @@ def _honest_table(records: list[Record]) -> str:
 def _short_table(records: list[Record]) -> str:
     rows = _of(records, "rows apart")
     lines: list[list[object]] = []
-    for part in (*_PARTS, "rows apart, checked"):
-        kinds = _ROWS_BAD if part == "rows apart, checked" else _BAD
+    for part in (*_PARTS, *_ROWS_CHECKED):
+        kinds = _ROWS_BAD if part in _ROWS_CHECKED else _BAD
         if same := _of(records, part):
             lines += _found_lines(part, same, kinds)
     for average in _AVERAGES if rows else ():

@@ -10,7 +10,7 @@ import pytest
 
 import laconic
 from laconic.methods import methods
-from laconic.moved import NEW_HOME, RENAMED
+from laconic.moved import NEW_HOME, OLD_VERBS, RENAMED
 from tools.names import MOST_AT_TOP, PACKAGES, ROOT, module_of, stubs
 
 HEAVY = ("torch", "pandas", "sklearn", "scipy", "numpy", "msgspec")
@@ -76,6 +76,13 @@ def test_a_name_that_has_moved_is_still_understood_with_one_line(name):
     assert found is getattr(importlib.import_module(NEW_HOME[name]), new)
     lines = [str(one.message) for one in said if one.category is DeprecationWarning]
     assert lines == [f"laconic.{name} has moved: write `from {NEW_HOME[name]} import {new}`"]
+
+
+@pytest.mark.parametrize("verb", OLD_VERBS)
+def test_a_verb_of_before_works_with_one_line_that_names_the_new_one(verb):
+    vars(laconic).pop(verb, None)
+    with pytest.warns(DeprecationWarning, match=r"write `laconic\.fit\("):
+        assert callable(getattr(laconic, verb))
 
 
 @pytest.mark.slow

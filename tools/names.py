@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from laconic.methods.registry import methods
+from laconic.moved import OLD_VERBS
 
 ROOT = Path(__file__).parent.parent / "laconic"
 MOST_AT_TOP = 70
@@ -19,12 +20,12 @@ TOP = {
         "Dirichlet Equal Federation deal deal_rows disturb federation from_files from_frames load rows_from_files "
         "rows_from_frames"
     ),
-    "deploy": "compare execute from_party_files importance read_results simulate train",
+    "deploy": "from_party_files importance read_results",
     "errors": "LaconicError",
-    "inference": "FederatedClassifier FederatedRegressor add_party add_rows forget load_model save_model",
+    "inference": "FederatedClassifier FederatedRegressor add_party add_rows fit forget load_model save_model",
     "plan": "Budget DataPlan Plan read_plan write_plan",
     "privacy": "price",
-    "report": "disclose render_page",
+    "report": "compare disclose render_page",
     "testing": "check_method",
 }
 """Verbs, ways to bring data, and what both are said with, by where they are defined; every method comes besides."""
@@ -51,9 +52,9 @@ PACKAGES = {
     "deploy": (
         "Advice Allowance Candidate Consortium EpsilonAccount Faults FittedRun Forked HubAddress Importance InProcess "
         "Journal KeyRing PartyFile PartyFolder PartySite Policy Processes Recorder RunLimits Runtime SecretKey advise "
-        "code_digest denoise "
+        "code_digest compare_plans denoise "
         "make_key open_calls open_runtime open_site provision reach read_party read_public save_key roles "
-        "seal_plan summarise trust write_consortium"
+        "seal_plan simulate summarise train trust write_consortium"
     ),
     "inference": (
         "Abstain About Access AnyAbsent Limits Model Reasons Refit Scores SoloModel Store Zeros explain make_app "
@@ -84,7 +85,9 @@ PACKAGES = {
         "Rdp RowsOnce SecureRandomness SeededRandomness SimpleDivision Sure compose epsilon_of ledgers_of mu_of "
         "poisson_sample"
     ),
-    "report": "commands_for plot_bytes plot_importance plot_rounds plot_wire rows_of show_card show_price track",
+    "report": (
+        "Compared commands_for plot_bytes plot_importance plot_rounds plot_wire rows_of show_card show_price track"
+    ),
     "tables": "Column Recipe Scaled Score Table Task apply_recipe fingerprint fit_recipe headline metrics",
     "testing": (
         "BadParty CellTruth MessyFederation Misread PartyTruth Truth bare_party check_method compare_new_rows "
@@ -140,8 +143,16 @@ def _defined(path: Path) -> set[str]:
 def _stub(package: str, homes: dict[str, str]) -> str:
     ordered = sorted(homes.items(), key=lambda home: (home[1], not home[0].isupper(), home[0]))
     lines = [f"from {module.removeprefix(package)} import {name} as {name}" for name, module in ordered]
-    version = "\n__version__: str\n" if package == "laconic" else ""
-    return _HEAD + "\n".join(lines) + "\n" + version
+    before, after = _old_verbs() if package == "laconic" else ("", "")
+    return _HEAD + before + "\n".join(lines) + "\n" + after
+
+
+def _old_verbs() -> tuple[str, str]:
+    """Verbs of before, for type checkers alone: the running package has each with a line that names the new one."""
+    homes = {verb: (f"_{home.rpartition('.')[2]}", home) for verb, (home, _) in OLD_VERBS.items()}
+    imports = sorted({f"import {home} as {name}" for name, home in homes.values()})
+    verbs = [f"{verb} = {name}.{verb}" for verb, (name, _) in homes.items()]
+    return "\n".join([*imports, "", ""]), "\n".join(["", "__version__: str", *verbs, ""])
 
 
 def main() -> None:

@@ -17,6 +17,7 @@ from laconic.audit.attacks import (
     row_losses,
     threshold_attack,
 )
+from laconic.audit.upload_attacks import attack_uploads
 from laconic.core.method import Method
 from laconic.core.wire import decode, decode_question, read_heading
 from laconic.data.federation import Federation
@@ -41,18 +42,22 @@ def audit(
     shadows: int = 0,
     align: ExactMatch = ExactMatch(),  # noqa: B008 (frozen)
 ) -> tuple[Finding, ...]:
-    """Run a vertical method again and attack it.
+    """Run a method again and attack it.
+
+    Of parties with other rows, the final model is attacked, and what each party sent: see `attack_uploads`.
 
     Args:
         method: what was run, with the noise it had.
         known: how many rows of another party an attacker knows in full.
         shadows: how many models an attacker trains to find members by likelihood ratio, which takes this many runs
             and one more; 0 leaves that attack out.
-        align: how rows are matched if they do not correspond yet.
+        align: how rows are matched if they do not correspond yet; of a vertical run.
     """
-    if federation.kind != "vertical":
-        raise ValueError(f"{federation.name} is a horizontal federation; this audit attacks vertical runs")
     rng, recorder = np.random.default_rng([seed, 0x5EC2E7]), Recorder()
+    if federation.kind == "horizontal":
+        if shadows:
+            raise ValueError("shadows train models on other halves of shared rows, which horizontal runs do not have")
+        return tuple(attack_uploads(train(method, federation, seed=seed, runtime=recorder), recorder))
     fitted = train(method, federation, seed=seed, runtime=recorder, align=align)
     findings = [
         threshold_attack(losses_of(fitted, "train"), losses_of(fitted, "test")),

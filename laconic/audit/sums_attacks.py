@@ -42,8 +42,8 @@ def rebuild_rows(sums: Sums, truth: Array, rng: Rng, *, whose: str = "a party") 
         attack=f"rows of {whose} rebuilt from its sums",
         knows=f"the sums that {whose} sent",
         measure=f"share of rows guessed to a correlation above {_FOUND}",
-        success=_share_found(guesses, truth),
-        baseline=_share_found(truth.mean(axis=0, keepdims=True), truth),
+        success=share_found(guesses, truth),
+        baseline=share_found(truth.mean(axis=0, keepdims=True), truth),
     )
 
 
@@ -114,7 +114,7 @@ def _mixed_rows(sums: Sums, rows: int) -> Array:
     return np.asarray((turn[:, kept] * np.sqrt(strengths[kept])).T)
 
 
-def _share_found(guesses: Array, truth: Array) -> float:
+def share_found(guesses: Array, truth: Array) -> float:
     """The share of true rows that some guess, up to sign, is like."""
     if not len(guesses):
         return 0.0

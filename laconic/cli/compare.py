@@ -69,7 +69,7 @@ def compare(
       laconic compare FedOnce SplitNN --data digits --set SplitNN.trainer.epochs=50 --set FedOnce.encoder.dim=8
     """
     from laconic.atomic_files import refuse_unwritable
-    from laconic.deploy.compare import compare as run_all
+    from laconic.deploy.compare import compare_plans as run_all
     from laconic.report.tables import show_arms
 
     plans = _plans(sources, changes_of(context), yardsticks=yardsticks)

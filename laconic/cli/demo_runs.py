@@ -53,7 +53,10 @@ def run_demo(listener: Listener | None = None) -> dict[str, Result]:
 
 
 def write_files(folder: Path) -> str:
-    """Write two files whose people overlap in part and are in different orders; gives the command that runs them."""
+    """Write two files whose people overlap in part and are in different orders; gives the command that runs them.
+
+    Two more, `bank-next.csv` and `shop-next.csv`, are of people whom the bank did not know yet, without labels.
+    """
     dataset = load("breast_cancer")
     rng = np.random.default_rng(_SEED)
     folder.mkdir(parents=True, exist_ok=True)
@@ -62,12 +65,15 @@ def write_files(folder: Path) -> str:
     half = len(dataset.columns) // 2
     labels = [dataset.task.classes[code] for code in dataset.y]
     bank, shop = folder / "bank.csv", folder / "shop.csv"
+    known, also = (rng.permutation(dataset.rows)[:_ROWS_A_FILE] for _ in (bank, shop))
+    new = np.setdiff1d(np.arange(dataset.rows), known)
     for path, frame in (
-        (bank, cells.iloc[:, :half].assign(**{dataset.task.label: labels})),
-        (shop, cells.iloc[:, half:]),
+        (bank, cells.iloc[known, :half].assign(**{dataset.task.label: [labels[row] for row in known]})),
+        (shop, cells.iloc[also, half:]),
+        (folder / "bank-next.csv", cells.iloc[new, :half]),
+        (folder / "shop-next.csv", cells.iloc[new, half:]),
     ):
-        rows = rng.permutation(dataset.rows)[:_ROWS_A_FILE]
-        frame.iloc[rows].to_csv(path, float_format="%.6g", lineterminator="\r\n")
+        frame.to_csv(path, float_format="%.6g", lineterminator="\r\n")
     columns = ["--id", "customer", "--label", dataset.task.label]
     return shlex.join([*_program(), "run", "FedOnce", "--files", str(bank), str(shop), *columns])
 

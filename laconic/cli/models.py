@@ -125,42 +125,28 @@ def read_new_files(parts: "Mapping[str, Part]", files: dict[str, Path]) -> "dict
 def _from_files(
     folder: Path, files: tuple[str, ...], absent: str, without: tuple[str, ...], reasons: bool
 ) -> "tuple[Scores, Reasons | None]":
-    from laconic.inference.bundle_files import folder_name
-    from laconic.inference.forget import forgotten, refuse_forgotten
-    from laconic.inference.local_transport import parts_of, reach_parts
+    from laconic.inference.forget import forgotten
+    from laconic.inference.local_transport import parts_of
+    from laconic.inference.new_rows import reach_rows
     from laconic.inference.predict import load_model
     from laconic.inference.reasons import refuse_without_answers
-    from laconic.tables.table import Table
 
-    model, parts = load_model(folder), parts_of(folder)
-    _refuse_strangers(without, list(parts))
-    hub = model.part.about.party
+    model = load_model(folder)
+    hub, parts = model.part.about.party, parts_of(folder)
     if model.method.kind == "horizontal" and len(files) == 1:
         # All parties have the same columns, and the hub has the whole model: whose rows they are does not matter.
         named = {hub: Path(files[0])}
     else:
         named = files_by_party(files, list(dict.fromkeys([*parts, *model.part.about.peers, *forgotten(model.part)])))
-    refuse_forgotten(model.part, named)
-    lost = [name for name in named if name not in parts]
-    if lost:
-        raise DataError(
-            f"{folder} has no part of {lost[0]}, without which nobody can read {named[lost[0]]}; bring the folder "
-            f"{folder / folder_name(lost[0])} back, or leave the file out: --absent says what is done then"
-        )
-    tables = read_new_files(parts, named)
-    own = tables.get(hub, Table.without_rows(hub))
-    if model.part.about.columns and hub not in tables:
-        raise DataError(f"{hub} predicts, but there is no file with its rows; add one whose name begins with {hub}")
-    ids = (own if own.rows else next(iter(tables.values()))).keys.tolist()
-    if model.method.kind == "horizontal":
-        # A party may hold a model that is asked for, and needs no new rows for that.
-        tables = {name: Table.without_rows(name) for name in parts} | tables
-    there = {name: table for name, table in tables.items() if name not in without}
-    with reach_parts(model.part, parts, there) as carrier:
+    notes: list[str] = []
+    try:
         if not reasons:
-            return model.ask(own, carrier, ids, absent=way_called(absent)), None
+            return model.predict(named, notes, absent=way_called(absent), without=without), None
         refuse_without_answers(model)
-        store = model.store_of(own, carrier, ids)
+        with reach_rows(model, named, notes, without) as (own, carrier, ids):
+            store = model.store_of(own, carrier, ids, note=True)
+    finally:
+        show_notes(notes)
     return _explained(model, store, ids, absent)
 
 
@@ -195,9 +181,8 @@ def _write(scores: "Scores", reasons: "Reasons | None", out: Path | None) -> Non
     from collections import Counter
 
     from laconic.atomic_files import write_whole
-    from laconic.inference.predict import scores_frame
 
-    frame = scores_frame(scores)
+    frame = scores.to_frame()
     if reasons is not None:
         frame = frame.join(reasons.to_frame().drop(columns="id"))
     text = frame.to_csv(index=False, lineterminator="\n")

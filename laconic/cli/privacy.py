@@ -159,9 +159,9 @@ def audit(result: Path, known: int, shadows: int) -> None:
     from laconic.align.exact import ExactMatch
     from laconic.audit.audit_run import audit as attack
     from laconic.deploy.compare import read_results
-    from laconic.deploy.execute import federation_of
+    from laconic.deploy.execute import parties_of
     from laconic.methods.registry import read_method
-    from laconic.plan.plan import DataPlan
+    from laconic.plan.plan import DataPlan, Plan
     from laconic.report.tables import show_findings, show_price
 
     record, *more = read_results(result)
@@ -173,11 +173,9 @@ def audit(result: Path, known: int, shadows: int) -> None:
         raise PlanError(f"{result} does not say where its rows came from; save it with: laconic run ... --save FILE")
     data = msgspec.convert(record.data["plan"], DataPlan)
     method = read_method(record.method)
-    if method.kind != "vertical":
-        raise PlanError(f"{type(method).__name__} is a horizontal method; this audit attacks vertical runs")
     findings = attack(
         method,
-        federation_of(data, record.seed),
+        parties_of(Plan(method=method, data=data, seed=record.seed)),
         seed=record.seed,
         known=known,
         shadows=shadows,

@@ -1,7 +1,6 @@
 """`laconic run`: one method, one federation, one result."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -18,10 +17,6 @@ from laconic.cli.options import (
     showing_progress,
 )
 from laconic.errors import PlanError
-
-if TYPE_CHECKING:
-    from laconic.data.schema import OwnData
-    from laconic.plan.plan import Plan
 
 
 @click.command(cls=ManyFiles, short_help="Run a method or a plan, and show the result.")
@@ -76,36 +71,19 @@ def run(
         if model is None:
             result = execute(plan, listener=listener, on_read=read_aloud(every_column))
         else:
-            from laconic.deploy.execute import priced
+            from laconic.deploy.execute import own_data_of, priced
             from laconic.inference.save import save_model
             from laconic.plan.text import write_plan
 
             trained = execute_and_keep(plan, listener=listener, on_read=read_aloud(every_column))
-            text, data = write_plan(plan), _data_of(plan)
-            card = save_model(trained, model, id=_id_of(plan), plan=text, replace_old=replace, data=data)
+            text, data, key = write_plan(plan), own_data_of(plan), trained.federation.id
+            card = save_model(trained, model, id=key, plan=text, replace_old=replace, data=data)
             result = priced(trained.to_date(), plan)
     hand_over(result, as_json, save)
     if card is not None and not as_json:
         from laconic.report.tables import show_card
 
         show(show_card(card), f"\nSaved in {model}, one folder per party.")
-
-
-def _data_of(plan: "Plan") -> "dict[str, OwnData] | None":
-    """How each party file describes its data; None if the plan names no party files.
-
-    With other people at each party, rows to predict need no key, and are known by their place in the file.
-    """
-    from laconic.deploy.party_config import read_party
-
-    if not plan.data.of_parties or plan.method.kind == "horizontal":
-        return None
-    return {party.name: party.own_data for party in map(read_party, plan.data.paths) if party.data is not None}
-
-
-def _id_of(plan: "Plan") -> str:
-    """The id column of rows to predict later; empty if there is none, as in horizontal files."""
-    return plan.data.id or ("" if plan.data.files and plan.method.kind == "horizontal" else "id")
 
 
 @click.command(cls=ManyFiles, short_help="Write the plan of a run as TOML.")

@@ -113,6 +113,8 @@ class Contribution(msgspec.Struct, frozen=True, kw_only=True):
             without this party's; None if there are too few rows to tell.
         agreement: of a model, how well its change of the average agrees with the others' changes: the median cosine;
             None for numbers about rows, or if there are too few models to tell.
+        mark: of a model, how well it ranks the rows of other parties by class: the middle of their AUCs; None if
+            parties did not judge.
         problems: what is wrong, in words; empty for a sound one.
         left_out: whether the model was learnt without it.
     """
@@ -127,6 +129,7 @@ class Contribution(msgspec.Struct, frozen=True, kw_only=True):
     problems: tuple[str, ...]
     left_out: bool
     agreement: float | None = None
+    mark: float | None = None
 
 
 _FROM_LABELS = re.compile(r"\blabels?\b|\bgradients?\b")

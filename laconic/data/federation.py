@@ -34,6 +34,7 @@ class Federation:
         facts: how the federation was made, as plain values for reports.
         test: share of the shared rows kept for the final score, where rows are still to be matched.
         valid: share of the others that methods may use to stop early, where rows are still to be matched.
+        id: the column that says who a row is about, in tables and files; empty if there is none.
         readings: of own files, what each column is and what looks odd, by party; in no result, as it quotes cells.
     """
 
@@ -45,6 +46,7 @@ class Federation:
     facts: dict[str, object] = field(default_factory=dict)
     test: float = HELD_OUT
     valid: float = 0.1
+    id: str = "id"
     readings: "Mapping[str, FileReading]" = field(default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:

@@ -4,6 +4,7 @@ from .advice import Advice as Advice
 from .advice import Candidate as Candidate
 from .advice import RunLimits as RunLimits
 from .advice import advise as advise
+from .compare import compare_plans as compare_plans
 from .consortium import Consortium as Consortium
 from .consortium import HubAddress as HubAddress
 from .consortium import PartySite as PartySite
@@ -23,6 +24,8 @@ from .sealed_answers import seal_plan as seal_plan
 from .simulation import FittedRun as FittedRun
 from .simulation import reach as reach
 from .simulation import roles as roles
+from .simulation import simulate as simulate
+from .simulation import train as train
 from .transports import Faults as Faults
 from .transports import Forked as Forked
 from .transports import InProcess as InProcess

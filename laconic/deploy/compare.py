@@ -77,7 +77,7 @@ YARDSTICKS: dict[str, tuple[type[Method], type[Method]]] = {
 """By kind of federation: a party alone, and everything pooled."""
 
 
-def compare(
+def compare_plans(
     plans: Sequence[Plan],
     seeds: Sequence[int],
     path: Path,

@@ -19,12 +19,13 @@ from laconic.data.federation import Federation
 from laconic.data.partition.columns import Cut, deal, usual_cut
 from laconic.data.partition.rows import Dirichlet, HalfTest, RandomHoldout, RowCut, deal_rows
 from laconic.data.readers.files import from_files, rows_from_files
-from laconic.deploy.party_config import UNKNOWN, from_party_files, rows_from_party_files
+from laconic.data.schema import OwnData
+from laconic.deploy.party_config import UNKNOWN, from_party_files, read_party, rows_from_party_files
 from laconic.deploy.party_importance import importance
 from laconic.deploy.simulation import FittedRun, train
 from laconic.errors import PlanError, closest
 from laconic.learn.device import on_device
-from laconic.plan.plan import DataPlan, Plan, keep_budget, refuse_unkept
+from laconic.plan.plan import Budget, DataPlan, Plan, keep_budget, refuse_unkept
 from laconic.plan.runtime import InProcess
 from laconic.privacy.accounting import People, ledgers_of, price
 from laconic.tables.task import Task
@@ -164,14 +165,28 @@ def federation_of(data: DataPlan, seed: int, kept: float = 0.0) -> Federation:
 
 def priced(result: Result, plan: Plan) -> Result:
     """The result with the price of its noise, if any of it has one."""
+    return with_price(result, plan.method.kind, plan.budget)
+
+
+def with_price(result: Result, kind: str, budget: Budget) -> Result:
+    """The result of a vertical or horizontal method with the price of its noise, at the budget's delta."""
     if not any(release.noise is not None and release.noise.multiplier is not None for release in result.releases):
         return result
     # People whose ids are at several parties suffer the losses of all of them.
     known = result.data.get("people") != UNKNOWN
-    apart = plan.method.kind == "horizontal" and known and not result.data.get("at_several")
+    apart = kind == "horizontal" and known and not result.data.get("at_several")
     people: People = "disjoint" if apart else "shared"
-    paid = price(ledgers_of(result), plan.budget.delta, people, accountant=plan.budget.accountant)
+    paid = price(ledgers_of(result), budget.delta, people, accountant=budget.accountant)
     return msgspec.structs.replace(result, privacy=paid)
+
+
+def own_data_of(plan: Plan) -> dict[str, OwnData]:
+    """How each party file describes its data, by which new rows are read; empty if the plan names no party files.
+
+    With other people at each party, rows to predict need no key, and are known by their place in the file.
+    """
+    named = map(read_party, plan.data.paths) if plan.data.of_parties and plan.method.kind == "vertical" else ()
+    return {party.name: party.own_data for party in named if party.data is not None}
 
 
 def _from_files(data: DataPlan) -> Federation:

@@ -165,7 +165,7 @@ def rows_from_party_files(
     readings = {party: own.reading for party, own in read.items() if own.reading is not None}
     facts = _facts(name, read) | {"people": UNKNOWN}
     return Federation(
-        name=name, tables=tables, hub=SERVER, aligned=False, kind="horizontal", facts=facts, readings=readings
+        name=name, tables=tables, hub=SERVER, aligned=False, kind="horizontal", facts=facts, id="", readings=readings
     )
 
 

@@ -17,6 +17,7 @@ from laconic.inference.absent import Answers, AnyAbsent, Store
 from laconic.inference.bundle_files import folder_name, read_folder, write_folder
 from laconic.inference.part_state import PartState, has_state, read_uses
 from laconic.moved import with_current_names
+from laconic.shown import figure, html_table, metric_name
 from laconic.tables.columns import Column, Recipe
 from laconic.tables.table import Table
 from laconic.tables.task import Task
@@ -81,6 +82,27 @@ class Card(msgspec.Struct, frozen=True, kw_only=True):
     bytes: int
     expected: tuple[Expected, ...]
 
+    def __repr__(self) -> str:
+        everybody = next((one for one in self.expected if one.answer == "all" and one.value is not None), None)
+        score = "" if everybody is None else f"; {metric_name(everybody.metric)} {figure(everybody.value or 0.0)}"
+        asks = ", ".join(dict.fromkeys(one.party for one in self.asked)) or "nobody"
+        return f"<Card of {self.method}: {self.hub} predicts {self.label} and asks {asks}{score}>"
+
+    def _repr_html_(self) -> str:
+        lines = [
+            (
+                ", ".join(one.present) or "nobody",
+                one.answer,
+                metric_name(one.metric),
+                "no answer" if one.value is None else figure(one.value),
+            )
+            for one in self.expected
+        ]
+        asked = "; ".join(f"{one.party}: {one.gives or 'nothing made from rows'}" for one in self.asked)
+        title = f"{self.hub} predicts {self.label} ({self.method})"
+        below = f"Asked at each prediction: {asked}" if asked else "Nobody is asked."
+        return html_table(title, (f"there beside {self.hub}", "answered by", "metric", "expected"), lines, below)
+
 
 _FROM = "from-"
 _FREE = 62  # bits of a seed
@@ -131,6 +153,7 @@ class Part:
         card: at the hub, who can predict what.
         texts: further files, such as the plan.
         path: where it was loaded from; None if it was not.
+        used: of a part that is in no folder, when it was used.
     """
 
     about: About
@@ -141,6 +164,7 @@ class Part:
     card: Card | None = None
     texts: dict[str, str] = field(default_factory=dict)
     path: Path | None = None
+    used: list[str] = field(default_factory=list)
 
     def method(self, kind: type[Method] | None = None) -> Method:
         """The method with its settings; `kind` is its class, for one that no installed package offers."""
@@ -157,7 +181,7 @@ class Part:
     def party(self, rows: Table, uses: int | None = None) -> Party:
         """The party as it was when it was loaded, with these rows; its randomness is fresh for each counted use."""
         if uses is None:
-            uses = 0 if self.path is None else read_uses(self.path)
+            uses = len(self.used) if self.path is None else read_uses(self.path)
         seed = self.about.seed
         # The same noise on other rows would show their difference; the first use is as before saving.
         if uses:
@@ -173,6 +197,14 @@ class Part:
         state = PartState(self.path)
         state.begin(self.memory, self.ledger)
         return PartInUse(self.party(rows, state.count_use()), state)
+
+    def note_releases(self, entries: tuple[Entry, ...]) -> None:
+        """Keep what the party released beside its answers, such as the ids that a hub asks about."""
+        if entries and self.path is not None:
+            PartState(self.path).add_releases(self.memory, self.ledger, entries)
+            return
+        for entry in entries:
+            self.ledger.write(entry)
 
     def note_use(self) -> None:
         """Count one more use of the part to predict."""

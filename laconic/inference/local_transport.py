@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,11 +10,12 @@ import msgspec
 import numpy as np
 
 from laconic.core.peers import Carrier
+from laconic.core.result import Result
 from laconic.core.step import Script
 from laconic.core.wire import Blob
 from laconic.data.labels import read_labels
 from laconic.data.readers.files import read_file
-from laconic.data.readers.frames import with_text_names
+from laconic.data.readers.frames import as_frame, with_text_names
 from laconic.data.readers.ids import plain_text, read_ids
 from laconic.data.readers.source_table import build_table, own_frame, read_own
 from laconic.data.schema import OwnData
@@ -28,6 +30,8 @@ from laconic.values import Array
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+
+    from laconic.data.readers.federate import Source
 
 _ROW_NUMBER = "\0"  # no column is called so: rows without ids are counted from 1
 
@@ -135,29 +139,31 @@ def read_rows(about: About, frame: "DataFrame", notes: list[str] | None = None) 
     return own.table
 
 
-def read_new(about: About, path: Path, notes: list[str] | None = None) -> Table:
-    """A party's new rows from a file, read as the model or the party's own file says."""
+def read_new(about: About, source: "Source", notes: list[str] | None = None) -> Table:
+    """A party's new rows from a table or a file, read as the model or the party's own file says."""
+    if not isinstance(source, str | Path):
+        return read_rows(about, frame_of(about, source), notes)
     if about.data is None or about.recipe is None:
         try:
-            return read_rows(about, _frame(about, path), notes)
+            return read_rows(about, frame_of(about, source), notes)
         except DataError as problem:
-            raise DataError(f"{path}: {problem}") from problem
-    data = msgspec.structs.replace(about.data, source=str(path))
+            raise DataError(f"{source}: {problem}") from problem
+    data = msgspec.structs.replace(about.data, source=str(source))
     own = read_own(about.party, data, recipe=about.recipe, task=about.task)
     if notes is not None:
         notes.extend(own.notes)
     return own.table
 
 
-def read_new_labels(about: About, path: Path, table: Table) -> Array | None:
+def read_new_labels(about: About, source: "Source", table: Table) -> Array | None:
     """The labels of new rows, as the model codes them, in the order of their table; None without a label column.
 
     Of rows with the same id the first counts, as in the table.
     """
-    frame = with_text_names(_frame(about, path))
+    frame = with_text_names(frame_of(about, source))
     if about.task is None or about.task.label not in frame.columns:
         return None
-    if about.data is not None:
+    if about.data is not None and isinstance(source, str | Path):
         ids = read_ids(frame, about.data.keys, about.data.ids, about.party).tolist()
     else:
         ids = plain_text(frame[about.id]).tolist() if about.id else [str(row + 1) for row in range(len(frame))]
@@ -166,8 +172,36 @@ def read_new_labels(about: About, path: Path, table: Table) -> Array | None:
     return read_labels(kept, about.task, about.party)[0]
 
 
-def _frame(about: About, path: Path) -> "DataFrame":
-    """All columns of a file, as they stand in it."""
+def frame_of(about: About, source: "Source") -> "DataFrame":
+    """All columns of a party's new rows, as they stand in its table or file."""
+    if not isinstance(source, str | Path):
+        return as_frame(source, about.party)
     if about.data is None:
-        return read_file(about.party, path, about.id, [column.name for column in about.columns])
-    return own_frame(about.party, msgspec.structs.replace(about.data, source=str(path)))
+        return read_file(about.party, Path(source), about.id, [column.name for column in about.columns])
+    return own_frame(about.party, msgspec.structs.replace(about.data, source=str(source)))
+
+
+@dataclass(frozen=True)
+class SavedParts:
+    """The parts of a model in a folder, or one party's own part."""
+
+    folder: Path
+
+    @property
+    def result(self) -> Result | None:
+        """The record of the run, which a folder does not hold."""
+        return None
+
+    def parts(self) -> dict[str, Part]:
+        """Every party's part that is there, as it is now."""
+        return parts_of(self.folder)
+
+    def reach(
+        self, hub: Part, parts: Mapping[str, Part], tables: Mapping[str, Table]
+    ) -> AbstractContextManager[Carrier]:
+        """Reach the parties that have a part and rows."""
+        return reach_parts(hub, parts, tables)
+
+    def save(self, folder: Path, *, keep: bool, replace_old: bool) -> None:
+        """Refuse: two copies of a part would put the same noise on other rows, which shows their difference."""
+        raise DataError(f"the model is saved already, in {self.folder}; move that folder, as it should not be copied")

@@ -45,6 +45,15 @@ class PartState:
             if self._store.find(_MEMORY, "") is None:
                 self._write(memory, ledger)
 
+    def add_releases(self, memory: dict[str, Any], ledger: Ledger, entries: tuple[Entry, ...]) -> None:
+        """Write down what the part's party released beside its answers; `memory` and `ledger` are as it was saved."""
+        self.begin(memory, ledger)
+        with self.writing():
+            now = Ledger(tuple(msgspec.convert(self.get(_LEDGER), list[Entry])))
+            for entry in entries:
+                now.write(entry)
+            self.put(_LEDGER, "", list(msgspec.to_builtins(now.entries)))
+
     def load(self) -> tuple[dict[str, Any], Ledger] | None:
         """What the part remembers, and its ledger; None if they are as they were saved."""
         with self.writing():

@@ -1,10 +1,11 @@
 """A trained model at its hub: predictions by id, from what is stored or by asking, with or without everyone."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import blake2b
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,9 +13,11 @@ import msgspec
 import numpy as np
 
 from laconic.core.capabilities import Refittable
+from laconic.core.ledger import Ledger
 from laconic.core.method import Method
 from laconic.core.party import Party
 from laconic.core.peers import Carrier, Peers
+from laconic.core.result import Result
 from laconic.core.step import Script, step
 from laconic.core.traffic import WireLog
 from laconic.errors import DataError, PartyAbsent, StepError
@@ -35,13 +38,17 @@ from laconic.inference.absent import (
 from laconic.inference.bundle import Part, load_part
 from laconic.inference.bundle_files import HEAD, model_folders, no_model
 from laconic.learn.models.best import Mixture
+from laconic.shown import counted, figure, html_table, metric_name
 from laconic.tables.table import Table
-from laconic.tables.task import Task
+from laconic.tables.task import Score, Task
 from laconic.threads import limit_threads
 from laconic.values import Array, Weights
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+
+    from laconic.data.readers.federate import Source
+    from laconic.inference.new_rows import PartsAtHand
 
 
 @dataclass(frozen=True)
@@ -61,6 +68,34 @@ class Scores:
     present: tuple[tuple[str, ...], ...]
     how: tuple[str, ...]
     task: Task
+
+    def __repr__(self) -> str:
+        answered = f"{int(self.answered.sum()):,} answered"
+        return f"<Scores: {self.task.label} of {counted(len(self.ids), 'row')}, {answered}; to_frame() for a table>"
+
+    def _repr_html_(self) -> str:
+        frame = self.to_frame()
+        return html_table(f"{self.task.label}, predicted", list(frame.columns), frame.head(_SHOWN).to_numpy().tolist())
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def to_frame(self) -> "DataFrame":
+        """A table with a line per id: what is predicted, how likely each class is, and how it came about."""
+        import pandas
+
+        columns: dict[str, object] = {"id": self.ids, self.task.label: self.decisions}
+        if self.task.kind != "regression":
+            named = zip(self.task.classes, self.probabilities.T, strict=True)
+            columns |= {f"probability of {name}": shares for name, shares in named}
+        columns |= {"answered by": self.how, "parties": ["+".join(one) for one in self.present]}
+        return pandas.DataFrame(columns)
+
+    def followed_by(self, others: "Scores") -> "Scores":
+        """These scores, and others of the same model after them."""
+        predictions = np.concatenate([self.predictions, others.predictions])
+        ids, present, how = self.ids + others.ids, self.present + others.present, self.how + others.how
+        return Scores(ids, predictions, present, how, self.task)
 
     @property
     def probabilities(self) -> Array:
@@ -104,17 +139,8 @@ class Scores:
         return [one if there else None for one, there in zip(named, self.answered.tolist(), strict=True)]
 
 
-def scores_frame(scores: Scores) -> "DataFrame":
-    """A table with a line per id: what is predicted, how likely each class is, and how it came about."""
-    import pandas
-
-    columns: dict[str, object] = {"id": scores.ids, scores.task.label: scores.decisions}
-    if scores.task.kind != "regression":
-        named = zip(scores.task.classes, scores.probabilities.T, strict=True)
-        columns |= {f"probability of {name}": shares for name, shares in named}
-    columns |= {"answered by": scores.how, "parties": ["+".join(one) for one in scores.present]}
-    return pandas.DataFrame(columns)
-
+_SHOWN = 20
+"""Rows that a notebook shows."""
 
 ASKED = "asked "
 """How the cuts of people who are asked for after training begin."""
@@ -210,11 +236,61 @@ class Model:
         part: the hub's part.
         method: what it was trained with.
         heads: what was fitted for absent parties, by name; grows as it is used.
+        at_hand: how to reach the parties whose parts are on this machine; None if only the hub's is used.
     """
 
     part: Part
     method: Method
-    heads: dict[str, Weights] = field(default_factory=dict)
+    heads: dict[str, Weights] = field(default_factory=dict, repr=False)
+    at_hand: "PartsAtHand | None" = field(default=None, repr=False)
+
+    def __repr__(self) -> str:
+        about, result = self.part.about, self.result
+        asks = f" with {', '.join(about.peers)}" if about.peers and not self.asks_nobody else ""
+        held_out = "" if result is None else f"; {metric_name(result.score.metric)} {figure(result.score.value)}"
+        label = "" if about.task is None else f" predicts {about.task.label}"
+        return f"<Model of {type(self.method).__name__}: {about.party}{label}{asks}{held_out}>"
+
+    def _repr_html_(self) -> str:
+        if self.part.card is not None:
+            return self.part.card._repr_html_()
+        return f"<b>{escape(repr(self)[1:-1])}</b>"
+
+    @property
+    def result(self) -> Result | None:
+        """The record of the run, with all that was released since; None for a model that was loaded."""
+        return None if self.at_hand is None else self.at_hand.result
+
+    @property
+    def ledgers(self) -> dict[str, Ledger]:
+        """What each party whose part is at hand has released for this model until now."""
+        parts = {} if self.at_hand is None else self.at_hand.parts()
+        return {self.part.about.party: self.part.ledger} | {name: part.ledger for name, part in parts.items()}
+
+    def save(self, folder: Path | str, *, keep: bool = True, replace_old: bool = False) -> None:
+        """Write a folder per party into `folder`; from then on, what this model is used for is written there.
+
+        Args:
+            keep: whether the hub keeps the answers it has about training rows, as for `save_model`.
+            replace_old: whether to replace a model that is already there.
+        """
+        if self.at_hand is None:
+            raise DataError(f"only the part of {self.part.about.party} is at hand; save the model where it was fitted")
+        self.at_hand.save(Path(folder), keep=keep, replace_old=replace_old)
+
+    def score(self, rows: "Mapping[str, Source] | Source | None" = None) -> Score:
+        """The headline figure: of the rows that were held out from fitting, or of new rows with labels.
+
+        Args:
+            rows: as for `predict`, with the label column at the party that has it; None for held-out rows.
+        """
+        from laconic.inference.new_rows import score_rows
+
+        if rows is not None:
+            return score_rows(self, rows)
+        if self.result is None:
+            raise DataError("a model that was loaded does not hold the rows it was scored on; give rows with labels")
+        return self.result.score
 
     @property
     def task(self) -> Task:
@@ -239,26 +315,33 @@ class Model:
         """Whether rows can be predicted here from their cells alone."""
         return self.method.kind == "horizontal" and bool(self.method.predicts_from)
 
-    def predict(self, rows: "DataFrame", notes: list[str] | None = None) -> Scores:
-        """Predictions for rows of the columns that the model was trained on, by a model that has to ask nobody.
+    def predict(
+        self,
+        rows: "Mapping[str, Source] | Source",
+        notes: list[str] | None = None,
+        *,
+        absent: AnyAbsent = Measured(),  # noqa: B008 (frozen)
+        without: Sequence[str] = (),
+    ) -> Scores:
+        """Predictions for new rows.
 
-        Every row gets one, named by its place, counted from 1; ids and labels among the columns are not looked at.
-        What was decided when reading, and should be looked at, is added to `notes`; it is logged if these are None.
+        Args:
+            rows: each party's new rows by its name, with the id column: pandas, Polars or Arrow tables, or paths of CSV
+                or Parquet files. A model that asks nobody, as horizontal ones do, takes one table too; then rows are
+                named by their place, counted from 1.
+            notes: what was decided when reading, and should be looked at, is added to it; it is logged if this is None.
+            absent: what to do about parties without rows here.
+            without: parties to treat as absent.
         """
-        if not self.asks_nobody:
-            raise DataError(
-                f"{type(self.method).__name__} predicts with other parties, by id; use predict_stored, ask, or "
-                "`laconic predict`"
-            )
-        from laconic.inference.local_transport import read_rows
+        from laconic.inference.new_rows import predict_rows
 
         found: list[str] = []
-        table = read_rows(msgspec.structs.replace(self.part.about, id=""), rows, found)
+        scores = predict_rows(self, rows, found, absent=absent, without=without)
         for note in found if notes is None else ():
             logging.getLogger("laconic").warning("Read: %s", note)
         if notes is not None:
             notes.extend(found)
-        return self.ask(table, FromStore({}), table.keys.tolist())
+        return scores
 
     def predict_stored(self, ids: Sequence[str], *, absent: AnyAbsent = Abstain()) -> Scores:  # noqa: B008 (frozen)
         """Predictions from what the hub keeps; nobody is asked."""
@@ -351,6 +434,7 @@ class Model:
         log: WireLog | None = None,
         name: str | None = None,
         deadline: float | None = None,
+        note: bool = False,
     ) -> Scores:
         """Predictions made by asking the parties that a carrier reaches.
 
@@ -360,11 +444,16 @@ class Model:
             log: where to write what crossed.
             name: what to call the cut of these people; None for a name of their own.
             deadline: seconds to wait for each answer.
+            note: whether to write into the hub's part what it released by asking, such as ids.
         """
         asked, ids, steps = ids, list(dict.fromkeys(ids)), self.part.about.steps
         if steps is None:
-            return self._direct(rows, carrier, ids, log or WireLog(), name, deadline).take(asked)
-        store = self.store_of(rows, carrier, ids, log=log, name=name, deadline=deadline)
+            hub = self._asking(rows)
+            try:
+                return self._direct(hub, carrier, ids, log or WireLog(), name, deadline).take(asked)
+            finally:
+                self._note(hub, note)
+        store = self.store_of(rows, carrier, ids, log=log, name=name, deadline=deadline, note=note)
         return self.predict_from(store, ids, absent=absent, rows=name).take(asked)
 
     def store_of(
@@ -376,6 +465,7 @@ class Model:
         log: WireLog | None = None,
         name: str | None = None,
         deadline: float | None = None,
+        note: bool = False,
     ) -> Store:
         """These rows of the hub, and what the parties that a carrier reaches answer about these people.
 
@@ -384,16 +474,29 @@ class Model:
         steps = self.part.about.steps
         if steps is None:
             raise DataError(f"parties of {type(self.method).__name__} do not answer row by row; use ask")
-        hub = self.part.party(rows)
+        hub = self._asking(rows)
         hub.turn("final", 0)
-        with limit_threads():
-            answers = collect(self.method, steps, hub, carrier, ids, log=log, rows=name, deadline=deadline)
+        try:
+            with limit_threads():
+                answers = collect(self.method, steps, hub, carrier, ids, log=log, rows=name, deadline=deadline)
+        finally:
+            self._note(hub, note)
         kept = {} if self.part.store is None else self.part.store.answers
         forms = {one: kept[one].take(()) for one in self.part.about.peers if one in kept}
         return Store(rows, np.empty(0), forms | answers)
 
+    def _asking(self, rows: Table) -> Party:
+        """The hub with these rows and an empty ledger, so that what it releases by asking can be told apart."""
+        hub = self.part.party(rows)
+        hub.ledger = Ledger()
+        return hub
+
+    def _note(self, hub: Party, note: bool) -> None:
+        if note:
+            self.part.note_releases(hub.ledger.entries)
+
     def _direct(
-        self, rows: Table, carrier: Carrier, ids: Sequence[str], log: WireLog, name: str | None, deadline: float | None
+        self, hub: Party, carrier: Carrier, ids: Sequence[str], log: WireLog, name: str | None, deadline: float | None
     ) -> Scores:
         """Let the method ask as it pleases: everybody must be there and know everyone."""
         lacking = [one for one in self.part.about.peers if one not in carrier.names]
@@ -402,7 +505,7 @@ class Model:
                 f"{type(self.method).__name__} predicts with all parties, and {' and '.join(lacking)} is not there; "
                 "give the rows of everybody, or use a method that can do without, such as FedOnce"
             )
-        hub, some = self.part.party(rows), list(ids)
+        some = list(ids)
         cut = name or cut_name(some)
         peers = Peers(self.method, hub, carrier, log, carrier.names).within(deadline)
         with limit_threads():
@@ -414,7 +517,7 @@ class Model:
                             f"{party} does not know {int((~mask).sum())} of {len(ids)} people, such as {first!r}, and "
                             f"{type(self.method).__name__} cannot predict without; leave them out"
                         )
-            if rows.rows:
+            if hub.data.rows:
                 hub.data = hub.data.with_cut(cut, _places(hub.data, some))
             log.phase = "final"
             hub.turn("final", 0)
@@ -460,12 +563,14 @@ def load_model(path: Path | str, *, method: type[Method] | None = None) -> Model
     Args:
         method: the class of its method, for one that no installed package offers.
     """
+    from laconic.inference.local_transport import SavedParts
+
     part = load_part(hub_folder(Path(path)))
     if part.about.party != part.about.hub:
         raise DataError(
             f"{path} is the part of {part.about.party}, which only answers questions; load that of {part.about.hub}"
         )
-    return Model(part, part.method(method), dict(part.heads))
+    return Model(part, part.method(method), dict(part.heads), SavedParts(Path(path)))
 
 
 def hub_folder(path: Path) -> Path:

@@ -182,15 +182,13 @@ def save_model(
     """
     folder = Path(folder)
     refuse_full(folder, replace_old=replace_old)
+    log, texts = WireLog(), {} if plan is None else {"plan.toml": plan}
     asked, steps = probe(trained)
-    log = WireLog()
+    abouts = abouts_of(trained, asked, steps, id, data or {})
     keeps = keep and steps is not None and trained.method.kind == "vertical"
     store = _store(trained, steps or (), log) if keeps else None
-    said = {name: without_source(one) for name, one in (data or {}).items()}
-    texts = {} if plan is None else {"plan.toml": plan}
-    abouts = [_about(trained, party, asked, steps, id, said) for party in (trained.hub, *trained.others)]
     _bring_home(trained, deliver, log)
-    parts = [_part(party, about, texts) for about, party in zip(abouts, (trained.hub, *trained.others), strict=True)]
+    parts = [_part(party, abouts[party.name], texts) for party in (trained.hub, *trained.others)]
     model = Model(replace(parts[0], store=store), trained.method)
     card = make_card(model, asked, model.ways if ways is None else ways, log.bytes["align"] + log.bytes["final"])
     hub = replace(model.part, heads=model.heads, card=card)
@@ -201,6 +199,29 @@ def save_model(
             save_part(folder, part)
         note_written(folder)
     return card
+
+
+def abouts_of(
+    trained: FittedRun, asked: Sequence[Asked], steps: tuple[str, ...] | None, id_name: str, data: Mapping[str, OwnData]
+) -> dict[str, About]:
+    """What each party's part says of itself."""
+    said = {name: without_source(one) for name, one in data.items()}
+    return {party.name: _about(trained, party, asked, steps, id_name, said) for party in (trained.hub, *trained.others)}
+
+
+def store_at_hand(trained: FittedRun) -> Store | None:
+    """What the hub has of others' answers without asking for more; None if it has none."""
+    if trained.method.kind != "vertical" or not _at_hand(trained):
+        return None
+    return _store(trained, (), WireLog())
+
+
+def _at_hand(trained: FittedRun) -> Kept:
+    """Answers that the hub has from training, if they are about all rows that it keeps answers about."""
+    found = trained.method.answers_at_hand(trained.hub) if isinstance(trained.method, Cacheable) else {}
+    # A head that looks at no validation rows never had them sent: then they are asked for like everything else.
+    complete = all(cuts.keys() >= set(KEPT) for steps_kept in found.values() for cuts in steps_kept.values())
+    return found if complete else {}
 
 
 def _bring_home(trained: FittedRun, deliver: Sequence[str] | None, log: WireLog) -> None:
@@ -348,9 +369,7 @@ def _store(trained: FittedRun, steps: tuple[str, ...], log: WireLog) -> Store:
     for (name, at), end in zip(cuts.items(), ends.tolist(), strict=True):
         own = own.with_cut(name, np.arange(end - len(at), end))
     store = Store(own, np.asarray(table.y)[rows], {})
-    at_hand = trained.method.answers_at_hand(trained.hub) if isinstance(trained.method, Cacheable) else {}
-    # A head that looks at no validation rows never had them sent: then they are asked for like everything else.
-    if at_hand and all(cuts.keys() >= set(KEPT) for steps_kept in at_hand.values() for cuts in steps_kept.values()):
+    if at_hand := _at_hand(trained):
         kept = as_answers(store, at_hand)
     else:
         with open_calls(trained.others) as carrier:

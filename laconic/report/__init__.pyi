@@ -1,5 +1,6 @@
 # Where each public name is defined; it is imported when it is first used. Written by `make names`: do not edit.
 
+from .compared import Compared as Compared
 from .plots import plot_bytes as plot_bytes
 from .plots import plot_importance as plot_importance
 from .plots import plot_rounds as plot_rounds

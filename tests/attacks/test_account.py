@@ -7,6 +7,7 @@ import shutil
 
 import pytest
 
+from laconic import FedOnce
 from laconic.deploy import open_site, read_party
 from laconic.deploy.party_account import account_folder, open_account
 from laconic.deploy.store import copy_kept
@@ -55,6 +56,18 @@ def test_a_greeting_after_a_crash_erases_nothing(trial):
     trial.restart("shop")
     trial.hub().greet()
     assert trial.spent() == spent
+
+
+def test_a_greeting_that_expects_nothing_erases_nothing(trial, monkeypatch):
+    """As after a crash of the hub, when a party did not know yet what the run would cost."""
+    released(trial)
+    spent = trial.spent()
+    trial.restart("shop")
+    monkeypatch.setattr(FedOnce, "expected_noise", lambda *_: {})
+    hub = trial.hub()
+    hub.greet()
+    answer_of(hub.ask("learn_and_send"))
+    assert trial.spent() == spent > 0
 
 
 def test_what_a_run_will_spend_is_reserved_in_full_before_it_begins(tmp_path):

@@ -8,10 +8,12 @@ from laconic.data import Dirichlet, Iid
 from laconic.errors import WireError
 from laconic.learn import Sgd
 from laconic.methods import Check, ModelCheck
-from laconic.privacy import BatchClip
+from laconic.methods.families.model_checks import mark_of, read_marks
+from laconic.privacy import BatchClip, GaussianUpdates
 from laconic.testing import BadParty, bare_party, flip_labels, leave_out
 
 LOOK, SIFT = ModelCheck(), ModelCheck(leave_out=True)
+JUDGED = ModelCheck(leave_out=True, judged=True)
 KINDS = ("constant", "scaled", "noisy", "shuffled")
 
 
@@ -47,16 +49,24 @@ def poisoned(method, federation, party, how):
     return simulate(method, federation, runtime=BadParty(party, how))
 
 
+@pytest.fixture(scope="module", params=[SIFT, JUDGED], ids=["directions", "judged"])
+def check(request):
+    return request.param
+
+
 @pytest.fixture(scope="module")
-def by_hand(rows_apart, liar):
-    return simulate(averaging(), leave_out(rows_apart, liar))
+def by_hand(rows_apart, liar, check):
+    return simulate(averaging(check), leave_out(rows_apart, liar))
 
 
 @pytest.mark.parametrize("how", [*KINDS, "flipped"])
-def test_a_bad_model_is_found_and_left_out_as_if_by_hand(rows_apart, liar, by_hand, how):
-    result = poisoned(averaging(SIFT), rows_apart, liar, how)
+def test_a_bad_model_is_found_and_left_out_as_if_by_hand(rows_apart, liar, by_hand, how, check):
+    """The liar's marks of others are as bad as its model."""
+    result = poisoned(averaging(check), rows_apart, liar, how)
     assert left_out(result) == odd(result) == [liar]
     assert result.predictions == by_hand.predictions
+    assert result.fit.rounds == averaging(check).rounds == 2 + check.judged
+    assert odd(by_hand) == []
 
 
 def test_a_bad_model_counts_unless_asked_but_the_result_names_it(rows_apart, liar):
@@ -72,11 +82,11 @@ def test_scaffold_leaves_a_bad_model_out_too(rows_apart, liar):
     assert result.predictions == hand.predictions
 
 
-@pytest.mark.parametrize("beta", [0.5, 5.0])
-def test_honest_models_are_not_left_out(beta):
+@pytest.mark.parametrize(("check", "beta"), [(SIFT, 0.5), (SIFT, 5.0), (JUDGED, 5.0)])
+def test_honest_models_are_not_left_out(check, beta):
     for seed in range(3):
         honest = deal_rows(load("breast_cancer"), Dirichlet(parties=4, beta=beta), seed=seed)
-        assert odd(simulate(averaging(SIFT), honest, seed=seed)) == []
+        assert odd(simulate(averaging(check), honest, seed=seed)) == []
 
 
 def models_of(changes):
@@ -95,6 +105,62 @@ def test_two_of_five_are_left_out_and_most_stay():
     assert "another direction" in said[0][0] and "times as much" in said[1][0]
 
 
+def given(marks):
+    """Marks by judge and by whose model it is."""
+    names = [f"party {number}" for number in range(len(marks))]
+    return {judge: dict(zip(names, row, strict=True)) for judge, row in zip(names, marks, strict=True)}
+
+
+def test_where_directions_say_nothing_wrong_labels_are_found_by_marks():
+    rng = np.random.default_rng(0)
+    way = rng.normal(size=500)
+    hub, models = models_of([way + 3 * rng.normal(size=500) for _ in range(3)] + [3 * rng.normal(size=500) - way])
+    assert len(SIFT.sift(hub, models)) == 4
+    hub.memory.pop("contributions")
+    kept = JUDGED.sift(hub, models, given([[0.9, 0.8, 0.8, 0.2]] * 3 + [[0.2, 0.2, 0.2, 0.9]]))
+    assert list(kept) == ["party 0", "party 1", "party 2"]
+    assert "AUC of 0.20, where theirs have 0.80" in hub.memory["contributions"][3]["problems"][0]
+
+
+def test_an_honest_party_of_other_shares_stays_if_others_find_its_model_good():
+    rng = np.random.default_rng(0)
+    way, other = rng.normal(size=(2, 500))
+    hub, models = models_of([way + 0.3 * rng.normal(size=500) for _ in range(3)] + [other])
+    assert list(SIFT.sift(hub, models)) == ["party 0", "party 1", "party 2"]
+    hub.memory.pop("contributions")
+    assert len(JUDGED.sift(hub, models, given([[0.8] * 4] * 4))) == 4
+
+
+@pytest.mark.parametrize("parties", [3, 4, 5])
+def test_one_that_marks_all_others_down_blames_nobody(parties):
+    rng = np.random.default_rng(0)
+    hub, models = models_of([np.ones(50) + rng.normal(size=50) for _ in range(parties)])
+    assert len(JUDGED.sift(hub, models, given([[0.9] * parties] * (parties - 1) + [[0.0] * parties]))) == parties
+
+
+@pytest.mark.parametrize("marks", [np.ones(3), np.ones(4, int), [1.0] * 4, None])
+def test_who_sends_no_marks_is_named(marks):
+    with pytest.raises(WireError, match="shop did not send a mark for each of 4 models"):
+        read_marks("shop", list("abcd"), marks)
+
+
+def test_rows_of_one_class_mark_nothing(rows_apart):
+    task = rows_apart.task
+    assert mark_of(task, np.full((5, 10), 0.1), np.zeros(5, int)) is None
+    assert read_marks("shop", list("abcd"), np.empty(0)) == {}
+
+
+def test_two_parties_cannot_judge_each_other(rows_apart):
+    two = leave_out(leave_out(rows_apart, rows_apart.peers[0]), rows_apart.peers[1])
+    with pytest.raises(ValueError, match=r"check\.judged needs 3 parties or more, and there are 2"):
+        simulate(averaging(JUDGED), two)
+
+
+def test_marks_without_noise_are_refused_where_models_bear_noise():
+    with pytest.raises(ValueError, match=r"check\.judged sends marks of parties' rows that no noise covers"):
+        FedAvg(updates=GaussianUpdates(clip=1.0, sigma=1.0), check=JUDGED)
+
+
 def test_nobody_is_called_different_where_all_differ():
     rng = np.random.default_rng(0)
     hub, models = models_of(list(rng.normal(size=(4, 500))))
@@ -109,6 +175,8 @@ def test_with_two_models_nobody_is_the_odd_one():
 def test_limits_of_models_that_nobody_could_pass_are_refused():
     with pytest.raises(ValueError, match="agreement must be above 0 and at most 1"):
         ModelCheck(agreement=2.0)
+    with pytest.raises(ValueError, match="standing must be above 0 and at most 1"):
+        ModelCheck(standing=0.0)
 
 
 # Parties with other columns, which learn together.

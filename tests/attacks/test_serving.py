@@ -1,8 +1,11 @@
 """Attacks 8 and 9: a model in use is asked until nothing is hidden, or until nobody else is answered."""
 
+import asyncio
+import gc
 import shutil
 import socket
 import ssl
+import weakref
 from contextlib import ExitStack, suppress
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 
@@ -11,6 +14,7 @@ import pytest
 from benchmarks.certificates import write_certificates
 from benchmarks.serve import memory_of
 from laconic.inference.predict import cut_name
+from laconic.inference.server.connections import Door
 from tests.attacks.harness import (
     FORK,
     TOKEN,
@@ -231,20 +235,42 @@ def test_parts_at_hand_are_asked_without_rules_but_keep_their_ledger(place):
 
 def test_strangers_cost_a_server_little_memory(tls_port):
     """Encrypted connections without a request; asyncio would set 256 KB aside for each."""
-    _, port = tls_port
-    server = max(one.pid for one in FORK.active_children())
+    with ExitStack() as lines:
+        before = connect(tls_port, lines, "127.0.0.3", 5)
+        assert connect(tls_port, lines, "127.0.0.3", 100) - before < 15, "MB for a hundred connections"
+
+
+def test_connections_that_ended_are_not_kept_by_the_hundred():
+    """Those of asyncio are cycles of garbage, which Python looks for when it has nothing better to do."""
+
+    class Cycle:
+        def __init__(self):
+            self.itself = self
+
+    async def come_and_go(door, count):
+        ended = []
+        for number in range(count):
+            connection = Cycle()
+            ended.append(weakref.ref(connection))
+            door.enter(connection, ("127.0.0.1", number))
+            door.leave(("127.0.0.1", number))
+        return sum(one() is not None for one in ended)
+
+    gc.disable()
+    try:
+        assert asyncio.run(come_and_go(Door(), 300)) <= 32
+    finally:
+        gc.enable()
+
+
+def connect(tls_port, lines, address, count):
+    """Open so many encrypted connections from an address; returns the server's memory in MB."""
     anybody = ssl.create_default_context()
     anybody.check_hostname, anybody.verify_mode = False, ssl.CERT_NONE
-
-    def connect(lines, count):
-        for _ in range(count):
-            plain = socket.create_connection(("127.0.0.1", port), 5, ("127.0.0.3", 0))
-            lines.enter_context(anybody.wrap_socket(plain))
-        return memory_of(server)
-
-    with ExitStack() as lines:
-        before = connect(lines, 5)
-        assert connect(lines, 100) - before < 15, "MB for a hundred connections"
+    for _ in range(count):
+        plain = socket.create_connection(("127.0.0.1", tls_port[1]), 5, (address, 0))
+        lines.enter_context(anybody.wrap_socket(plain))
+    return memory_of(max(one.pid for one in FORK.active_children()))
 
 
 def test_connections_that_say_nothing_keep_nobody_out_of_https(tls_port):

@@ -4,7 +4,7 @@ import pytest
 
 from laconic import DataPlan, FedAvg, FedOnce, Plan, Rap, Solo
 from laconic.cli import main
-from laconic.deploy.compare import compare, read_results
+from laconic.deploy.compare import compare_plans, read_results
 from laconic.errors import DataError, PlanError
 from laconic.learn import Sgd
 from laconic.report import commands_for
@@ -17,7 +17,7 @@ PLANS = [Plan(method=Solo(trainer=QUICK), data=DATA), Plan(method=FedOnce(traine
 @pytest.fixture(scope="module")
 def compared(tmp_path_factory):
     path = tmp_path_factory.mktemp("compared") / "runs.jsonl"
-    return compare(PLANS, (0, 1), path), path
+    return compare_plans(PLANS, (0, 1), path), path
 
 
 def test_every_plan_is_run_with_every_seed_on_the_same_rows(compared):
@@ -60,7 +60,7 @@ def test_what_was_compared_is_read_back_and_not_run_again(compared):
     results, path = compared
     assert read_results(path) == results
     heard = []
-    assert compare(PLANS, (0, 1), path, on_result=lambda *what: heard.append(what)) == results
+    assert compare_plans(PLANS, (0, 1), path, on_result=lambda *what: heard.append(what)) == results
     assert heard == [(None, 4, 4)]
 
 
@@ -71,12 +71,12 @@ def test_runs_on_files_that_changed_since_are_not_shown_as_if_of_the_new_ones(tm
     shop.write_text("id,spent\n" + "".join(f"{one},{age * 3 % 5}\n" for one, age, _ in rows))
     data = DataPlan(files=(str(bank), str(shop)), id="id", label="left")
     plans, path = [Plan(method=Solo(trainer=QUICK), data=data)], tmp_path / "runs.jsonl"
-    before = compare(plans, (0,), path)
-    assert compare(plans, (0,), path) == before
+    before = compare_plans(plans, (0,), path)
+    assert compare_plans(plans, (0,), path) == before
     bank.write_text("id,age,left\n" + "".join(f"{one},{age},{'abc'[age % 3]}\n" for one, age, _ in rows))
     with pytest.raises(PlanError, match="they changed since; remove it"):
-        compare(plans, (0,), path)
-    (after,) = compare(plans, (0,), tmp_path / "new.jsonl")
+        compare_plans(plans, (0,), path)
+    (after,) = compare_plans(plans, (0,), tmp_path / "new.jsonl")
     assert after.task.classes == ("a", "b", "c")
 
 
@@ -84,7 +84,7 @@ def test_a_file_of_something_else_is_not_spoilt(tmp_path):
     path = tmp_path / "mine.json"
     path.write_text('{\n  "precious": 1\n}\n')
     with pytest.raises(PlanError, match="would be spoilt"):
-        compare(PLANS, (0,), path)
+        compare_plans(PLANS, (0,), path)
     assert "precious" in path.read_text()
     with pytest.raises(DataError, match="holds no result"):
         read_results(path)
@@ -94,9 +94,9 @@ def test_a_file_of_something_else_is_not_spoilt(tmp_path):
 
 def test_methods_that_cannot_share_a_split_are_refused(tmp_path):
     with pytest.raises(PlanError, match="cannot share a split"):
-        compare([PLANS[0], Plan(method=FedAvg(), data=DATA)], (0,), tmp_path / "runs.jsonl")
+        compare_plans([PLANS[0], Plan(method=FedAvg(), data=DATA)], (0,), tmp_path / "runs.jsonl")
     with pytest.raises(PlanError, match="different data"):
-        compare([PLANS[0], Plan(method=Solo(), data=DataPlan(name="digits"))], (0,), tmp_path / "runs.jsonl")
+        compare_plans([PLANS[0], Plan(method=Solo(), data=DataPlan(name="digits"))], (0,), tmp_path / "runs.jsonl")
 
 
 def test_the_command_to_run_it_again_gives_the_same_plan(compared, monkeypatch):

@@ -21,7 +21,7 @@ from laconic import (
     VerticalXgboost,
     VimAdmm,
 )
-from laconic.deploy.compare import compare, read_results
+from laconic.deploy.compare import compare_plans, read_results
 from laconic.deploy.execute import execute, parties_of
 from laconic.deploy.tuning import (
     MOST_EPOCHS,
@@ -62,7 +62,7 @@ def branches(tmp_path):
 
 def test_all_arms_of_a_table_have_the_same_allowance_and_say_what_they_chose(tmp_path):
     plans = [Plan(method=method(trainer=QUICK), data=DATA) for method in (Solo, FedOnce)]
-    results = compare(plans, (0, 1), tmp_path / "runs.jsonl", tune=FEW)
+    results = compare_plans(plans, (0, 1), tmp_path / "runs.jsonl", tune=FEW)
     assert len(results) == 4
     assert {one.tuning.allowed for one in results} == {(2, 60.0)}
     assert all(one.tuning.trials <= 2 and one.tuning.given["trainer"]["epochs"] == 3 for one in results)
@@ -190,13 +190,13 @@ def test_trials_that_are_kept_are_not_run_again(tmp_path):
     lines = path.read_text()
     assert tune(plan, FEW, path, {"laconic": "x"}) == before
     assert path.read_text() == lines
-    results = compare([plan], (0,), path, tune=FEW)
-    assert compare([plan], (0,), path, tune=FEW) == results == read_results(path)
+    results = compare_plans([plan], (0,), path, tune=FEW)
+    assert compare_plans([plan], (0,), path, tune=FEW) == results == read_results(path)
 
 
 def test_the_settings_chosen_are_those_of_the_run(tmp_path):
     plan = Plan(method=Solo(trainer=Sgd(epochs=1, lr=1e-4)), data=DATA)
-    (result,) = compare([plan], (0,), tmp_path / "runs.jsonl", tune=Allowance(trials=4, seconds=60.0))
+    (result,) = compare_plans([plan], (0,), tmp_path / "runs.jsonl", tune=Allowance(trials=4, seconds=60.0))
     assert result.tuning.chosen
     assert result.tuning.given["trainer"]["epochs"] == 1
     flat = result.method["trainer"]
@@ -208,14 +208,14 @@ def test_the_settings_chosen_are_those_of_the_run(tmp_path):
 def test_parties_with_other_rows_are_tuned_on_rows_that_the_server_keeps(tmp_path, branches):
     for at, data in enumerate((DATA, branches)):
         plan = Plan(method=FedAvg(trainer=QUICK), data=data)
-        (result,) = compare([plan], (0,), tmp_path / f"runs{at}.jsonl", tune=FEW)
+        (result,) = compare_plans([plan], (0,), tmp_path / f"runs{at}.jsonl", tune=FEW)
         assert result.tuning.trials == 2
 
 
 def test_noise_that_has_a_price_is_not_tuned(tmp_path):
     promised = Plan(method=FedOnce(), data=DATA, budget=Budget(epsilon=1.0))
     with pytest.raises(PlanError, match="leave out the budget, or the tuning"):
-        compare([promised], (0,), tmp_path / "runs.jsonl", tune=FEW)
+        compare_plans([promised], (0,), tmp_path / "runs.jsonl", tune=FEW)
     noised = Plan(method=FedOnce(trainer=DpSgd(sigma=1.0, clip=1.0, epochs=1)), data=DATA)
     with pytest.raises(PlanError, match="one more release"):
         tune(noised, FEW, tmp_path / "trials.jsonl")

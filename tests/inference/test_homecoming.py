@@ -93,7 +93,7 @@ def test_models_of_parties_alone_stay_where_they_are(tmp_path):
     save_model(fitted(SoloRows(model=Network(trainer=QUICK))), tmp_path, id="")
     with pytest.raises(DataError, match="only answers questions"):
         load_model(tmp_path / "north")
-    with pytest.raises(DataError, match="SoloRows predicts with other parties"):
+    with pytest.raises(DataError, match="SoloRows predicts with several parties"):
         load_model(tmp_path).predict(NEW)
 
 

@@ -90,7 +90,7 @@ def from_frames(
         "kinds": {party: {c.name: c.kind for c in table.columns} for party, table in tables.items()},
     }
     facts |= {"notes": notes} if notes else {}
-    return Federation(name=name, tables=tables, hub=hub, aligned=False, facts=facts, readings=readings)
+    return Federation(name=name, tables=tables, hub=hub, aligned=False, facts=facts, id=id, readings=readings)
 
 
 def refuse_others_column(

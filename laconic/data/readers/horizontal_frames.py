@@ -130,7 +130,14 @@ def rows_from_frames(
     facts |= {} if id is None else {"at_several": _count_at_several(frames, id)}
     facts |= {"notes": notes} if notes else {}
     return Federation(
-        name=name, tables=tables, hub=SERVER, aligned=False, kind="horizontal", facts=facts, readings=readings
+        name=name,
+        tables=tables,
+        hub=SERVER,
+        aligned=False,
+        kind="horizontal",
+        facts=facts,
+        id=id or "",
+        readings=readings,
     )
 
 

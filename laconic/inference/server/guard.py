@@ -1,5 +1,6 @@
 """Who may ask: a token, or a client certificate that the connection was made with; and not too often."""
 
+import gc
 import ssl
 from collections import OrderedDict
 from collections.abc import Callable
@@ -173,4 +174,7 @@ def serve(app: object, address: Address) -> None:
         lifespan="on",
     )
     with listen(address.host, address.port, door) as listener:
+        # What is loaded by now stays: looking for garbage among the rest is quick, and `Door` does so often.
+        gc.collect()
+        gc.freeze()
         uvicorn.Server(config).run([listener])

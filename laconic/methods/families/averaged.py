@@ -25,7 +25,7 @@ from laconic.learn.models.server_steps import AnyServerStep, TakeAverage
 from laconic.learn.models.supervised import fit_from
 from laconic.learn.nets.nets import Net, default_net, make, weights_of
 from laconic.learn.train.sgd import Sgd
-from laconic.methods.families.model_checks import ModelCheck
+from laconic.methods.families.model_checks import ModelCheck, mark_of, read_marks
 from laconic.methods.families.rows import computes_alone, labelled
 from laconic.methods.families.sums import SecureSums, Summed, agree_keys, share_secrets, unmask
 from laconic.privacy.budget import Budget
@@ -117,6 +117,18 @@ def mean_over(
     }
 
 
+@step(
+    takes="every party's model of the first exchange, from which rows may be guessed at",
+    gives="how well each of these models ranks its rows by class: a number per model",
+)
+def judge(method: Averages, party: Party, models: list[Weights]) -> Array:
+    """Mark models by this party's rows, which none but its own has seen; nothing if all are of one class."""
+    x, y = labelled(party, "train")
+    form = Network(net=method.local.net_for(party))
+    marks = [mark_of(task_of(party), form.predict(task_of(party), model, x), y) for model in models] if len(y) else []
+    return np.array([one for one in marks if one is not None], dtype=np.float64)
+
+
 def refuse_single_models(name: str, average: AnyAverage, check: ModelCheck | None) -> None:
     """Refuse what looks at each party's model by itself where the server sees nothing but their sum."""
     if average != Mean():
@@ -145,19 +157,14 @@ def noise_of(method: Averages) -> Noise | None:
     return noises[0] if noises else None
 
 
-def collect(
-    method: Averages, hub: Party, peers: Peers, check: ModelCheck | None = None
-) -> tuple[list[Weights], list[float]]:
-    """The models that count after one more training of `hub.memory["model"]`, and how many rows each party has."""
-    asked = peers if check is None else check.trusted(hub, peers)
-    answers = asked.ask(method.improve, model=made_from_noised(hub.memory["model"], noise_of(method)))
+def collect(method: Averages, hub: Party, peers: Peers) -> tuple[dict[str, Weights], dict[str, float]]:
+    """Parties' models after one more training of `hub.memory["model"]`, and how many rows each party has."""
+    answers = peers.ask(method.improve, model=made_from_noised(hub.memory["model"], noise_of(method)))
     form = Network(net=method.local.net_for(hub))
     models = {
         name: check_model(form, task_of(hub), one["model"], hub.data.shape, name) for name, one in answers.items()
     }
-    if check is not None:
-        models = check.sift(hub, models)
-    return list(models.values()), [float(answers[name]["rows"]) for name in models]
+    return models, {name: float(one["rows"]) for name, one in answers.items()}
 
 
 def _times(model: Weights, rows: int) -> Weights:
@@ -207,6 +214,7 @@ class Averaging(Method, frozen=True):
     deadline: float | None = None
 
     improve = improve
+    judge = judge
     agree_keys, share_secrets, unmask = agree_keys, share_secrets, unmask
 
     def __post_init__(self) -> None:
@@ -223,11 +231,17 @@ class Averaging(Method, frozen=True):
             )
         if self.sums is not None:
             refuse_single_models(type(self).__name__, self.average, self.check)
+        if self.check is not None and self.check.judged and (self.updates or isinstance(self.trainer, DpSgd)):
+            raise ValueError(
+                "check.judged sends marks of parties' rows that no noise covers; leave it out, or the noise (updates, "
+                "trainer=DpSgd)"
+            )
 
     @property
     def rounds(self) -> int:
-        """Models go out with the question and come back with the answer; a secure sum takes more questions."""
-        return self.exchanges * (1 if self.sums is None else self.sums.questions)
+        """Models go out and come back, once more if parties judge them; a secure sum takes more questions."""
+        judged = 0 if self.check is None else self.check.exchanges
+        return self.exchanges * (1 if self.sums is None else self.sums.questions) + judged
 
     @property
     def local(self) -> Local:
@@ -255,12 +269,26 @@ class Averaging(Method, frozen=True):
     def exchange(self, hub: Party, peers: Peers) -> Weights:
         """One model from all parties' after one more training, seen one by one or as a sum."""
         if self.sums is None:
-            models, shares = collect(self, hub, peers, self.check)
-            self.refuse_few(len(models))
-            return self.merge(hub, models, shares)
+            trusted = self.trusted(hub, peers)
+            models, rows = collect(self, hub, trusted)
+            kept = self.sift(hub, trusted, models)
+            self.refuse_few(len(kept))
+            return self.merge(hub, list(kept.values()), [rows[name] for name in kept])
         model = hub.memory["model"]
         sent = made_from_noised(model, noise_of(self))
         return mean_over(self.sums, self, peers, self.improve, {"model": model}, model=sent)["model"]
+
+    def trusted(self, hub: Party, peers: Peers) -> Peers:
+        """The peers that have not been left out."""
+        return peers if self.check is None else self.check.trusted(hub, peers)
+
+    def sift(self, hub: Party, peers: Peers, models: dict[str, Weights]) -> dict[str, Weights]:
+        """The models that count; parties judge them first if the check says so."""
+        if self.check is None or not self.check.wants_marks(hub, models):
+            return models if self.check is None else self.check.sift(hub, models)
+        answers = peers.ask(self.judge, models=list(models.values()))
+        marks = {name: read_marks(name, list(models), said) for name, said in answers.items()}
+        return self.check.sift(hub, models, marks)
 
     def refuse_few(self, answered: int) -> None:
         """End the run if fewer parties answered than the settings want."""

@@ -174,7 +174,8 @@ class FedKt(Method, frozen=True):
             if CONSTANT in hub.memory["model"]:
                 hub.memory["model"] = first_model(self.local, hub)
             for _ in range(self.more.exchanges):
-                hub.memory["model"] = mean_of(*collect(self, hub, peers))
+                models, numbers = collect(self, hub, peers)
+                hub.memory["model"] = mean_of(list(models.values()), list(numbers.values()))
                 yield
 
     def what_computes(self, party: Party, peers: tuple[str, ...]) -> Exported:

@@ -68,14 +68,14 @@ class Scaffold(Averaging, frozen=True):
             means = mean_over(self.sums, self, peers, self.correct, like, **sent)
             return means["model"], means["change"]
         form = Network(net=self.local.net_for(hub))
-        asked = peers if self.check is None else self.check.trusted(hub, peers)
+        asked = self.trusted(hub, peers)
         answers = asked.ask(self.correct, **sent)
         self.refuse_few(len(answers))
         for name, one in answers.items():
             for part in ("model", "change"):
                 check_model(form, task_of(hub), one[part], hub.data.shape, name)
         models = {name: one["model"] for name, one in answers.items()}
-        kept = models if self.check is None else self.check.sift(hub, models)
+        kept = self.sift(hub, asked, models)
         found = [answers[name] for name in kept]
         rows = [float(one["rows"]) for one in found]
         mean = self.average.combine([one["model"] for one in found], rows)
