@@ -216,9 +216,14 @@ def store_at_hand(trained: FittedRun) -> Store | None:
     return _store(trained, (), WireLog())
 
 
+def _sent(trained: FittedRun) -> Kept:
+    """Answers that the hub has from training."""
+    return trained.method.answers_at_hand(trained.hub) if isinstance(trained.method, Cacheable) else {}
+
+
 def _at_hand(trained: FittedRun) -> Kept:
     """Answers that the hub has from training, if they are about all rows that it keeps answers about."""
-    found = trained.method.answers_at_hand(trained.hub) if isinstance(trained.method, Cacheable) else {}
+    found = _sent(trained)
     # A head that looks at no validation rows never had them sent: then they are asked for like everything else.
     complete = all(cuts.keys() >= set(KEPT) for steps_kept in found.values() for cuts in steps_kept.values())
     return found if complete else {}
@@ -377,7 +382,7 @@ def _store(trained: FittedRun, steps: tuple[str, ...], log: WireLog) -> Store:
             shared = [one for name in KEPT for one in store.ids_of(name)]
             kept = collect(trained.method, steps, hub, carrier, shared, log=log)
     store = store.with_answers({name: kept[name] for name in (one.name for one in trained.others) if name in kept})
-    return store.with_answers(_paired(trained.hub.data, store, at_hand))
+    return store.with_answers(_paired(trained.hub.data, store, _sent(trained)))
 
 
 def _paired(table: Table, store: Store, at_hand: Kept) -> dict[str, Answers]:

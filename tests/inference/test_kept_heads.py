@@ -15,7 +15,7 @@ from laconic.inference.local_transport import parts_of, reach_parts
 from laconic.inference.predict import Model, load_model
 from laconic.inference.save import refuse_worse, save_model
 from laconic.inference.update import add_party, add_rows, save_grown
-from laconic.learn import Best, Boosted, LinearModel, Mixture, TreeModel
+from laconic.learn import Best, Boosted, Joint, LinearModel, Mixture, Mlp, NetModel, Sgd, TreeModel
 from tests.inference.asking import part_folder, rows_of
 
 TREES = Boosted(trees=8, depth=3)
@@ -116,6 +116,16 @@ def test_absence_takes_the_way_that_the_card_measured_best(federation, tmp_path)
     store = model.store.as_if_absent("insurer")
     ids = store.ids_of("valid")[:5]
     assert set(other.predict_from(store, ids, absent=Measured()).how) == {"solo"}
+
+
+def test_a_net_is_fitted_anew_in_its_own_form_and_by_its_own_trainer(federation, tmp_path):
+    trainer, head = Sgd(epochs=3, lr=5e-3), Joint(head=Mlp(hidden=(12,)))
+    save_model(train(FedOnce(head=head, trainer=trainer), federation), tmp_path)
+    model = load_model(tmp_path)
+    assert model.refit == Refit(learner=NetModel(net=Mlp(hidden=(12,)), trainer=trainer))
+    more = grown(model, tmp_path, federation, federation.labels("test"))
+    first = next(one for one in next(iter(more.heads.values())).values() if one.ndim == 2)
+    assert first.shape == (12, model.store.inputs(model.store.ids_of("train"), model.part.about.peers).shape[1])
 
 
 def test_a_head_for_an_absent_party_is_of_the_kind_that_was_chosen(federation, tmp_path):

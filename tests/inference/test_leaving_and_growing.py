@@ -10,7 +10,7 @@ from laconic.inference.local_transport import parts_of, reach_parts
 from laconic.inference.predict import load_model
 from laconic.inference.save import save_model
 from laconic.inference.update import add_party, add_rows, save_grown
-from laconic.learn import Boosted, Sgd
+from laconic.learn import Boosted, Mlp, NetModel, Sgd
 from tests.inference.asking import QUICK, ask, part_folder, rows_of
 
 
@@ -79,7 +79,7 @@ def test_new_labelled_rows_are_learnt_from(saved, federation):
     with reach_parts(model.part, parts_of(folder), tables) as carrier:
         grown, _ = add_rows(model, tables["bank"], federation.labels("test"), carrier)
     assert len(grown.store.ids_of("train")) == len(model.store.ids_of("train")) + tables["bank"].rows
-    assert grown.part.about.head == Refit()
+    assert grown.part.about.head == model.refit == Refit(learner=NetModel(net=Mlp(hidden=(64,)), trainer=QUICK))
     found = grown.predict_stored(grown.store.ids_of("valid")).predictions
     assert (grown.task.decide(found) == grown.store.labels_of("valid")).mean() > 0.85
 

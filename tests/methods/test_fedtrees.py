@@ -3,9 +3,21 @@
 import numpy as np
 import pytest
 
-from laconic import Dirichlet, FedTrees, SoloRows, check_method, deal_rows, load, simulate
-from laconic.core import Party
-from laconic.deploy import Faults, InProcess
+from laconic import (
+    Dirichlet,
+    FedTrees,
+    SoloRows,
+    check_method,
+    deal_rows,
+    forget,
+    load,
+    load_model,
+    save_model,
+    simulate,
+    train,
+)
+from laconic.core import Party, Peers, WireLog
+from laconic.deploy import Faults, InProcess, open_calls
 from laconic.errors import WireError
 from laconic.learn import Boosted
 from laconic.methods.horizontal.fedtrees import _add_up, round_down
@@ -112,6 +124,33 @@ def test_a_party_with_few_rows_sends_nothing_and_nobody_is_an_error():
         simulate(FedTrees(trees=SMALL, least_rows=10_000), BINARY)
     with pytest.raises(ValueError, match="least_rows"):
         FedTrees(least_rows=-1)
+
+
+def test_a_party_leaves_exactly_and_joins_again_by_one_upload():
+    method = FedTrees(trees=SMALL, least_rows=1)
+    whole = train(method, BINARY)
+    without = train(method, BINARY, runtime=InProcess(faults=Faults(absent=("party1",)))).hub.memory["model"]
+    before, hub = dict(whole.hub.memory["model"]), whole.hub
+    assert list(method.members(hub)) == ["party1", "party2", "party3"]
+    method.take_out(hub, "party1")
+    assert method.members(hub).keys() == {"party2", "party3"}
+    for name, values in without.items():
+        assert np.array_equal(hub.memory["model"][name], values)
+    with open_calls([one for one in whole.others if one.name == "party1"]) as carrier:
+        method.merge_in(hub, Peers(method, hub, carrier, WireLog(), carrier.names))
+    assert set(method.members(hub)) == {"party1", "party2", "party3"}
+    assert {name: values.shape for name, values in hub.memory["model"].items()} == {
+        name: values.shape for name, values in before.items()
+    }
+
+
+def test_a_saved_model_forgets_a_party_with_a_record(tmp_path):
+    fitted = train(FedTrees(trees=SMALL, least_rows=1), BINARY)
+    save_model(fitted, tmp_path / "model")
+    record, _ = forget(tmp_path / "model", "party1")
+    assert record.party == "party1" and record.people == len(BINARY.tables["party1"].cut("train"))
+    left = load_model(tmp_path / "model").part.memory
+    assert set(left["sent"]) == {"party2", "party3"}
 
 
 def test_parties_of_one_class_count_for_shares_and_absent_ones_for_nothing():

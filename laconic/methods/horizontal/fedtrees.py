@@ -55,19 +55,46 @@ class FedTrees(Method, frozen=True):
 
     def fit(self, hub: Party, peers: Peers, /) -> Iterator[None]:
         """Take the trees and add them up; absent parties, and those with few rows, are not in the model."""
-        task = task_of(hub)
+        hub.memory["shape"] = list(hub.data.shape)
         answers = peers.tolerant.ask(self.give_trees)
-        sent = [self._read(hub, name, answer) for name, answer in answers.items() if answer]
+        hub.memory["sent"] = {name: [self._read(hub, name, answer)] for name, answer in answers.items() if answer}
+        self._put_together(hub)
+        yield
+
+    def members(self, hub: Party) -> dict[str, int]:
+        """Whose trees are in the model, and of how many rows."""
+        return {name: int(sum(one["counts"].sum() for one in sent)) for name, sent in hub.memory["sent"].items()}
+
+    def merge_in(self, hub: Party, peers: Peers) -> None:
+        """Ask parties for trees of their training rows, and add them to those that are there."""
+        for name, answer in peers.ask(self.give_trees).items():
+            if not answer:
+                raise ValueError(
+                    f"{name} sent no trees: it has fewer than least_rows = {self.least_rows} rows, to which leaves "
+                    "would point; let it bring more rows at once"
+                )
+            before = hub.memory["sent"].get(name, [])
+            hub.memory["sent"] = {**hub.memory["sent"], name: [*before, self._read(hub, name, answer)]}
+        self._put_together(hub)
+
+    def take_out(self, hub: Party, name: str) -> None:
+        """Drop a party's trees; those of the others stay as they are, and are added up anew."""
+        hub.memory["sent"] = {one: sent for one, sent in hub.memory["sent"].items() if one != name}
+        self._put_together(hub)
+
+    def _put_together(self, hub: Party) -> None:
+        """The model of all trees at hand."""
+        sent = [one for parts in hub.memory["sent"].values() for one in parts]
         if not sent:
             raise ValueError(f"no party has {max(self.least_rows, 1)} rows to learn from; lower least_rows")
-        grown = [(trees, counts) for trees, counts in sent if CONSTANT not in trees]
-        counts = np.array([own for _, own in sent])
+        grown = [one for one in sent if CONSTANT not in one["trees"]]
+        counts = np.array([one["counts"] for one in sent])
         if grown:
-            hub.memory["model"] = _add_up(task, [trees for trees, _ in grown], [own for _, own in grown], counts)
+            trees, own = [one["trees"] for one in grown], [one["counts"] for one in grown]
+            hub.memory["model"] = _add_up(task_of(hub), trees, own, counts)
         else:
             # Nobody has rows of two classes: the class that most rows are of is all that is known.
             hub.memory["model"] = {CONSTANT: np.array([counts.sum(axis=0).argmax()])}
-        yield
 
     def what_computes(self, party: Party, peers: tuple[str, ...]) -> Exported:
         """The model, at whoever has it."""
@@ -95,11 +122,13 @@ class FedTrees(Method, frozen=True):
         counts = [len(y)] if task.kind == "regression" else np.bincount(y.astype(np.int64), minlength=len(task.classes))
         return {"trees": model, "counts": np.asarray(counts, dtype=np.int64)}
 
-    def _read(self, hub: Party, name: str, answer: Any) -> tuple[Weights, Array]:
+    def _read(self, hub: Party, name: str, answer: Any) -> dict[str, Any]:
         """A party's trees, checked to be as many and as deep as asked for, and its rows of each class."""
         task = task_of(hub)
         parts = answer if isinstance(answer, dict) else {}
-        model, counts = check_model(self.trees, task, parts.get("trees"), hub.data.shape, name), parts.get("counts")
+        # Kept from training: a server that was saved has no columns of its own.
+        shape, counts = tuple(hub.memory.get("shape", hub.data.shape)), parts.get("counts")
+        model = check_model(self.trees, task, parts.get("trees"), shape, name)
         each = task.outputs if task.kind == "multiclass" else 1
         if CONSTANT not in model and model["leaf"].shape != (each * self.trees.trees, 2**self.trees.depth):
             raise WireError(
@@ -110,7 +139,7 @@ class FedTrees(Method, frozen=True):
             raise WireError(f"{name} did not say how many rows of each class it has; check that its plan is the same")
         if counts.min() < 0 or counts.sum() == 0:
             raise WireError(f"{name} says that it has {counts.tolist()} rows of the classes, and sends trees")
-        return model, counts.astype(np.float64)
+        return {"trees": model, "counts": counts.astype(np.float64)}
 
 
 def round_down(x: Array, opened: Array, bins: int) -> Array:

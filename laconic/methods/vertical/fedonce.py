@@ -22,7 +22,7 @@ from laconic.errors import PlanError
 from laconic.learn.encoders.learnt import AnyEncoder, BestEncoder
 from laconic.learn.models.best import Best, what_was_tried
 from laconic.learn.models.learner import Learner
-from laconic.learn.models.learners import AnyHead, AnyLearner, as_fitted
+from laconic.learn.models.learners import AnyHead, AnyLearner, NetModel, as_fitted
 from laconic.learn.models.supervised import fit_top, predict_top
 from laconic.learn.nets.nets import Cnn, Joint, Mlp, load
 from laconic.learn.train import losses as heads
@@ -263,8 +263,12 @@ class FedOnce(Method, frozen=True):
         return heads.lengths_by_block(first, own | guests)
 
     def head_as_fitted(self, hub: Party) -> AnyLearner | None:
-        """The learner of the host's model as it was chosen; None for a joint net."""
-        return as_fitted(self._model(hub), hub.memory["model"])
+        """The learner of the host's model as it was chosen; None for a private net, or one with layers for images."""
+        model, trainer = self._model(hub), self.trainer or _USUAL
+        if isinstance(model, Joint) and model.own is None and isinstance(trainer, Sgd):
+            # Own columns pass as they are, so that the joint net is one net of all numbers side by side.
+            return NetModel(net=model.head, trainer=trainer)
+        return as_fitted(model, hub.memory["model"])
 
     def expected_noise(self, rows: int, hub: str, guests: tuple[str, ...]) -> dict[str, tuple[Noise, ...]]:
         """The noise on each party's model, and on what guests send, which is known before anything runs."""

@@ -5,7 +5,8 @@ from math import exp, log
 import numpy as np
 import pytest
 
-from laconic.privacy.mechanisms.gaussian import delta_of
+from laconic.audit import epsilon_lower_bound
+from laconic.privacy.mechanisms.gaussian import delta_of, epsilon_of
 from laconic.privacy.mechanisms.votes import (
     L1,
     L2,
@@ -164,3 +165,18 @@ def test_sure_answers_are_never_more_than_were_paid_for_and_nearer_to_the_truth(
         assert sure is None or len(places) <= 400
         right[sure] = float((noisy.argmax(axis=1) == counts[places].argmax(axis=1)).mean())
     assert right.popitem()[1] > right[None] + 0.02
+
+
+def test_the_canary_finds_sure_answers_below_their_claim_and_above_the_price_of_answers_alone():
+    noise, many = GaussianVotes(sigma=1.0, sure=Sure(least=0.75, tests=1, width=0.5)), 20_000
+    level, rng = L1(noise=noise, secure=False, smooth=False), np.random.default_rng(2)
+    nothing, scores = np.zeros((many, 1)), []
+    for counts in ([2, 0], [1, 1]):
+        places, noisy = level.answer(np.tile([counts], (many, 1)), Election(2, many, nothing, nothing), rng)
+        # Not to be answered at all speaks most for the votes that are not sure.
+        found = np.full(many, -100.0)
+        found[places] = noisy[:, 0] - noisy[:, 1]
+        scores.append(found)
+    priced, bare = (1 / one.words(1, 1, "a row", False).multiplier for one in (noise, GaussianVotes(sigma=1.0)))
+    bound = epsilon_lower_bound(*scores, delta=0.05)
+    assert epsilon_of(bare, 0.05) < bound <= epsilon_of(priced, 0.05)
