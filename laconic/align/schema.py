@@ -1,7 +1,7 @@
 """Agree on columns and classes: what parties with other rows need before they can learn one model together."""
 
 from hashlib import blake2b
-from typing import Any, Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 import msgspec
 import numpy as np
@@ -48,6 +48,8 @@ class SameColumns(Align, frozen=True):
         units: `any` lets a column be hundreds of times larger at one party than at the others. Unset refuses that.
         by: how columns are prepared: by `public` rows or by `sums`. Unset is by public rows if the hub has some.
     """
+
+    declares_all: ClassVar[bool] = True
 
     lacking: Lacking | UnsetType = UNSET
     units: Literal["any"] | UnsetType = UNSET
@@ -156,6 +158,8 @@ class SameColumns(Align, frozen=True):
 
 class AgreedColumns(Align, frozen=True):
     """Columns, scales and classes are known to all beforehand; parties only confirm that they are the same."""
+
+    declares_all: ClassVar[bool] = True
 
     def match(self, hub: Party, peers: Peers, /) -> dict[str, Any]:
         """Have everybody compare what it has with what the others have."""

@@ -171,7 +171,7 @@ def _show(sealed: "Sealed", own: "PartyContext", out: Path | None) -> None:
         click.echo(f"    gives {entry.words}\n    {cover_words(entry)}")
     if out is None:
         return
-    hub = own.session.holder
+    hub = own.session.host
     click.echo(f"\n{out} has {out.stat().st_size:,} bytes. Take it to {hub}.")
     if not sealed.finished:
         click.echo(f"{hub} will ask more: answer what it sends with `laconic answer`.")
@@ -232,6 +232,7 @@ def keys(
 
 _KEYS = click.option("--keys", type=FOLDER, default=Path("keys"), show_default=True, help="Your key ring.")
 _RECORD = click.argument("path", metavar="FILE", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+_RECORD_OR_MODEL = click.argument("path", metavar="FILE|MODEL", type=click.Path(path_type=Path, exists=True))
 _UNCONFIRMED = 1
 
 
@@ -253,13 +254,15 @@ def sign(path: Path, keys: Path) -> None:
 
 
 @click.command(short_help="Check signatures, and what a hub reports against what parties signed.")
-@_RECORD
+@_RECORD_OR_MODEL
 @_KEYS
 @click.option("--party", "parties", multiple=True, metavar="NAME", help="Look at this party only. [all who were asked]")
 @click.option("--plan", type=FILE, metavar="PLAN.toml", help="The plan that they must have signed for. [any]")
 @click.pass_context
 def verify(context: click.Context, path: Path, keys: Path, parties: tuple[str, ...], plan: Path | None) -> None:
     """Check a file's signature, and, for a result, that what it says of each party is what that party signed.
+
+    Of a model that came home, check that it is as the server signed it.
 
     Ends with code 0 only if all that was checked is confirmed by a key in your key ring.
 
@@ -268,6 +271,7 @@ def verify(context: click.Context, path: Path, keys: Path, parties: tuple[str, .
       laconic verify result.json --keys keys
       laconic verify result.json --party shop --plan plan.toml --keys shop/keys
       laconic verify shop.json --keys keys
+      laconic verify model/north --keys north/keys
     """
     from laconic.deploy.compare import read_results
     from laconic.deploy.statements import check_file, check_result
@@ -276,6 +280,12 @@ def verify(context: click.Context, path: Path, keys: Path, parties: tuple[str, .
     from laconic.plan.text import plan_fingerprint, read_plan_file
 
     ring = open_ring(keys)
+    if path.is_dir():
+        from laconic.inference.home import check_home
+
+        one = check_home(path, ring)
+        click.echo(f"{one.whose}: {one.state}: {one.words}")
+        context.exit(0 if one.state == "confirmed" else _UNCONFIRMED)
     found = [check_file(path, ring)]
     agreed = None if plan is None else plan_fingerprint(read_plan_file(plan))
     try:

@@ -1,11 +1,11 @@
-"""`laconic predict`, `add` and `forget`: using and changing a saved model."""
+"""`laconic home`, `predict`, `add` and `forget`: using and changing a saved model."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from laconic.cli.options import FILE, ManyFiles, model_argument, show, show_notes
+from laconic.cli.options import FILE, FOLDER, ManyFiles, model_argument, show, show_notes
 from laconic.errors import DataError, PlanError, closest
 
 if TYPE_CHECKING:
@@ -30,6 +30,41 @@ absent_option = click.option(
 )
 _ACCEPT = click.option("--accept", is_flag=True, help="Change the model even if that makes it worse.")
 _FILES = click.option("--files", multiple=True, metavar="FILE...", help="New rows, one CSV or Parquet file per party.")
+
+
+@click.command(short_help="Take the model that came home into a folder.")
+@click.argument("source", type=click.Path(path_type=Path, exists=True), metavar="SITE|PLAN.toml")
+@click.option("--run", "run", metavar="NAME", help="Online: the run. [the last with a model]")
+@click.option("--party", type=FILE, metavar="FILE", help="By mail: your own party.toml.")
+@click.option("--keys", type=FOLDER, help="By mail: your key ring. [keys, beside your party file]")
+@click.option("-o", "--output", type=FOLDER, default=Path("model"), show_default=True, help="Where it goes.")
+@click.option("--replace", is_flag=True, help="Replace a model that is there.")
+def home(source: Path, run: str | None, party: Path | None, keys: Path | None, output: Path, replace: bool) -> None:
+    """Put the final model of a horizontal run into a folder of your own, once the server's signature is checked.
+
+    From then on you predict by yourself; nobody is asked.
+
+    \b
+    Examples:
+      laconic home north                                    from the site of a party
+      laconic home plan.toml --party north.toml             after the last envelope
+      laconic predict model/north --files next.csv
+    """
+    from laconic.inference.home import take_from_mail, take_from_site
+
+    if source.is_dir():
+        from laconic.deploy.consortium import open_site
+
+        folder = take_from_site(open_site(source), output, run, replace_old=replace)
+    elif party is None:
+        raise PlanError("by mail, name your own party file too: laconic home plan.toml --party north.toml")
+    else:
+        from laconic.deploy.party_config import read_party
+        from laconic.deploy.transports.envelopes.keys import open_ring
+
+        ring = open_ring(keys or party.absolute().parent / "keys", read_party(party).name)
+        folder = take_from_mail(source, party, ring, output, replace_old=replace)
+    click.echo(f"{folder} predicts by itself: laconic predict {folder} --files next.csv")
 
 
 @click.command(cls=ManyFiles, short_help="Predict new rows with a saved model.")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., object])
 Change: TypeAlias = tuple[str, object]
 _CHANGES = "laconic.changes"
-_FOR_DEALT = ("data.parties", "data.cut", "data.hub", "data.overlap")
+_FOR_DEALT = ("data.parties", "data.cut", "data.overlap")
 _FOR_FILES = (
     "data.id",
     "data.label",

@@ -10,7 +10,7 @@ from laconic.core.peers import Peers
 from laconic.core.step import Opening, Script
 from laconic.tables.task import Task
 from laconic.threads import limit_threads
-from laconic.values import Array
+from laconic.values import Array, Rng
 
 LABELLED = "labelled"
 """Among the cuts that a method uses: the hub's rows outside the overlap for which it has labels."""
@@ -69,6 +69,10 @@ class Method(Script, frozen=True):
         As in `Opening((Ask.known(self.send),), then="ends")`. Declaring nothing is always right: parties wait.
         """
         return Opening()
+
+    def fit_opening_from(self, rng: Rng) -> Opening:
+        """The same where questions also follow from the hub's randomness as it is when `fit` begins."""
+        return self.fit_opening()
 
     def predict_opening(self, rows: str) -> Opening:
         """The same of `predict`, for the cut named `rows`."""

@@ -23,6 +23,7 @@ from laconic.core.traffic import WireLog
 from laconic.deploy.answer_checks import AnswerCheck
 from laconic.deploy.consortium import PartySite
 from laconic.deploy.execute import finished
+from laconic.deploy.homecoming import Sign, bring_home
 from laconic.deploy.inbox import Inbox
 from laconic.deploy.journal import Journal
 from laconic.deploy.party_context import PartyContext, alignment_of, context_for_ids, rows_of
@@ -51,6 +52,7 @@ def _run(
     align: Align | None,
     log: WireLog,
     listener: Listener | None,
+    sign: Sign,
 ) -> Result:
     """Run a session's method over a carrier, scored by the labels of `holder`, with what the plan limits and asks."""
     plan, method = session.plan, session.method
@@ -64,6 +66,7 @@ def _run(
         look_every=plan.look_every,
         data=session.facts,
         listener=listener,
+        home=bring_home(method, sign) if session.apart else None,
     )
     return finished(result, plan)
 
@@ -86,9 +89,10 @@ def host(
         EnvelopeRefused: an envelope in the folder is not accepted.
         Waiting: answers are missing; questions for them are in the folder `questions` within the inbox.
     """
-    session, hub = context.session, context.session.asker(context.party)
+    session, hub = context.session, context.session.asker(context.party, context.file)
+    judge, sign = hub if session.apart else context.party, context.ring.own.signing.sign
     with _by_envelope(context, hub, inbox, without, days) as carrier:
-        result = _run(session, hub, context.party, carrier, align=session.align, log=WireLog(), listener=listener)
+        result = _run(session, hub, judge, carrier, align=session.align, log=WireLog(), listener=listener, sign=sign)
     # What the hub learnt stays with it, for predictions later.
     PartyFolder(context.run / "model").begin(hub)
     return result
@@ -121,11 +125,13 @@ def predict(
 ) -> Predicted:
     """Predict new ids from the envelopes in a folder, as `host` trains; the context is from `reopen_context`."""
     refuse_peer(context)
+    if context.session.apart:
+        raise PlanError("every party has the model and predicts by itself: laconic home, then laconic predict")
     model = PartyFolder(context.run / "model")
     if not model.begun:
         raise PlanError("training has not ended; go on with `laconic host` until it shows a result")
     session, context = context.session, context_for_ids(context, ids)
-    hub = session.asker(context.party, model.load().memory)
+    hub = session.asker(context.party, context.file, model.load().memory)
     with _by_envelope(context, hub, inbox, without, days) as carrier:
         log = WireLog()
         log.phase = context.phase
@@ -154,7 +160,7 @@ def _by_envelope(
     mailbox = Mailbox(context, hub, inbox, beside=beside, without=without, folder=folder / QUESTIONS, days=days)
     with on_device(context.file.device), Journal(context.folder / "hub" / "journal") as journal:
         hub.keep_secret(journal.secret)  # Taken up again, it must ask what it asked before.
-        yield journal.around(mailbox, AnswerCheck(context.party))
+        yield journal.around(mailbox, AnswerCheck(None if session.apart else context.party))
 
 
 def open_inbox(context: PartyContext, folder: Path) -> Inbox:
@@ -163,7 +169,7 @@ def open_inbox(context: PartyContext, folder: Path) -> Inbox:
     if not folder.is_dir():
         raise PlanError(f"there is no folder {folder} for envelopes; make it, and put in what the others sent")
     aligned = _aligned(context)
-    known = (None, None) if aligned is None else (alignment_of(aligned), rows_of(aligned))
+    known = (None, None) if aligned is None else (alignment_of(aligned, context.session), rows_of(aligned))
     return Inbox(context, folder, *known)
 
 
@@ -182,10 +188,13 @@ def _aligned(context: PartyContext) -> Party | None:
 
 
 def refuse_peer(context: PartyContext) -> None:
-    """Only the label holder hosts."""
-    name, holder = context.file.name, context.session.holder
-    if name != holder:
-        raise PlanError(f"{name} has no labels by this plan, but {holder} has; {holder} hosts, and {name} seals")
+    """Only the label holder hosts, or whoever runs the server."""
+    name, host = context.file.name, context.session.host
+    if name == host:
+        return
+    if context.session.apart:
+        raise PlanError(f"by this plan (data.hub) {host} runs the server; {host} hosts, and {name} seals")
+    raise PlanError(f"{name} has no labels by this plan, but {host} has; {host} hosts, and {name} seals")
 
 
 def host_run(
@@ -216,28 +225,37 @@ def host_run(
         secured = SecureLine(bring, site.ring, name, session.sites)
         client = RpcClient(secured, session.peers, name, folder / "incoming", deadline)
         holder = session.begin(session.holder, read_rows(plan, session.holder, site.party_file), site.party_file)
-        hub = session.asker(holder)
+        hub = session.asker(holder, site.party_file)
         hub.keep_secret(journal.secret)
         greeting = frames.Greet(name, plan_fingerprint(plan), session.hub, session.peers)
         _compare_rows(holder if plan.method.kind == "vertical" else None, client.greet(greeting))
         check = AnswerCheck(holder if plan.method.kind == "vertical" else None)
-        result = _match_and_run(session, hub, holder, journal.around(client, check), client, listener)
+        sign = site.ring.own.signing.sign
+        result = _match_and_run(session, hub, holder, journal.around(client, check), client, listener, sign)
+    if session.apart:
+        PartyFolder(folder / "model").begin(hub)
     write_sealed(folder / "result", msgspec.json.encode(result))
     return result
 
 
 def _match_and_run(
-    session: Session, hub: Party, holder: Party, carrier: Carrier, client: RpcClient, listener: Listener | None
+    session: Session,
+    hub: Party,
+    holder: Party,
+    carrier: Carrier,
+    client: RpcClient,
+    listener: Listener | None,
+    sign: Sign,
 ) -> Result:
     log, align = WireLog(), session.align
     if align is not None:
         with log.during("align"):
             hub.turn("align", 0, holder.name)
             found = align.match(hub, Peers(align, hub, carrier, log, carrier.names))
-        client.shared = found["shared"]
+        client.shared = found.get("shared")
         align = _Matched(within=align, found=found)
     session = session.settle_matched(client.shared, holder.data)
-    return _run(session, hub, holder, carrier, align=align, log=log, listener=listener)
+    return _run(session, hub, holder, carrier, align=align, log=log, listener=listener, sign=sign)
 
 
 class _Matched(Align, frozen=True):

@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Mapping
 from hashlib import blake2b
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 import numpy as np
 
+from laconic.core.align import Align
 from laconic.core.ledger import digest_of
 from laconic.core.method import Method, task_of
 from laconic.core.party import Party
@@ -16,7 +17,7 @@ from laconic.core.step import Script, step
 from laconic.core.traffic import WireLog
 from laconic.core.wire import encode
 from laconic.deploy.transports.rpc_messages import find_script, name_script
-from laconic.errors import PlanError, WireError
+from laconic.errors import PlanError, Refused, WireError
 from laconic.privacy.row_releases import as_released
 from laconic.tables.table import Table
 from laconic.tables.task import metrics
@@ -37,6 +38,17 @@ SIGNATURE = 64
 
 Sign: TypeAlias = Callable[[bytes], bytes]
 """Signs some bytes as the server."""
+
+
+ScriptKind: TypeAlias = Literal["align", "method", "home"]
+"""Whose step is asked: of the way to match rows or columns, of the method, or of how the model comes home."""
+
+
+def script_kind(script: Script) -> ScriptKind:
+    """Whose steps a script has."""
+    if isinstance(script, Homecoming):
+        return "home"
+    return "align" if isinstance(script, Align) else "method"
 
 
 class HomeScore(msgspec.Struct, frozen=True):
@@ -83,6 +95,9 @@ class Homecoming(Script, frozen=True):
     def take_model(self, party: Party, signed: dict[str, Any]) -> Any:
         """Keep the model, and score it on this party's own rows."""
         model = signed["model"]
+        if MODEL in party.memory and encode(party.memory[MODEL]) != encode(model):
+            # Scores of many models would tell whose rows were held out.
+            raise Refused(f"{party.name} has a final model of this run already, and takes no other; begin a new run")
         party.memory[MODEL], party.memory[SIGNED] = model, signed["signature"]
         if not len(party.data.cuts.get(HELD_OUT, ())):
             return msgspec.to_builtins(HomeScore(0, {}))

@@ -72,9 +72,12 @@ def open_context(plan_path: Path, party_path: Path, keys: Path, ids: Path | None
     wanted = None if ids is None else read_ids_file(ids)
     table = read_rows(plan, file.name, file)
     session = envelope_session(plan, table, None if wanted is None else len(set(wanted)))
-    if file.name not in (*session.names, session.hub):
-        raise PlanError(f"{party_path} is of {file.name}, but the plan's parties are {', '.join(session.names)}")
-    party = session.begin(file.name, table, file)
+    name = session.hub if session.apart and file.data is None else file.name
+    stranger = name == session.hub and session.apart and file.name != session.host
+    if stranger or name not in (*session.names, session.hub):
+        listed = ", ".join(dict.fromkeys((session.host, *session.guests)))
+        raise PlanError(f"{party_path} is of {file.name}, but the plan's parties are {listed}")
+    party = session.begin(name, table, file)
     if wanted is not None:
         if not isinstance(session.align, AgreedIds):
             raise PlanError(
@@ -152,8 +155,10 @@ def ids_fingerprint(ids: list[str]) -> str:
     return blake2b(whole.encode(), digest_size=16, person=b"laconic ids").hexdigest()
 
 
-def alignment_of(party: Party) -> str:
-    """The fingerprint of a party's rows; of those to be predicted, if it has such."""
+def alignment_of(party: Party, session: Session) -> str:
+    """The fingerprint of a party's rows; of those to be predicted, if it has such; none where people differ."""
+    if session.apart:
+        return NONE
     if NEW in party.data.cuts:
         return ids_fingerprint(party.data.keys.tolist())
     return fingerprint(party.data) if "train" in party.data.cuts else NONE
@@ -186,6 +191,11 @@ def run_id(folder: Path) -> str:
     if not path.exists():
         write_whole(path, secrets.token_hex(16).encode(), private=True)
     return path.read_text(encoding="utf-8")
+
+
+def find_run(plan_path: Path, party_path: Path) -> Path:
+    """Where a party keeps its run of a plan by envelope."""
+    return _run(party_path.absolute().parent, read_plan_file(plan_path))
 
 
 def _run(home: Path, plan: Plan) -> Path:

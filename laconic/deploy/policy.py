@@ -180,7 +180,7 @@ class Gatekeeper:
         self._account.write(self._run, party.ledger, self._limit(party.name), self._before)
 
     def _check_method(self, party: str, script: Script) -> None:
-        name = type(script).__name__
+        name = script.allowed_as
         if name not in self._allowed.methods:
             listed = ", ".join(self._allowed.methods) or "none"
             raise Refused(f"{party} does not allow {name}; the methods that {_WHERE} lists: {listed}")

@@ -8,8 +8,9 @@ from typing import NamedTuple
 from laconic.core.align import Align
 from laconic.core.method import Method
 from laconic.core.party import Party
-from laconic.core.step import Opening
+from laconic.core.step import Ask, Opening
 from laconic.core.wire import Heading, Question, encode, read_heading
+from laconic.deploy.homecoming import Homecoming
 from laconic.deploy.policy import SCORED
 from laconic.deploy.transports.envelopes.cover import Asked
 from laconic.tables.table import Table
@@ -38,7 +39,8 @@ class Due(NamedTuple):
 class QuestionForecast:
     """All that the order of a run's questions depends on; no align for rows that correspond already.
 
-    `holder` has the labels where the hub is a server; empty if the hub has them.
+    `holder` has the labels where the hub is a server; empty if the hub has them. `home` is how the model comes home to
+    parties that score it; None if the hub predicts.
     """
 
     method: Method
@@ -47,6 +49,7 @@ class QuestionForecast:
     seed: int
     look_every: int | None = None
     holder: str = ""
+    home: Homecoming | None = None
 
     def opening(self) -> tuple[PredictedQuestion, ...]:
         """What a party is asked from the start, up to the first question that must be waited for."""
@@ -61,9 +64,10 @@ class QuestionForecast:
         """
         heading = read_heading(question)
         # How many questions it takes to match rows depends on how many there are.
-        if heading.phase == "align" or (self.align is not None and confirmed is None):
+        counted = self.align is not None and self.align.declares_all
+        if not counted and (heading.phase == "align" or (self.align is not None and confirmed is None)):
             return ()
-        dues = self.dues(confirmed or 0, matched=True)
+        dues = self.dues() if counted else self.dues(confirmed or 0, matched=True)
         found = [at for at, due in enumerate(dues) if due.heading == heading]
         return _known(dues[found[0] + 1 :]) if found else ()
 
@@ -97,7 +101,9 @@ class QuestionForecast:
             hub.turn("align", 0, self.holder)
             yield "align", "align", self.align.match_opening(hub.rng, server=self.method.server)
             yield "align", "align", self.align.confirm_opening()
-        fit = self.method.fit_opening()
+        server = Party(self.hub, Table.without_rows(self.hub), self.seed)
+        server.turn("fit", 0)
+        fit = self.method.fit_opening_from(server.rng)
         yield "method", "fit", fit
         if self.look_every is not None:
             yield "method", "look", self.method.predict_opening(SCORED)
@@ -106,7 +112,10 @@ class QuestionForecast:
             return
         if self.align is not None:
             yield "align", "align", self.align.confirm_opening()
-        yield "method", "final", self.method.predict_opening(SCORED)
+        if self.home is not None:
+            yield "home", "final", Opening((Ask.later(self.home.take_model),), then="ends")
+        else:
+            yield "method", "final", self.method.predict_opening(SCORED)
 
 
 def _numbered(parts: Iterable[tuple[Asked, str, Opening]], confirmed: int = 0) -> tuple[Due, ...]:

@@ -29,6 +29,7 @@ from laconic.deploy.transports import rpc_messages as frames
 from laconic.deploy.transports.secure_channel import ChannelAcceptor
 from laconic.errors import DataError, Refused, WireError
 from laconic.learn.device import Device, on_device
+from laconic.plan.text import write_plan
 from laconic.tables.table import digest, fingerprint
 
 _WAIT = 15.0
@@ -257,6 +258,8 @@ class OnlineResponder:
         session = run.session
         if ask.script == "method":
             session = session.settle_matched(ask.shared, run.kept.load().data)
+        if ask.script == "home":
+            write_whole(run.folder / "plan.toml", write_plan(session.plan).encode(), private=True)
         run.answer(session.script(ask.script), blob, ask.question)
         path.unlink(missing_ok=True)
         return ask.question

@@ -57,7 +57,7 @@ def seal_plan(context: PartyContext, out: Path | None, *, days: float = 30) -> S
     if not asked:
         raise PlanError(
             f"the first question of {type(session.method).__name__} is not known from the plan alone, so it must "
-            f"be asked: let {session.holder} start with `laconic host`, and answer its questions with "
+            f"be asked: let {session.host} start with `laconic host`, and answer its questions with "
             "`laconic answer`"
         )
     return _answer_and_seal(context, asked, out, days)
@@ -96,21 +96,21 @@ def answer_new(context: PartyContext, path: Path, ids: list[str], out: Path | No
 
 def refuse_hub(context: PartyContext) -> None:
     """The label holder asks, and is not asked."""
-    if context.file.name == context.session.holder:
+    if context.file.name == context.session.host:
         raise PlanError(
-            f"{context.file.name} has the labels, and so it is the one who asks: start with `laconic host`, and let "
-            "the others seal"
+            f"{context.file.name} hosts by this plan, and so it is the one who asks: start with `laconic host`, and "
+            "let the others seal"
         )
 
 
 def _questions_in(context: PartyContext, path: Path) -> list[PredictedQuestion]:
     """The questions in an envelope, once it is accepted."""
     refuse_hub(context)
-    expected = Expected("question", plan=context.session.fingerprint, sender=context.session.holder)
+    expected = Expected("question", plan=context.session.fingerprint, sender=context.session.host)
     envelope = check(path, context.ring, expected)
     asked = _read_questions(context, envelope)
     with _responder(context, None) as responder:
-        refuse_other_rows(envelope, responder.kept.load())
+        refuse_other_rows(envelope, responder.kept.load(), context.session)
     return asked
 
 
@@ -131,7 +131,7 @@ def _read_questions(context: PartyContext, envelope: Envelope) -> list[Predicted
 def _answer_and_seal(
     context: PartyContext, asked: Sequence[PredictedQuestion], out: Path | None, days: float
 ) -> Sealed:
-    session, own, to = context.session, context.ring.own, context.ring.named(context.session.holder)
+    session, own, to = context.session, context.ring.own, context.ring.named(context.session.host)
     with _responder(context, out) as responder:
         blobs = [_answer(responder, one) for one in asked]
         if blobs and _is_last(context, blobs[-1]):
@@ -141,7 +141,7 @@ def _answer_and_seal(
         words = epsilon_words(party.name, entries, session.plan)
         signed = sign_ledger(own, party.name, session.fingerprint, entries, final=responder.kept.ended)
         content = Content(rows=rows_of(party), epsilon=words, ledger=entries, blobs=tuple(blobs), statement=signed)
-        about = {"plan": session.fingerprint, "alignment": alignment_of(party)}
+        about = {"plan": session.fingerprint, "alignment": alignment_of(party, session)}
         cover = cover_of(content, own, to, kind="answer", days=days, **about)
         if out is not None:
             _note_confirmed(context, asked)
@@ -153,6 +153,8 @@ def _answer_and_seal(
 
 def _is_last(context: PartyContext, blob: Blob) -> bool:
     """Whether nothing more will be asked in the run, as the method declares."""
+    if context.session.apart:
+        return blob.script == "home"
     asked = context.session.method.predict_opening(SCORED)
     return blob.phase == "final" and asked.then == "ends" and blob.round >= len(asked.asks)
 

@@ -6,14 +6,17 @@ from typing import Any
 
 from laconic.align.agreed import AgreedIds
 from laconic.core.align import Align
+from laconic.core.capabilities import Budgeted
 from laconic.core.method import Method
 from laconic.core.party import Party
 from laconic.core.step import Script
-from laconic.data.readers.source_table import own_table
+from laconic.data.readers.source_rows import server_table
+from laconic.data.readers.source_table import note_aloud, own_table
 from laconic.deploy.consortium import Consortium
 from laconic.deploy.execute import align_of, deal_of, federation_of
+from laconic.deploy.homecoming import Homecoming, refuse_homeless
 from laconic.deploy.party_account import PartyAccount
-from laconic.deploy.party_config import PartyFile, seed_of
+from laconic.deploy.party_config import UNKNOWN, PartyFile, known_columns, read_apart, seed_of
 from laconic.deploy.policy import Gatekeeper, read_policy
 from laconic.deploy.question_forecast import SERVER, QuestionForecast
 from laconic.errors import DataError, PlanError
@@ -44,6 +47,16 @@ class Session:
     sites: dict[str, str] = field(default_factory=dict)
 
     @property
+    def apart(self) -> bool:
+        """Whether parties hold other people, each in its own files: all are asked, and score the model at home."""
+        return is_apart(self.plan)
+
+    @property
+    def host(self) -> str:
+        """Who hosts the run: the label holder, or whoever runs the server."""
+        return self.sites.get(self.holder, self.holder)
+
+    @property
     def align(self) -> Align | None:
         """How rows are matched; None if they correspond already."""
         return None if self.plan.data.name is not None else align_of(self.plan)
@@ -71,16 +84,20 @@ class Session:
     @property
     def schedule(self) -> QuestionForecast:
         """The questions of the run, as far as the scripts declare them."""
-        return QuestionForecast(self.method, self.align, self.hub, self.plan.seed, self.plan.look_every, self.holder)
+        method, plan = self.method, self.plan
+        home = Homecoming.of(method) if self.apart else None
+        return QuestionForecast(method, self.align, self.hub, plan.seed, plan.look_every, self.holder, home)
 
     def name_of(self, site: str) -> str:
         """What the party of a site is called in the run."""
         return next(name for name, one in self.sites.items() if one == site)
 
     def script(self, kind: str) -> Script:
-        """The script that a step belongs to: `method` or `align`."""
+        """The script that a step belongs to: `method`, `align` or `home`."""
         if kind == "method":
             return self.method
+        if kind == "home" and self.apart:
+            return Homecoming.of(self.method)
         if kind != "align" or self.align is None:
             raise PlanError(f"the plan has no script {kind!r} to match rows by; compare the plans of hub and party")
         return self.align
@@ -100,8 +117,10 @@ class Session:
             raise DataError(f"the hub says that {shared} rows are shared; here there are {here}")
         return self.settle(training_rows(self.plan.data, here))
 
-    def asker(self, holder: Party, memory: dict[str, Any] | None = None) -> Party:
+    def asker(self, holder: Party, file: PartyFile, memory: dict[str, Any] | None = None) -> Party:
         """The party that asks: the label holder, or a server beside it with this memory."""
+        if self.apart and holder.name != self.hub:
+            return Party(self.hub, read_rows(self.plan, self.hub, file), self.plan.seed, memory)
         if not self.method.server:
             return holder
         return Party(self.hub, Table.without_rows(self.hub), self.plan.seed, memory)
@@ -125,12 +144,14 @@ def online_session(plan: Plan, consortium: Consortium) -> Session:
     A public data set is dealt among made-up parties: the hub's site plays the one with the labels, and the other sites
     play the others in turn. With data of their own, everybody plays themselves.
     """
-    if plan.data.name is None and plan.method.kind == "horizontal":
-        raise PlanError(
-            f"{type(plan.method).__name__} on files with other rows runs on one machine so far (laconic run); on "
-            "several, use a public data set (data.name), or a vertical method such as FedOnce"
-        )
     hub, parties, named = consortium.hub.name, consortium.parties, _file_names(plan)
+    if is_apart(plan):
+        if set(named) not in ({hub, *parties}, set(parties)):
+            raise PlanError(
+                f"the plan is for {', '.join(named)}, but parties.toml for {hub}, {', '.join(parties)}; say "
+                f'data.files = {{ name = "party.toml", ... }} with the same names, and with {hub} only if it has rows'
+            )
+        return _session_apart(plan, hub)
     if plan.data.name is None and set(named) != {hub, *parties}:
         raise PlanError(
             f"the plan is for {', '.join(named)}, but parties.toml for {hub}, {', '.join(parties)}; "
@@ -154,9 +175,13 @@ def envelope_session(plan: Plan, table: Table, agreed: int | None = None) -> Ses
         table: this party's own rows.
         agreed: how many ids were agreed upon beforehand; None for all of this party's rows.
     """
+    if is_apart(plan):
+        names, hub = _file_names(plan), plan.data.hub
+        return _session_apart(plan, names[hub] if isinstance(hub, int) and 0 <= hub < len(names) else str(hub))
     if plan.method.kind != "vertical":
         raise PlanError(
-            f"{type(plan.method).__name__} is a horizontal method; by envelope go vertical ones, such as FedOnce or Rap"
+            f"{type(plan.method).__name__} on a public data set is a trial, for which nobody sends envelopes; give "
+            "party files (data.files), or use laconic run"
         )
     session = _session(plan, plan.data.hub)
     if plan.budget.epsilon is None:
@@ -171,9 +196,53 @@ def envelope_session(plan: Plan, table: Table, agreed: int | None = None) -> Ses
     return session.settle(training_rows(plan.data, table.rows if agreed is None else agreed))
 
 
+def is_apart(plan: Plan) -> bool:
+    """Whether a plan is for parties with other people, each in its own files."""
+    return plan.data.name is None and plan.method.kind == "horizontal"
+
+
+def _session_apart(plan: Plan, host: str) -> Session:
+    """Parties with other people, and a server that `host` runs; whoever hosts may be one of the parties."""
+    refuse_unkept(plan)
+    _refuse_unrunnable(plan)
+    names = _file_names(plan)
+    facts = {"name": ", ".join(names), "kind": plan.method.kind, "people": UNKNOWN}
+    sites = {name: name for name in names} | {SERVER: host}
+    return Session(plan, (SERVER, *names), SERVER, plan.method, facts, sites)
+
+
+def _refuse_unrunnable(plan: Plan) -> None:
+    """Refuse a plan of parties with other people that would fail once it runs between them."""
+    method, data, name = plan.method, plan.data, type(plan.method).__name__
+    if not data.of_parties:
+        raise PlanError(
+            f"between machines or by envelope, each party of {name} describes its own rows: say data.files = "
+            '{ north = "party.toml", ... }, and source and label in each party file; tables are for one machine'
+        )
+    if SERVER in _file_names(plan):
+        raise PlanError(f"no party can be called {SERVER!r}, as the hub is; rename it in data.files")
+    refuse_homeless(method)
+    if "public" in method.uses and data.public is None:
+        raise PlanError(
+            f"{name} learns from public rows, and the plan names none; say data.public = FILE (--public FILE), a file "
+            "that everybody has beside its party file"
+        )
+    if plan.look_every is not None:
+        raise PlanError("look_every scores the model on rows in one place, and parties keep theirs; leave it out")
+    if plan.budget.epsilon is not None and isinstance(method, Budgeted):
+        raise PlanError(
+            f"budget.epsilon of {name} between parties with other people cannot be settled, as nobody knows how many "
+            "rows the others have; set the noise in the method's own settings, and max_epsilon in each party's [allow]"
+        )
+
+
 def _session(plan: Plan, hub: int | str) -> Session:
     """The parties with rows; of own files, `hub` has the labels, as nobody can look into another's file."""
     refuse_unkept(plan)
+    if plan.budget.epsilon is not None and plan.look_every is not None:
+        raise PlanError(
+            "look_every asks for held-out rows again and again, which budget.epsilon does not cover; leave out one"
+        )
     if plan.data.name is not None:
         federation = federation_of(deal_of(plan), plan.seed)
         facts = {"name": federation.name, "kind": federation.kind} | federation.facts
@@ -197,6 +266,12 @@ def read_rows(plan: Plan, name: str, file: PartyFile, recipe: Recipe | None = No
     Args:
         recipe: how the rows of a model were prepared, for rows that came later; they need no labels.
     """
+    if is_apart(plan) and recipe is None:
+        if name == SERVER or file.data is None:
+            return server_table(SERVER, known_columns(plan.data, Path(file.path).parent))
+        own = read_apart(file, plan.data, plan.seed)
+        note_aloud(own)
+        return own.table
     if plan.data.name is None:
         parts = recipe is None and file.own_data.label is not None
         return own_table(name, file.own_data, recipe=recipe, by=plan.data.by if parts else None)

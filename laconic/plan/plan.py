@@ -48,7 +48,8 @@ class DataPlan(Settings, frozen=True, tag=False):
         parties: among how many a public data set is dealt, if `cut` is not set.
         cut: how its columns, or for horizontal methods its rows, are dealt; none for equal shares of a table's columns,
             quadrants or bands of images, or rows with label skew.
-        hub: which party has the labels of a public data set, by its place from 0 or by name.
+        hub: which party has the labels of a public data set, by its place from 0 or by name. By envelope, who has the
+            labels; or, for horizontal methods, who hosts: a party, or a server without rows.
         overlap: how many training rows all parties share, or which share if below 1; none for all.
         match: how the rows of files are matched; `test` and `valid` there are set from here.
         test: share of the rows to score on; a public data set with an official test set uses that.

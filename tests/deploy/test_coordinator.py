@@ -231,9 +231,9 @@ def test_a_late_party_is_absent_when_the_deadline_has_passed(sites):
     assert {absence.party for absence in result.absences} == {"shop"}
 
 
-def test_own_files_with_other_rows_are_refused_on_several_machines():
+def test_own_files_of_other_parties_are_refused_on_several_machines():
     files = {"hub": "hub.csv", "north": "north.csv"}
-    with pytest.raises(PlanError, match="FedAvg on files with other rows runs on one machine so far"):
+    with pytest.raises(PlanError, match=r"the plan is for hub, north, but parties\.toml for hub, site1"):
         online_session(Plan(method=FedAvg(), data=DataPlan(files=files, label="diagnosis")), consortium())
 
 

@@ -149,7 +149,11 @@ PUBLIC = "name = 'breast_cancer'"
 @pytest.mark.parametrize(
     ("method", "data", "words"),
     [
-        ("FedAvg", FILES.format(end="csv", other="shop") + "\nlabel = 'ill'", "runs on one machine so far"),
+        (
+            "FedAvg",
+            FILES.format(end="csv", other="shop") + "\nlabel = 'ill'",
+            "each party of FedAvg describes",
+        ),
         ("FedOnce", FILES.format(end="toml", other="lab"), "is for bank, lab, but"),
         ("FedOnce", f"{PUBLIC}\nparties = 4", "among 3 parties beside the hub"),
         ("SplitNN", f"{PUBLIC}\nparties = 2\n[budget]\nepsilon = 1", "cannot be promised"),

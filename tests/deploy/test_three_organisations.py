@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
@@ -45,10 +45,17 @@ def why_not():
 @pytest.fixture
 def network():
     """A switch, and three machines on it that know each other by name and by nothing else."""
+    with switched(PLACES) as names:
+        yield names
+
+
+@contextmanager
+def switched(places):
+    """A switch, and machines on it, each at an address."""
     if why := why_not():
         pytest.skip(why)
-    names = {place: f"{MARK}-{place}" for place in PLACES}
-    hosts = "127.0.0.1 localhost\n" + "".join(f"{at} {name}.example.org\n" for name, at in PLACES.items())
+    names = {place: f"{MARK}-{place}" for place in places}
+    hosts = "127.0.0.1 localhost\n" + "".join(f"{at} {name}.example.org\n" for name, at in places.items())
     try:
         ip("netns", "add", SWITCH)
         ip("-n", SWITCH, "link", "add", "switch", "type", "bridge")
@@ -57,7 +64,7 @@ def network():
             ip("netns", "add", name)
             ip("-n", SWITCH, "link", "add", place, "type", "veth", "peer", "name", "eth0", "netns", name)
             ip("-n", SWITCH, "link", "set", place, "master", "switch", "up")
-            ip("-n", name, "addr", "add", f"{PLACES[place]}/24", "dev", "eth0")
+            ip("-n", name, "addr", "add", f"{places[place]}/24", "dev", "eth0")
             for device in ("eth0", "lo"):
                 ip("-n", name, "link", "set", device, "up")
             Path("/etc/netns", name).mkdir(parents=True)

@@ -86,9 +86,14 @@ def read_own(
 def own_table(party: str, data: OwnData, *, recipe: Recipe | None = None, by: PartBy | None = None) -> Table:
     """As `read_own`, the table alone; what should be looked at is logged, as there is no result yet to show it with."""
     own = read_own(party, data, recipe=recipe, by=by)
+    note_aloud(own)
+    return own.table
+
+
+def note_aloud(own: OwnTable) -> None:
+    """Log what should be looked at, where there is no result yet to show it with."""
     for note in own.notes:
         logging.getLogger("laconic").warning("Read: %s", note)
-    return own.table
 
 
 def own_columns(party: str, data: OwnData) -> dict[str, ColumnKind]:

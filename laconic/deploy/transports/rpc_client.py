@@ -16,10 +16,10 @@ from time import monotonic
 from typing import TypeAlias, TypeVar
 
 from laconic.atomic_files import append_private, make_private_folder
-from laconic.core.align import Align
 from laconic.core.ledger import Ledger
 from laconic.core.step import Script
 from laconic.core.wire import Blob, Limits
+from laconic.deploy.homecoming import script_kind
 from laconic.deploy.transports import rpc_messages as frames
 from laconic.deploy.transports.rpc_messages import question_id
 from laconic.errors import LaconicError, Refused, StepError, WireError
@@ -106,11 +106,10 @@ class RpcClient:
 
     def _ask(self, script: Script, name: str, blob: bytes, ends: float | None) -> Blob | None:
         question = question_id(script, name, blob)
-        kind = "align" if isinstance(script, Align) else "method"
         long = len(blob) > frames.PART
         if long:
             self._send_parts(name, question, blob, ends)
-        ask = frames.Ask(self._run, kind, self.shared, question, None if long else blob)
+        ask = frames.Ask(self._run, script_kind(script), self.shared, question, None if long else blob)
         said = self._call_until(name, ask, ends)
         if said is None:
             return None

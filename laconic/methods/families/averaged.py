@@ -16,7 +16,7 @@ from laconic.core.ledger import Noise, Noised, unwrap
 from laconic.core.method import Method, task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
-from laconic.core.step import Step, step
+from laconic.core.step import Opening, Step, step
 from laconic.errors import PlanError
 from laconic.learn.models.averages import AnyAverage, Mean
 from laconic.learn.models.learner import check_model
@@ -331,6 +331,10 @@ class Averaging(Method, frozen=True):
     def what_computes(self, party: Party, peers: tuple[str, ...]) -> Exported:
         """The average, at whoever has it."""
         return computes_alone(party, Network(net=self.net))
+
+    def predict_opening(self, rows: str) -> Opening:
+        """Nobody is asked anything."""
+        return Opening((), then="ends")
 
     def predict(self, hub: Party, peers: Peers, rows: str, /) -> Array:
         """Put the server's rows through the average."""

@@ -187,6 +187,14 @@ class RowPooling(Method, frozen=True):
 
     rounds = 1  # All rows come in one exchange.
 
+    def fit_opening(self) -> Opening:
+        """All rows, in one exchange."""
+        return Opening((Ask.known(self.give_rows),), then="ends")
+
+    def predict_opening(self, rows: str) -> Opening:
+        """Nobody is asked anything."""
+        return Opening((), then="ends")
+
     @step(takes=None, gives="all its raw columns and all its labels")
     def give_rows(self, party: Party) -> dict[str, Array]:
         """The party's prepared training rows and their labels."""

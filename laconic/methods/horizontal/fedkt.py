@@ -20,7 +20,7 @@ from laconic.core.ledger import Noise
 from laconic.core.method import Method, task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
-from laconic.core.step import step
+from laconic.core.step import Ask, Opening, step
 from laconic.errors import PlanError, WireError
 from laconic.learn.models.elections import (
     count_consistent,
@@ -51,7 +51,7 @@ from laconic.privacy.mechanisms.votes import (
     note_model,
     under_noise,
 )
-from laconic.values import Array, Settings, Weights
+from laconic.values import Array, Rng, Settings, Weights
 
 
 class Prox(Settings, frozen=True):
@@ -185,6 +185,21 @@ class FedKt(Method, frozen=True):
     def predict(self, hub: Party, peers: Peers, rows: str, /) -> Array:
         """Ask the final model."""
         return predict_model(self.model, task_of(hub), hub.memory["model"], hub.data.part(rows)[0])
+
+    def fit_opening(self) -> Opening:
+        """One question, whose seed follows from the hub's randomness; FedProx asks by what came back."""
+        return self._opening(Ask.later(self.give_students))
+
+    def fit_opening_from(self, rng: Rng) -> Opening:
+        """The same question with its seed."""
+        return self._opening(Ask.known(self.give_students, seed=int(rng.integers(2**31))))
+
+    def _opening(self, asked: Ask) -> Opening:
+        return Opening((asked,), then="ends" if self.more is None else "yields")
+
+    def predict_opening(self, rows: str) -> Opening:
+        """Nobody is asked anything."""
+        return Opening((), then="ends")
 
     @step(
         takes=None,

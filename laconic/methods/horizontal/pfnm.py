@@ -12,7 +12,7 @@ import numpy as np
 from laconic.core.method import Method, task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
-from laconic.core.step import step
+from laconic.core.step import Ask, Opening, step
 from laconic.errors import WireError
 from laconic.learn.models.clustering import Matching, match_nets
 from laconic.learn.models.learner import CONSTANT, check_model, fit_models, predict_model
@@ -64,6 +64,14 @@ class Pfnm(Method, frozen=True):
             counts = np.array([_check_counts(answers[name].get("counts"), task, name) for name in nets])
             hub.memory["model"] = match_nets(list(nets.values()), counts, self.matching, hub.rng)
         yield
+
+    def fit_opening(self) -> Opening:
+        """One question, which parties may answer before it is asked."""
+        return Opening((Ask.known(self.give_net),), then="ends")
+
+    def predict_opening(self, rows: str) -> Opening:
+        """Nobody is asked anything."""
+        return Opening((), then="ends")
 
     def predict(self, hub: Party, peers: Peers, rows: str, /) -> Array:
         """Put the server's rows through the matched net."""

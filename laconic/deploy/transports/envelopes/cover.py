@@ -122,8 +122,8 @@ def _time(value: str) -> datetime:
     return datetime.strptime(value, _TIME).replace(tzinfo=UTC)
 
 
-Asked: TypeAlias = Literal["align", "method"]
-"""Whether a step belongs to the script that matches rows, or to the method."""
+Asked: TypeAlias = Literal["align", "method", "home"]
+"""Whether a step belongs to the script that matches rows, to the method, or to how the model comes home."""
 
 MOST_CONTENT = Limits(bytes=1 << 22, items=100_000, depth=12)
 """The most that the list may hold."""

@@ -7,16 +7,17 @@ stops; started again when the answers are in, it goes on from its journal. Metho
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from laconic.core.align import Align
 from laconic.core.ledger import Ledger
 from laconic.core.party import Party
 from laconic.core.step import Script, steps_of
 from laconic.core.wire import Blob, read_heading
+from laconic.deploy.homecoming import script_kind
 from laconic.deploy.inbox import ENDING, Inbox
 from laconic.deploy.party_context import NONE, PartyContext, alignment_of, epsilon_words, rows_of
 from laconic.deploy.party_memory import PartyFolder
+from laconic.deploy.session import Session
 from laconic.deploy.statements import sign_ledger
-from laconic.deploy.transports.envelopes.cover import Asked, Content, describe_blob
+from laconic.deploy.transports.envelopes.cover import Content, describe_blob
 from laconic.deploy.transports.envelopes.keys import (
     EnvelopeRefused,
     OtherAlignment,
@@ -74,7 +75,7 @@ class Mailbox:
     ) -> None:
         self.names = context.session.peers
         self._context, self._hub, self._inbox = context, hub, inbox
-        self._here = {} if beside is None else {context.session.holder: beside}
+        self._here = {} if beside is None else {context.party.name: beside}
         self._without, self._folder, self._days = without, folder, days
 
     def carry(self, script: Script, blobs: Mapping[str, bytes], deadline: float | None) -> Iterator[tuple[str, Blob]]:
@@ -90,7 +91,7 @@ class Mailbox:
             if found is None:
                 missing[name] = blob
                 continue
-            refuse_other_rows(found[0], self._context.party)
+            refuse_other_rows(found[0], self._context.party, self._context.session)
             yield name, self._inbox.read(*found)
         if missing:
             self._folder.mkdir(exist_ok=True)
@@ -112,11 +113,12 @@ class Mailbox:
         session, ring, holder = self._context.session, self._context.ring, self._context.party
         heading = read_heading(question)
         takes = steps_of(script)[heading.step].takes
-        kind: Asked = "align" if isinstance(script, Align) else "method"
-        blob = describe_blob(kind, heading, question_id(script, name, question), takes, "question", len(question))
+        blob = describe_blob(
+            script_kind(script), heading, question_id(script, name, question), takes, "question", len(question)
+        )
         words = epsilon_words(self._hub.name, self._hub.ledger.entries if takes else (), session.plan)
         content = Content(rows=rows_of(holder) if takes else 0, epsilon=words, ledger=(), blobs=(blob,))
-        about = {"plan": session.fingerprint, "alignment": alignment_of(holder)}
+        about = {"plan": session.fingerprint, "alignment": alignment_of(holder, session)}
         to = ring.named(name)
         cover = cover_of(content, ring.own, to, kind="question", days=self._days, **about)
         for old in posted(self._folder, name):
@@ -137,9 +139,9 @@ def posted(folder: Path, name: str) -> list[Path]:
     return found
 
 
-def refuse_other_rows(envelope: Envelope, party: Party) -> None:
+def refuse_other_rows(envelope: Envelope, party: Party, session: Session) -> None:
     """Refuse an envelope that is about other rows than a party's own."""
-    own, other = alignment_of(party), envelope.cover.alignment
+    own, other = alignment_of(party, session), envelope.cover.alignment
     if NONE not in (own, other) and own != other:
         raise OtherAlignment(
             f"{envelope.path} is about the rows {other}, but here they are {own}; match the rows again on both sides"

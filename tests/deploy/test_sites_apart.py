@@ -1,0 +1,228 @@
+"""Hospitals with other patients on machines of their own, and by envelope: the same scores, bytes and models."""
+
+import shutil
+
+import msgspec
+import pytest
+from click.testing import CliRunner
+
+from benchmarks.crashes import same
+from laconic import (
+    Analytic,
+    DataPlan,
+    FedAvg,
+    FedDf,
+    FedKt,
+    FedPft,
+    FedProx,
+    FedTrees,
+    Pate,
+    Pfnm,
+    Plan,
+    Scaffold,
+    SoloRows,
+    execute,
+    load_model,
+)
+from laconic.cli import main
+from laconic.deploy.consortium import Consortium, HubAddress
+from laconic.deploy.coordinator import host_run
+from laconic.deploy.homecoming import MODEL, SIGNED, Homecoming, model_text
+from laconic.deploy.party_memory import PartyFolder
+from laconic.deploy.responder import OnlineResponder
+from laconic.deploy.session import online_session
+from laconic.deploy.statements import check_result
+from laconic.errors import PlanError, Refused
+from laconic.learn import Network, Sgd
+from laconic.plan import plan_fingerprint
+from tests.data.hospitals import NAMES, hospitals, open_rows
+from tests.deploy.sites import agree, make_sites, straight
+
+QUICK = Sgd(epochs=2, batch=32)
+PLAIN = Sgd(epochs=2, batch=32, optimizer="sgd", weight_decay=0.0)
+METHODS = (
+    FedAvg(trainer=QUICK, exchanges=2),
+    FedProx(trainer=QUICK),
+    Scaffold(trainer=PLAIN, exchanges=2),
+    FedDf(trainer=QUICK, distiller=QUICK),
+    Pfnm(trainer=QUICK),
+    FedKt(model=Network(trainer=QUICK), partitions=1, teachers=2),
+    Pate(model=Network(trainer=QUICK), teachers=2),
+    Analytic(),
+    FedPft(),
+    FedTrees(),
+)
+ALLOWED = [type(one).__name__ for one in METHODS] + ["SameColumns", "AgreedColumns"]
+
+
+def around(hub="registry"):
+    names = tuple(name for name in NAMES if name != hub)
+    return Consortium(project="trial", hub=HubAddress(name=hub, address="localhost"), parties=names)
+
+
+def furnish(folder, hub="registry", allow=None, frames=None):
+    """A site for everyone, with rows of its own but for a server's, and public rows."""
+    sites = make_sites(folder, around(hub), "")
+    allow = f"\n[allow]\nmethods = {allow or ALLOWED!r}\n"
+    for name, site in sites.items():
+        open_rows().drop(columns="patient").to_csv(site.folder / "open.csv", index=False)
+        rows = '[data]\nsource = "rows.csv"\nkey = "patient"\nlabel = "diagnosis"\n'
+        text = f'name = "{name}"\nseed = "plan"\n' + (rows if name in NAMES else "") + allow
+        (site.folder / "party.toml").write_text(text)
+        if name in NAMES:
+            (frames or hospitals())[name].to_csv(site.folder / "rows.csv", index=False)
+    return sites
+
+
+def plan_of(method, sites=None, **settings):
+    """A plan of party files; with sites, for one process that has all of them at hand."""
+    files = {name: "party.toml" if sites is None else str(sites[name].folder / "party.toml") for name in NAMES}
+    public = {"public": "open.csv"} if "public" in method.uses else {}
+    return Plan(method=method, data=DataPlan(files=files, **public | settings))
+
+
+def host(sites, plan, hub="registry", run="one"):
+    agree(sites, sites[hub], plan, run)
+    others = {name: OnlineResponder(site) for name, site in sites.items() if name != hub}
+    return host_run(sites[hub], run, straight(others))
+
+
+def equal(one, other):
+    """Whether two runs are the same but for where their files are, what was signed, and how long they took."""
+
+    def plain(result):
+        unsigned = [
+            msgspec.structs.replace(release, digest="") if release.step == "take_model" else release
+            for release in result.releases
+        ]
+        return msgspec.structs.replace(result, data={}, releases=tuple(unsigned))
+
+    return same(plain(one), plain(other))
+
+
+def named(method):
+    return type(method).__name__
+
+
+SOME = [one if named(one) in ("FedAvg", "FedKt") else pytest.param(one, marks=pytest.mark.slow) for one in METHODS]
+"""Two methods are enough for every run of the tests."""
+
+
+@pytest.mark.parametrize("method", SOME, ids=named)
+def test_machines_of_their_own_give_what_one_process_gives(tmp_path, method):
+    sites = furnish(tmp_path)
+    plan = plan_of(method)
+    hosted, together = host(sites, plan), execute(plan_of(method, sites))
+    assert equal(hosted, together)
+    checked = check_result(hosted, sites["registry"].ring, plan=plan_fingerprint(plan))
+    assert [one.state for one in checked] == ["confirmed"] * len(NAMES)
+
+
+def test_a_party_can_run_the_server_beside_its_own_rows(tmp_path):
+    sites = furnish(tmp_path, hub="north")
+    assert equal(host(sites, plan_of(METHODS[0]), hub="north"), execute(plan_of(METHODS[0], sites)))
+
+
+def test_every_party_has_the_model_on_its_disk_signed_by_the_server(tmp_path):
+    sites = furnish(tmp_path)
+    result = host(sites, plan_of(METHODS[0]))
+    key = sites["north"].ring.named("registry")
+    for name in NAMES:
+        party = PartyFolder(sites[name].run("one") / "memory").load()
+        assert key.verifies(bytes.fromhex(party.memory[SIGNED]), model_text(party.memory[MODEL]))
+    (sent,) = [one for one in result.releases if one.step == "take_model" and one.party == "server"]
+    assert sent.times == len(NAMES)
+    assert sent.bytes > 3 * sum(values.nbytes for values in party.memory[MODEL]["model"].values())
+
+
+def test_a_party_takes_one_model_per_run(tmp_path):
+    sites = furnish(tmp_path)
+    host(sites, plan_of(METHODS[0]))
+    party = PartyFolder(sites["north"].run("one") / "memory").load()
+    other = {"model": {name: values + 1 for name, values in party.memory[MODEL]["model"].items()}}
+    with pytest.raises(Refused, match="north has a final model of this run already"):
+        Homecoming.of(METHODS[0]).take_model(party, {"model": other, "signature": ""})
+
+
+def test_a_party_that_does_not_allow_the_method_or_the_agreement_refuses(tmp_path):
+    sites = furnish(tmp_path, allow=["SameColumns"])
+    with pytest.raises(Refused, match="does not allow FedAvg"):
+        host(sites, plan_of(METHODS[0]))
+    sites = furnish(tmp_path / "more", allow=["FedAvg"])
+    with pytest.raises(Refused, match="does not allow SameColumns"):
+        host(sites, plan_of(METHODS[0]))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"method": SoloRows()}, "SoloRows keeps a model at each party"),
+        ({"method": FedKt()}, "FedKt learns from public rows, and the plan names none"),
+        ({"look_every": 1}, "look_every scores the model on rows in one place"),
+        (
+            {"data": DataPlan(files={name: f"{name}.csv" for name in NAMES}, label="diagnosis")},
+            "its own rows: say data",
+        ),
+        ({"data": DataPlan(files={"north": "a.toml", "east": "b.toml"})}, "the plan is for north, east, but parties"),
+    ],
+    ids=["solo", "public", "looks", "tables", "names"],
+)
+def test_a_plan_that_cannot_run_between_sites_is_refused_before_any_site_is_made(change, words):
+    plan = Plan(**{"method": METHODS[0], "data": plan_of(METHODS[0]).data} | change)
+    with pytest.raises(PlanError, match=words):
+        online_session(plan, around())
+
+
+def call(*words):
+    return CliRunner().invoke(main, [str(word) for word in words])
+
+
+def test_each_party_takes_its_model_out_and_predicts_to_the_bit_what_the_server_does(tmp_path):
+    sites = furnish(tmp_path)
+    host(sites, plan_of(METHODS[0]))
+    new = open_rows(30).drop(columns="patient")
+    found = {}
+    for name in ("registry", *NAMES):
+        said = call("home", sites[name].folder, "-o", tmp_path / "models" / name)
+        assert said.exit_code == 0, said.output
+        folder = tmp_path / "models" / name / ("server" if name == "registry" else name)
+        found[name] = load_model(folder).predict(new).predictions.tobytes()
+    assert len(set(found.values())) == 1
+    folder = tmp_path / "models" / "north" / "north"
+    assert (
+        "confirmed: the model is as registry signed it" in call("verify", folder, "--keys", sites["north"].keys).stdout
+    )
+
+
+def test_a_model_that_was_altered_is_refused(tmp_path):
+    sites = furnish(tmp_path)
+    host(sites, plan_of(METHODS[0]))
+    kept = PartyFolder(sites["north"].run("one") / "memory")
+    party = kept.load()
+    changed = {name: values * 1.5 for name, values in party.memory[MODEL]["model"].items()}
+    party.memory[MODEL] = {"model": changed}
+    shutil.rmtree(kept.folder)
+    PartyFolder(kept.folder).begin(party)
+    said = call("home", sites["north"].folder, "-o", tmp_path / "model")
+    assert said.exit_code == 2
+    assert "the model at north is not as registry signed it" in said.stderr
+    call("home", sites["south"].folder, "-o", tmp_path / "model")
+    weights = next((tmp_path / "model" / "south").glob("memory.safetensors"))
+    weights.write_bytes(weights.read_bytes()[:-1] + b"\1")
+    said = call("predict", tmp_path / "model" / "south", "--files", sites["north"].folder / "open.csv")
+    assert "is not as it was saved" in said.stderr
+
+
+def test_a_schema_that_changed_between_training_and_prediction_is_refused_by_name(tmp_path):
+    sites = furnish(tmp_path)
+    host(sites, plan_of(METHODS[0]))
+    call("home", sites["west"].folder, "-o", tmp_path / "model")
+    for change, words in (
+        (lambda rows: rows.drop(columns="size2"), "size2"),
+        (lambda rows: rows.assign(size2="wide"), "size2"),
+    ):
+        change(open_rows(30)).to_csv(tmp_path / "next.csv", index=False)
+        said = call("predict", tmp_path / "model" / "west", "--files", tmp_path / "next.csv")
+        assert said.exit_code == 2
+        assert words in said.stderr
+        assert "next.csv" in said.stderr
