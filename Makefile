@@ -12,7 +12,7 @@ ifneq ($(wildcard .venv/xgboost),)
 export LACONIC_XGBOOST ?= $(CURDIR)/.venv/xgboost
 endif
 
-.PHONY: help demo test test-slow test-all check lint format types cards names sbom licences dist clean
+.PHONY: help demo test test-slow test-all check lint format types cards names sbom licences dist docs clean
 
 help:
 	@echo 'make demo       see a federation at work'
@@ -27,6 +27,7 @@ help:
 	@echo 'make sbom       list all that is installed, with licences and hashes, as CycloneDX in sbom.json'
 	@echo 'make licences   write the page of licences anew'
 	@echo 'make dist       build wheel and sdist, and try them in an empty environment'
+	@echo 'make docs       build the documentation in site/: strict, and without anything from elsewhere'
 	@echo 'make clean      remove what make has set up'
 
 demo: .venv/installed
@@ -74,6 +75,10 @@ licences: .venv/installed-dev
 # Into dist/: looked into, installed into an empty environment by the locks, and run there.
 dist: .venv/installed-dev
 	$(BIN)/python -m tools.dist
+
+# Warnings are errors, links and anchors among them. The variable leaves out an advertisement for a successor.
+docs: .venv/installed-dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 
 clean:
 	rm -rf .venv build site dist *.egg-info .mypy_cache .ruff_cache .pytest_cache

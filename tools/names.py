@@ -40,9 +40,10 @@ PACKAGES = {
         "unmask_numeric_label unmask_single unmix"
     ),
     "core": (
-        "Absence Ask Blob Budgeted Carrier Contribution Crossing EVERY_ROW Entry Erasable Ledger Look Mergeable Method "
-        "Noise Noised Opening Party PartyTraffic Peers Price Question Release Result Script Traffic Tried Tunable "
-        "Tuning WireLog answer decode decode_question encode read_heading run step steps_of task_of unwrap"
+        "Absence Ask Blob Budgeted Carrier Contribution Crossing EVERY_ROW Entry Erasable Exportable Exported Ledger "
+        "Look Mergeable Method Noise Noised Opening Party PartyTraffic Peers Price Question Release Result Script "
+        "Traffic Tried Tunable Tuning WireLog answer decode decode_question encode read_heading run step steps_of "
+        "task_of unwrap"
     ),
     "data": (
         "Biased Dataset Dirichlet Equal Federation Groups HalfTest IdRules Iid LABEL_HOLDER OwnData Patches Quadrants "
@@ -57,7 +58,7 @@ PACKAGES = {
     ),
     "inference": (
         "Abstain About Access AnyAbsent Limits Model Reasons Refit Scores SoloModel Store Zeros explain make_app "
-        "parts_of reach_parts read_new read_new_labels read_tokens read_labelled"
+        "export_model parts_of reach_parts read_new read_new_labels read_tokens read_labelled"
     ),
     "learn": (
         "Adaptive AnyAssignment AnyClassifier AnyEncoder AnyExtractor AnyLocal Attention Autoencoder Best BestEncoder "

@@ -8,7 +8,7 @@ from laconic.cli.compare import compare
 from laconic.cli.doctor import doctor
 from laconic.cli.envelopes import answer, keys, open_envelopes, seal, sign, verify
 from laconic.cli.lists import data, demo, methods
-from laconic.cli.models import add, forget, home, predict
+from laconic.cli.models import add, export, forget, home, predict
 from laconic.cli.online import accept, host, join, provision, request, status, stop
 from laconic.cli.options import Commands, debug_option
 from laconic.cli.privacy import audit, privacy, widths
@@ -33,6 +33,6 @@ def main() -> None:
 
 _TRIALS = (demo, advise, run, compare, report, disclose, ledger, plan, methods, data, privacy, audit, widths, doctor)
 _APART = (request, provision, accept, join, host, status, stop, keys, seal, answer, open_envelopes, sign, verify)
-_AFTERWARDS = (home, predict, serve, add, forget)
+_AFTERWARDS = (home, predict, serve, add, forget, export)
 for _command in (*_TRIALS, *_APART, *_AFTERWARDS):
     main.add_command(debug_option(_command))

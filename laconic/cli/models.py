@@ -100,6 +100,28 @@ def predict(
     _write(*named, out)
 
 
+@click.command(short_help="Write a saved model as ONNX, a file per party.")
+@model_argument
+@click.option("--party", metavar="NAME", help="Write this party's file alone.")
+@click.option("-o", "--output", type=click.Path(path_type=Path, file_okay=False), default="onnx", metavar="DIRECTORY",
+              show_default=True, help="Where the files go.")  # fmt: skip
+def export(folder: Path, party: str | None, output: Path) -> None:
+    """Write what each party computes as ONNX: the hub's model, and every other party's encoder.
+
+    Each file is run before it is written, and must say what the model says, to 1e-5. Rows go in prepared: the file's
+    metadata says how. Needs the extra onnx.
+
+    \b
+    Examples:
+      laconic export churn
+      laconic export churn/shop -o shop-onnx
+    """
+    from laconic.inference.export import export_model
+
+    for name, file in export_model(folder, output, party=party).items():
+        show(f"{file}: what {name} computes")
+
+
 def way_called(word: str) -> "AnyAbsent":
     """What to do about absent parties, by the word for it."""
     from laconic.inference.absent import WAYS as KNOWN

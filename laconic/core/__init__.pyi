@@ -2,6 +2,8 @@
 
 from .capabilities import Budgeted as Budgeted
 from .capabilities import Erasable as Erasable
+from .capabilities import Exportable as Exportable
+from .capabilities import Exported as Exported
 from .capabilities import Mergeable as Mergeable
 from .capabilities import Tunable as Tunable
 from .ledger import EVERY_ROW as EVERY_ROW

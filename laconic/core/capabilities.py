@@ -5,14 +5,14 @@ A method offers one by having its functions; nothing is to be declared. Whoever 
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from laconic.core.ledger import Noise
 from laconic.core.method import Method
 from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.step import Step
-from laconic.values import Array
+from laconic.values import Array, Weights
 
 Kept: TypeAlias = dict[str, dict[str, dict[str, Array]]]
 """Answers by party, step and cut."""
@@ -113,8 +113,32 @@ class Refittable(Protocol):
         """That learner, as it was chosen; None if the model is a net that only the method itself can build."""
 
 
+class Exported(NamedTuple):
+    """What a party computes, for programs that do not have this package.
+
+    Attributes:
+        form: a net with its weights, or a learner of `laconic.learn`.
+        weights: of the learner, and the label's scale for a net that predicts numbers.
+        inputs: the shape of what comes from each party for a row, in order, the hub's first.
+        rounded: how exactly what comes out is sent.
+    """
+
+    form: object
+    weights: Weights
+    inputs: dict[str, tuple[int, ...]]
+    rounded: str = "float32"
+
+
+@runtime_checkable
+class Exportable(Protocol):
+    """Can say what each party computes at a prediction, so that it can be written as ONNX."""
+
+    def what_computes(self, party: Party, peers: tuple[str, ...]) -> Exported:
+        """The hub's model, if the party is the hub, or what a party makes of its rows; `peers` is who is asked."""
+
+
 CAPABILITIES: tuple[type, ...] = (
-    *(Budgeted, Cacheable, Growable, Mergeable, Erasable, Attributable, ManyModels, Tunable, Refittable),
+    *(Budgeted, Cacheable, Growable, Mergeable, Erasable, Attributable, ManyModels, Tunable, Refittable, Exportable),
 )
 
 
@@ -124,9 +148,9 @@ def capabilities_of(method: Method | type[Method]) -> tuple[type, ...]:
     Example:
         >>> from laconic import FedOnce, Solo
         >>> [one.__name__ for one in capabilities_of(FedOnce)]
-        ['Budgeted', 'Cacheable', 'Growable', 'Attributable', 'Refittable']
-        >>> capabilities_of(Solo)
-        ()
+        ['Budgeted', 'Cacheable', 'Growable', 'Attributable', 'Refittable', 'Exportable']
+        >>> [one.__name__ for one in capabilities_of(Solo)]
+        ['Exportable']
     """
     kind = method if isinstance(method, type) else type(method)
     return tuple(one for one in CAPABILITIES if issubclass(kind, one))

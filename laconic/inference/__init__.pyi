@@ -7,6 +7,7 @@ from .absent import SoloModel as SoloModel
 from .absent import Store as Store
 from .absent import Zeros as Zeros
 from .bundle import About as About
+from .export import export_model as export_model
 from .local_transport import parts_of as parts_of
 from .local_transport import reach_parts as reach_parts
 from .local_transport import read_new as read_new

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from laconic.core.result import Result
 from laconic.errors import MissingExtra
 from laconic.report.comparisons import comparisons_of
+from laconic.report.page.charts import log_ticks
 from laconic.report.page.view import charts_of
 from laconic.report.words import in_bytes
 
@@ -109,7 +110,12 @@ def _draw_points(axis: "Axes", chart: dict[str, Any], key: str) -> None:
             axis.annotate(
                 line["label"], (0.99, line["score"]), xycoords=("axes fraction", "data"), ha="right", va="top"
             )
-    axis.margins(x=0.12)
+    across = [one[key] for one in (*points, *chart["curves"]) if one[key] > 0]
+    if across:
+        # Room on both sides, also where all methods take one round.
+        axis.set_xlim(min(across) / 1.7, max(across) * 1.7)
+        axis.set_xticks(log_ticks(min(across) / 1.7, max(across) * 1.7))
+        axis.minorticks_off()
     axis.set_ylim(*chart["range"])
 
 

@@ -13,6 +13,7 @@ from laconic.core.capabilities import (
     Attributable,
     Budgeted,
     Cacheable,
+    Exportable,
     Growable,
     Refittable,
     capabilities_of,
@@ -22,9 +23,9 @@ ROOT = Path(laconic.__file__).parent
 
 
 def test_a_method_offers_what_it_has_the_functions_for():
-    assert capabilities_of(FedOnce) == (Budgeted, Cacheable, Growable, Attributable, Refittable)
+    assert capabilities_of(FedOnce) == (Budgeted, Cacheable, Growable, Attributable, Refittable, Exportable)
     assert capabilities_of(VimSgd()) == (Attributable,)
-    assert capabilities_of(Solo()) == ()
+    assert capabilities_of(Solo()) == (Exportable,)
 
 
 def test_every_capability_says_in_a_sentence_what_it_is():

@@ -113,24 +113,52 @@ def test_the_first_screen_says_what_to_use_and_what_it_costs(visit):
 def test_charts_are_drawn_with_every_method_and_the_frontier(visit):
     page = visit()
     for kind in ("bytes", "rounds"):
-        chart = page.locator(f'.chart[data-chart="{kind}"] svg')
-        assert chart.locator('[aria-label="dot"] circle').count() == len(METHODS)
-        labels = " ".join(chart.locator('[aria-label="text"]').all_text_contents())
-        assert all(method in labels for method in METHODS)
-        assert chart.locator('[aria-label="line"] path').count() > 0
-    assert page.locator('.chart[data-chart="bytes"] .frontier path').count() == 1
-    assert page.locator('.chart[data-chart="importance"] [aria-label="bar"] rect').count() >= 3
-    assert all(text for text in page.locator(".chart").evaluate_all("all => all.map(one => one.ariaLabel)"))
+        chart = page.locator(f'.chart[data-chart="{kind}"] svg.wide')
+        assert chart.locator("circle.dot").count() == len(METHODS)
+        labels = chart.locator("text.label").all_text_contents()
+        assert set(METHODS) <= set(labels)
+        assert chart.locator("path.look").count() > 0
+    assert page.locator('.chart[data-chart="bytes"] svg.wide .frontier').count() == 1
+    assert page.locator('.chart[data-chart="importance"] svg.wide rect.bar').count() >= 3
+    assert page.locator(".flow-chart svg.wide path.flow").count() >= 2
+    assert all(text for text in page.locator(".chart svg").evaluate_all("all => all.map(one => one.ariaLabel)"))
+    assert page.locator("table.points tbody tr").count() > len(METHODS)
 
 
-def test_pointing_at_a_dot_tells_its_figures(visit):
+@pytest.mark.parametrize("width", [390, 1280])
+def test_no_label_of_an_axis_touches_another_or_leaves_its_chart(visit, width):
+    page = visit(width=width)
+    touching = page.locator('.chart[data-chart="bytes"] svg, .chart[data-chart="rounds"] svg').evaluate_all(
+        """charts => charts.filter((chart) => chart.getClientRects().length).flatMap((chart) => {
+            const whole = chart.getBoundingClientRect();
+            const boxes = [...chart.querySelectorAll("text")].map((one) => [one, one.getBoundingClientRect()]);
+            const out = boxes.filter(([, b]) => b.left < whole.left - 2 || b.right > whole.right + 2);
+            const ticks = boxes.filter(([one]) => one.classList.contains("tick"));
+            const over = ticks.flatMap(([one, a], at) => ticks.slice(at + 1).filter(([, b]) =>
+                a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom)
+                .map(() => one.textContent));
+            return [...out.map(([one]) => one.textContent), ...over];
+        })"""
+    )
+    assert touching == []
+
+
+def test_pointing_at_a_dot_or_reaching_it_by_keyboard_tells_its_figures(visit):
     page = visit()
-    dot = page.locator('.chart[data-chart="bytes"] [aria-label="dot"] circle').first
+    dot = page.locator('.chart[data-chart="bytes"] svg.wide .dot').first
     dot.scroll_into_view_if_needed()
-    box = dot.bounding_box()
-    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-    tip = page.wait_for_selector('.chart[data-chart="bytes"] [aria-label="tip"] text')
+    dot.hover()
+    tip = page.wait_for_selector("#tip:not([hidden])")
     assert any(method in tip.text_content() for method in METHODS)
+    page.keyboard.press("Escape")
+    assert page.locator("#tip").is_hidden()
+    page.locator('.chart[data-chart="rounds"] svg.wide .dot').nth(1).focus()
+    assert "round" in page.locator("#tip").inner_text()
+
+
+def test_charts_are_there_without_javascript(visit):
+    page = visit(java_script_enabled=False)
+    assert page.locator('.chart[data-chart="bytes"] svg.wide').is_visible()
 
 
 def test_the_table_sorts_both_ways_by_mouse_and_by_keyboard(visit):
@@ -169,7 +197,12 @@ def test_a_phone_shows_all_of_it_without_sideways_scrolling(visit):
         "cards => cards.map(card => [card.getBoundingClientRect().y, card.className])"
     )
     assert min(first)[1] == "card chosen"
-    assert page.locator(".chart svg").first.bounding_box()["width"] <= 390
+    assert page.locator(".chart svg.narrow").first.bounding_box()["width"] <= 390
+    chosen = page.locator(".main-table tr.chosen, .main-table tbody tr").first
+    for words in ("rounds", "bytes up", "bytes down"):
+        cell = chosen.locator(f'td[data-label="{words}"]')
+        box = cell.bounding_box()
+        assert box["x"] >= 0 and box["x"] + box["width"] <= 390
     shoot(page, "phone")
 
 

@@ -1,4 +1,5 @@
 import builtins
+from itertools import pairwise
 
 import pytest
 
@@ -25,6 +26,16 @@ def test_score_against_bytes_has_every_method_and_the_frontier(tmp_path):
 def test_score_against_rounds_draws_looks():
     (axis,) = plot_rounds(RUNS).axes
     assert any(list(line.get_xdata()) == [4] for line in axis.get_lines())
+
+
+def test_methods_of_one_round_are_not_clipped_and_ticks_do_not_touch():
+    figure = plot_rounds([alone(), result(), pooled()])
+    (axis,) = figure.axes
+    low, high = axis.get_xlim()
+    assert low < 0.7 and high > 1.4
+    figure.canvas.draw()
+    boxes = [label.get_window_extent() for label in axis.get_xticklabels() if label.get_text()]
+    assert boxes and all(one.x1 < other.x0 for one, other in pairwise(boxes))
 
 
 def test_each_federation_has_a_panel():

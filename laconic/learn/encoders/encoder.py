@@ -86,7 +86,7 @@ class Encoder(Settings, frozen=True):
         direct = {name.removeprefix(_DIRECT): values for name, values in weights.items() if name.startswith(_DIRECT)}
         if not direct:
             return self.form(shape, weights)
-        return _Branched(self.form(shape, direct), _BRANCH.build(shape, len(weights[_BRANCH_END])))
+        return Branched(self.form(shape, direct), _BRANCH.build(shape, len(weights[_BRANCH_END])))
 
     def form(self, shape: Shape, weights: Weights) -> nn.Module:
         """As `build`, for what `fit` returned."""
@@ -112,7 +112,7 @@ class Encoder(Settings, frozen=True):
         return to_array(evaluate(load(self.build(x.shape[1:], weights), weights), [to_tensor(x)]))
 
 
-class _Branched(nn.Module):
+class Branched(nn.Module):
     """The sum of a net and of another one beside it."""
 
     def __init__(self, direct: nn.Module, branch: nn.Module) -> None:

@@ -27,7 +27,7 @@ from laconic.learn.trees.dense_trees import Boosted
 from laconic.tables.task import Task
 from laconic.values import Array, Rng, Settings, Weights
 
-_FARTHEST = 6.0
+FARTHEST = 6.0
 """Nets see no number farther than so many standard deviations from the mean of its column."""
 
 
@@ -253,7 +253,7 @@ class NetCandidate(Candidate, frozen=True, tag="net"):
         """Train a net per fold side by side, until their mean loss on rows held out falls no further."""
         shards = [(folds.x[used], folds.y[used]) for used in folds.used]
         nets = _Nets(self, folds.task, shards, folds.blocks, rng)
-        held = [filled(fill, folds.x[place], _FARTHEST) for fill, place in zip(nets.fills, folds.held, strict=True)]
+        held = [filled(fill, folds.x[place], FARTHEST) for fill, place in zip(nets.fills, folds.held, strict=True)]
         losses: list[float] = []
         said: list[list[Array]] = []
         for epoch in range(self.epochs):
@@ -274,8 +274,8 @@ class NetCandidate(Candidate, frozen=True, tag="net"):
 
     def predict(self, task: Task, weights: Weights, x: Array) -> Array:
         """Put the rows through the net."""
-        layers = {name: values for name, values in weights.items() if name not in _FILL}
-        return predict_supervised(Mlp(hidden=self.hidden), task, layers, [filled(weights, x, _FARTHEST)])
+        layers = {name: values for name, values in weights.items() if name not in FILL}
+        return predict_supervised(Mlp(hidden=self.hidden), task, layers, [filled(weights, x, FARTHEST)])
 
 
 AnyCandidate: TypeAlias = LinearCandidate | TreesCandidate | NetCandidate
@@ -288,7 +288,7 @@ class _Nets:
         self.net, self.task, self.blocks = net, task, blocks
         self.fills = [learn_fill(x, blocks) for x, _ in shards]
         self.scales = [heads.scale_of(task, y) for _, y in shards]
-        self.rows = [to_tensor(filled(fill, x, _FARTHEST)) for fill, (x, _) in zip(self.fills, shards, strict=True)]
+        self.rows = [to_tensor(filled(fill, x, FARTHEST)) for fill, (x, _) in zip(self.fills, shards, strict=True)]
         self.targets = [heads.to_targets(task, y, scale) for scale, (_, y) in zip(self.scales, shards, strict=True)]
         self.form, rngs = Mlp(hidden=net.hidden), rng.spawn(len(shards))
         first = [weights_of(make(self.form, tuple(self.rows[0].shape[1:]), task.outputs, one)) for one in rngs]
@@ -365,12 +365,12 @@ def learn_fill(x: Array, blocks: Array) -> Weights:
     count = np.maximum(known.sum(axis=0), 1)
     mean = np.where(known, x, 0.0).sum(axis=0, dtype=np.float64) / count
     sd = np.sqrt((np.where(known, x - mean, 0.0) ** 2).sum(axis=0) / count)
-    return dict(zip(_FILL, (mean, np.where(sd > 0, sd, 1.0), blocks), strict=True))
+    return dict(zip(FILL, (mean, np.where(sd > 0, sd, 1.0), blocks), strict=True))
 
 
 def filled(fill: Weights, x: Array, farthest: float | None = None) -> Array:
     """Standardised columns with zeros for what is missing, and beside them a mark for each block that is missing."""
-    mean, sd, blocks = (fill[name] for name in _FILL)
+    mean, sd, blocks = (fill[name] for name in FILL)
     numbers = np.nan_to_num((x - mean) / sd, nan=0.0)
     if farthest is not None:
         numbers = np.clip(numbers, -farthest, farthest)
@@ -378,7 +378,7 @@ def filled(fill: Weights, x: Array, farthest: float | None = None) -> Array:
     return np.concatenate([numbers, np.isnan(x[:, first])], axis=1, dtype=np.float32)
 
 
-_FILL = ("fill.mean", "fill.sd", "fill.block")
+FILL = ("fill.mean", "fill.sd", "fill.block")
 
 
 def _batch(rows: int) -> int:

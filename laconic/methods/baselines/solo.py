@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import ClassVar
 
+from laconic.core.capabilities import Exported
 from laconic.core.method import LABELLED, Method, task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
@@ -11,7 +12,7 @@ from laconic.learn.models.best import what_was_tried
 from laconic.learn.models.learners import AnyHead, yardstick
 from laconic.learn.nets.nets import Net
 from laconic.learn.train.sgd import Sgd
-from laconic.methods.families.rows import all_labelled, groups_at, labelled, note_outside, own_labelled
+from laconic.methods.families.rows import all_labelled, computes_alone, groups_at, labelled, note_outside, own_labelled
 from laconic.values import Array
 
 
@@ -59,6 +60,10 @@ class Solo(Method, frozen=True):
     def predict_opening(self, rows: str) -> Opening:
         """Nobody is asked."""
         return Opening(then="ends")
+
+    def what_computes(self, party: Party, peers: tuple[str, ...]) -> Exported:
+        """The hub's model of its own columns; nobody else computes anything."""
+        return computes_alone(party, self._model(party))
 
     def _model(self, hub: Party) -> AnyHead:
         return yardstick(self.model, self.net, self.trainer, hub.data.shape)

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self
 import msgspec
 import numpy as np
 
+from laconic.core.capabilities import Exported
 from laconic.core.ledger import Noise, Noised, unwrap
 from laconic.core.method import Method, task_of
 from laconic.core.party import Party
@@ -25,7 +26,7 @@ from laconic.learn.models.supervised import fit_from
 from laconic.learn.nets.nets import Net, default_net, make, weights_of
 from laconic.learn.train.sgd import Sgd
 from laconic.methods.families.model_checks import ModelCheck, mark_of, read_marks
-from laconic.methods.families.rows import labelled
+from laconic.methods.families.rows import computes_alone, labelled
 from laconic.methods.families.sums import SecureSums, Summed, agree_keys, share_secrets, unmask
 from laconic.privacy.budget import Budget
 from laconic.privacy.mechanisms.updates import (
@@ -326,6 +327,10 @@ class Averaging(Method, frozen=True):
     def merge(self, hub: Party, models: list[Weights], shares: list[float]) -> Weights:
         """One model from all parties': as usual their mean, weighted by rows."""
         return self.average.combine(models, shares)
+
+    def what_computes(self, party: Party, peers: tuple[str, ...]) -> Exported:
+        """The average, at whoever has it."""
+        return computes_alone(party, Network(net=self.net))
 
     def predict_opening(self, rows: str) -> Opening:
         """Nobody is asked anything."""

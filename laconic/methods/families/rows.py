@@ -7,12 +7,13 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from laconic.core.align import PAIRED, paired_with
+from laconic.core.capabilities import Exported
 from laconic.core.method import Method
 from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.step import Ask, Opening, step
 from laconic.core.wire import describe
-from laconic.errors import WireError
+from laconic.errors import DataError, WireError
 from laconic.learn.features import FeatureMap, draw_once
 from laconic.values import Array, Weights, flat
 
@@ -205,3 +206,16 @@ class RowPooling(Method, frozen=True):
         answers = list(peers.ask(self.give_rows).values())
         x, y = (np.concatenate([answer[part] for answer in answers]) for part in ("x", "y"))
         return x, y
+
+
+def refuse_noise(noise: object) -> None:
+    """Refuse to write down what a party computes where it adds noise, which no fixed graph can draw."""
+    if noise is not None:
+        raise DataError(
+            "parties add noise to what they send, which an exported graph cannot draw; predict with `laconic predict`"
+        )
+
+
+def computes_alone(party: Party, learner: object) -> Exported:
+    """What a party computes that has the whole model."""
+    return Exported(learner, party.memory["model"], {party.name: party.data.shape})

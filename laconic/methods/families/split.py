@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from laconic.core.capabilities import Exported
 from laconic.core.method import Method, task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
@@ -334,6 +335,15 @@ class SplitNet(Method, frozen=True):
     def predict(self, hub: Party, peers: Peers, rows: str, /) -> Array:
         """Put the rows through everybody's net, then through the head."""
         return predict_from_outputs(self.split, hub, peers.ask(self.give_outputs, rows=rows), rows)
+
+    def what_computes(self, party: Party, peers: tuple[str, ...]) -> Exported:
+        """A party's first layers, or the label holder's last ones."""
+        if "net" in party.memory:
+            net = load(self.bottom(party), party.memory["net"])
+            return Exported(net, {}, {party.name: party.data.shape}, self.precision)
+        own = {party.name: party.data.shape} if party.data.columns else {}
+        top = load(self.top(party, self.width * len(peers)), party.memory["model"])
+        return Exported(top, party.memory["scale"], own | dict.fromkeys(peers, (self.width,)))
 
     def fit_opening(self) -> Opening:
         """Weights can be drawn before anybody asks; batches come from a seed that depends on the hub's model."""

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 import numpy as np
 from msgspec.structs import replace
 
+from laconic.core.capabilities import Exported
 from laconic.core.ledger import Noise
 from laconic.core.method import Method, task_of
 from laconic.core.party import Party
@@ -33,7 +34,7 @@ from laconic.learn.models.learners import AnyClassifier, Network
 from laconic.learn.models.supervised import mean_of
 from laconic.learn.train.sgd import Sgd
 from laconic.methods.families.averaged import Local, check_exchanges, collect, first_model, improve
-from laconic.methods.families.rows import labelled
+from laconic.methods.families.rows import computes_alone, labelled
 from laconic.privacy.accounting import Events, events_of, together
 from laconic.privacy.budget import Budget
 from laconic.privacy.mechanisms.gaussian import mu_of
@@ -176,6 +177,10 @@ class FedKt(Method, frozen=True):
                 models, numbers = collect(self, hub, peers)
                 hub.memory["model"] = mean_of(list(models.values()), list(numbers.values()))
                 yield
+
+    def what_computes(self, party: Party, peers: tuple[str, ...]) -> Exported:
+        """The model, at whoever has it."""
+        return computes_alone(party, self.model)
 
     def predict(self, hub: Party, peers: Peers, rows: str, /) -> Array:
         """Ask the final model."""

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from laconic.core.capabilities import Exported
 from laconic.core.method import Method, task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
@@ -19,7 +20,7 @@ from laconic.core.step import Ask, Opening, step
 from laconic.errors import WireError
 from laconic.learn.models.learner import CONSTANT, check_model, fit_models, predict_model
 from laconic.learn.trees.dense_trees import MISSING, Boosted
-from laconic.methods.families.rows import labelled
+from laconic.methods.families.rows import computes_alone, labelled
 from laconic.tables.task import Task
 from laconic.values import Array, Weights, check_least, flat
 
@@ -94,6 +95,10 @@ class FedTrees(Method, frozen=True):
         else:
             # Nobody has rows of two classes: the class that most rows are of is all that is known.
             hub.memory["model"] = {CONSTANT: np.array([counts.sum(axis=0).argmax()])}
+
+    def what_computes(self, party: Party, peers: tuple[str, ...]) -> Exported:
+        """The model, at whoever has it."""
+        return computes_alone(party, self.trees)
 
     def predict(self, hub: Party, peers: Peers, rows: str, /) -> Array:
         """Ask the trees."""

@@ -9,13 +9,14 @@ from typing import ClassVar
 
 import numpy as np
 
+from laconic.core.capabilities import Exported
 from laconic.core.method import task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.learn.models.elections import count_votes, winners
 from laconic.learn.models.learner import classes_of, fit_models, predict_model
 from laconic.learn.models.learners import AnyClassifier, Network
-from laconic.methods.families.rows import RowPooling
+from laconic.methods.families.rows import RowPooling, computes_alone
 from laconic.values import Array
 
 
@@ -49,6 +50,10 @@ class Pate(RowPooling, frozen=True):
         labels = winners(count_votes(votes, len(task.classes)), hub.rng)
         hub.memory["model"] = fit_models(self.model, task, [(public, labels)], hub.rng)[0]
         yield
+
+    def what_computes(self, party: Party, peers: tuple[str, ...]) -> Exported:
+        """The model, at whoever has it."""
+        return computes_alone(party, self.model)
 
     def predict(self, hub: Party, peers: Peers, rows: str, /) -> Array:
         """Ask the model."""

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator
 
+from laconic.core.capabilities import Exported
 from laconic.core.method import task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.learn.models.learner import fit_models, predict_model
 from laconic.learn.models.learners import AnyClassifier, Network
-from laconic.methods.families.rows import RowPooling
+from laconic.methods.families.rows import RowPooling, computes_alone
 from laconic.values import Array
 
 
@@ -24,6 +25,10 @@ class PooledRows(RowPooling, frozen=True):
         """Collect all rows and learn from them."""
         hub.memory["model"] = fit_models(self.model, task_of(hub), [self.pool(peers)], hub.rng)[0]
         yield
+
+    def what_computes(self, party: Party, peers: tuple[str, ...]) -> Exported:
+        """The model, at whoever has it."""
+        return computes_alone(party, self.model)
 
     def predict(self, hub: Party, peers: Peers, rows: str, /) -> Array:
         """Ask the model."""

@@ -12,6 +12,7 @@ import numpy as np
 from torch import nn
 
 from laconic.core.align import PAIRED
+from laconic.core.capabilities import Exported
 from laconic.core.ledger import Noise
 from laconic.core.method import LABELLED, Method, task_of
 from laconic.core.party import Party
@@ -23,12 +24,20 @@ from laconic.learn.models.best import Best, what_was_tried
 from laconic.learn.models.learner import Learner
 from laconic.learn.models.learners import AnyHead, AnyLearner, NetModel, as_fitted
 from laconic.learn.models.supervised import fit_top, predict_top
-from laconic.learn.nets.nets import Cnn, Joint, Mlp
+from laconic.learn.nets.nets import Cnn, Joint, Mlp, load
 from laconic.learn.train import losses as heads
 from laconic.learn.train.sgd import Sgd
 from laconic.methods.families import split as split_learning
 from laconic.methods.families.contributions import Check
-from laconic.methods.families.rows import beside_own, groups_at, labelled, labels_at, note_outside, own_labelled
+from laconic.methods.families.rows import (
+    beside_own,
+    groups_at,
+    labelled,
+    labels_at,
+    note_outside,
+    own_labelled,
+    refuse_noise,
+)
 from laconic.methods.families.split import Precision, Split
 from laconic.privacy.budget import Budget
 from laconic.privacy.encoders import PrivateEncoder, PublicProjection
@@ -267,6 +276,22 @@ class FedOnce(Method, frozen=True):
         # Each cut is sent once and is of other people, so that one of them is what anyone pays.
         sent = (self.noise.words(learnt),) if isinstance(self.noise, ClippedGaussian) else ()
         return {hub: self._on_head(rows) or ()} | dict.fromkeys(guests, (learnt or ()) + sent)
+
+    def what_computes(self, party: Party, peers: tuple[str, ...]) -> Exported:
+        """A guest's encoder, or the host's model of its columns and what guests sent."""
+        if "guests" not in party.memory:
+            refuse_noise(self.noise)
+            net = load(self.encoder.build(party.data.shape, party.memory["net"]), party.memory["net"])
+            return Exported(net, {}, {party.name: party.data.shape}, self.precision)
+        weights, guests, model = party.memory["model"], party.memory["guests"], self._model(party)
+        own = {party.name: party.data.shape} if party.data.columns else {}
+        inputs = own | {name: (width,) for name, width in guests.items()}
+        if isinstance(model, Learner):
+            return Exported(model, weights, inputs)
+        scale = {name: values for name, values in weights.items() if name in (heads.MEAN, heads.SD)}
+        top = self._top(party, sum(guests.values()))
+        layers = {name: values for name, values in weights.items() if name not in scale}
+        return Exported(load(top, layers), scale | party.memory.get("scale", {}), inputs)
 
     def _sifted(self, hub: Party, sent: Mapping[str, Any]) -> dict[str, Any]:
         """What counts of what guests sent."""

@@ -1,0 +1,247 @@
+"""The charts of a page as SVG, drawn here: no library is in the page, and charts are there without JavaScript too.
+
+Each chart is drawn for a desktop and for a phone, and the style sheet shows the one that fits. Colours are the page's
+own variables, so that themes and paper work. Dots can be reached by keyboard; `page.js` shows their words beside them.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from html import escape
+from math import ceil, floor, log10
+from typing import Any, NamedTuple
+
+from laconic.report.words import in_bytes
+
+_SIZES = {"wide": 540, "narrow": 350}
+_LETTER = 7.2
+"""About how wide a letter of a label is."""
+
+Point = Mapping[str, Any]
+
+
+class _Frame(NamedTuple):
+    """Where values are in a chart: across on a logarithmic axis, down on a plain one."""
+
+    width: float
+    height: float
+    low_x: float
+    high_x: float
+    low_y: float
+    high_y: float
+    left: float = 58
+    right: float = 14
+    top: float = 26
+    bottom: float = 46
+
+    def x(self, value: float) -> float:
+        share = (log10(value) - log10(self.low_x)) / (log10(self.high_x) - log10(self.low_x))
+        return self.left + share * (self.width - self.left - self.right)
+
+    def y(self, value: float) -> float:
+        share = (value - self.low_y) / (self.high_y - self.low_y)
+        return self.height - self.bottom - share * (self.height - self.top - self.bottom)
+
+
+def draw_scatter(chart: Mapping[str, Any], key: str, heading: str, alt: str) -> str:
+    """Score against bytes or rounds: a dot per method, its spread, looks part way, yardsticks and the frontier."""
+    points = [point for point in chart["points"] if point[key] > 0]
+    if not points:
+        return "<p>Nothing crossed, so there is nothing to draw.</p>"
+    return _both(lambda size: _scatter(chart, points, key, heading, size), alt)
+
+
+def _both(draw: Callable[[float], tuple[float, str]], alt: str) -> str:
+    found = []
+    for name, width in _SIZES.items():
+        height, body = draw(width)
+        found.append(
+            f'<svg class="{name}" xmlns="http://www.w3.org/2000/svg" role="group" aria-label="{escape(alt)}" '
+            f'viewBox="0 0 {width} {height:g}" font-size="13" fill="currentColor">{body}</svg>'
+        )
+    return "".join(found)
+
+
+def _scatter(
+    chart: Mapping[str, Any], points: Sequence[Point], key: str, heading: str, width: float
+) -> tuple[float, str]:
+    curves = [one for one in chart["curves"] if one[key] > 0]
+    across = [one[key] for one in (*points, *curves)]
+    frame = _Frame(width, max(300, min(380, width * 0.7)), min(across) / 1.7, max(across) * 1.7, *chart["range"])
+    say: Callable[[float], str] = (lambda count: in_bytes(round(count))) if key == "bytes" else _counted
+    lower = "lower" if chart["lower"] else "higher"
+    body = _axes(frame, say, heading, f"{chart['metric']} ({lower} is better)")
+    body += "".join(
+        _rule(frame, line) for line in (chart["alone"], chart["pooled"] if key != "bytes" else None) if line
+    )
+    if key == "bytes" and chart["frontier"]:
+        body += _frontier(frame, chart["frontier"])
+    colours = {point["label"]: f"var(--c{place % 8})" for place, point in enumerate(chart["points"])}
+    body += "".join(_curve(frame, [c for c in curves if c["label"] == label], key, colours[label]) for label in colours)
+    body += "".join(_dot(frame, point, key, colours[point["label"]]) for point in points)
+    return frame.height, body + _labels(frame, points, key, colours)
+
+
+def _counted(number: float) -> str:
+    return f"{round(number):,}"
+
+
+def _axes(frame: _Frame, say: Callable[[float], str], heading: str, metric: str) -> str:
+    body, last = "", -1e9
+    for value in log_ticks(frame.low_x, frame.high_x):
+        x, words = frame.x(value), say(value)
+        body += f'<path class="grid" d="M{x:.1f} {frame.top}V{frame.height - frame.bottom}"/>'
+        # A label that would touch the one before is left out; its line stays.
+        if x - last > _LETTER * len(words) + 8:
+            body += (
+                f'<text class="tick" x="{x:.1f}" y="{frame.height - 26}" text-anchor="middle">{escape(words)}</text>'
+            )
+            last = x
+    for value in even_ticks(frame.low_y, frame.high_y):
+        y = frame.y(value)
+        body += f'<path class="grid" d="M{frame.left} {y:.1f}H{frame.width - frame.right}"/>'
+        body += f'<text class="tick" x="{frame.left - 6}" y="{y + 4:.1f}" text-anchor="end">{value:.4g}</text>'
+    middle = (frame.left + frame.width - frame.right) / 2
+    body += f'<text x="{middle:g}" y="{frame.height - 6:g}" text-anchor="middle">{escape(heading)}</text>'
+    return body + f'<text x="2" y="14">{escape(metric)}</text>'
+
+
+def log_ticks(low: float, high: float) -> list[float]:
+    """Powers of ten within a range, with 2 and 5 times these where there are fewer than three.
+
+    >>> log_ticks(0.5, 300)
+    [1, 10, 100]
+    >>> log_ticks(0.6, 3)
+    [1, 2]
+    """
+    powers = range(floor(log10(low)), ceil(log10(high)) + 1)
+    for factors in ((1,), (1, 2, 5)):
+        found = [factor * 10**power for power in powers for factor in factors]
+        found = [value for value in found if low <= value <= high]
+        if len(found) >= 3:
+            break
+    return found
+
+
+def even_ticks(low: float, high: float, most: int = 6) -> list[float]:
+    """Round numbers within a range, evenly apart and at most so many.
+
+    >>> even_ticks(0.83, 0.99)
+    [0.85, 0.9, 0.95]
+    """
+    step = 10.0 ** floor(log10((high - low) / most))
+    step = next(step * factor for factor in (1, 2, 5, 10) if (high - low) / (step * factor) <= most)
+    return [round(place * step, 12) for place in range(ceil(low / step), floor(high / step) + 1)]
+
+
+def _rule(frame: _Frame, line: Mapping[str, Any]) -> str:
+    y, end = frame.y(line["score"]), frame.width - frame.right
+    place = f'x="{end}" y="{y + 15:.1f}" text-anchor="end" font-style="italic"'
+    words = f'<text class="halo" {place}>{escape(line["label"])}</text>'
+    return f'<path class="rule" d="M{frame.left} {y:.1f}H{end}"/>{words}'
+
+
+def _frontier(frame: _Frame, steps: Sequence[Point]) -> str:
+    path = f"M{frame.x(steps[0]['bytes']):.1f} {frame.y(steps[0]['score']):.1f}"
+    for one in steps[1:]:
+        path += f"H{frame.x(one['bytes']):.1f}V{frame.y(one['score']):.1f}"
+    return f'<path class="frontier" d="{path}H{frame.width - frame.right}"/>'
+
+
+def _curve(frame: _Frame, looks: Sequence[Point], key: str, colour: str) -> str:
+    """Looks part way; what began below the axis is drawn on its edge."""
+    places = [(frame.x(one[key]), min(frame.y(one["score"]), frame.height - frame.bottom)) for one in looks]
+    path = "L".join(f"{x:.1f} {y:.1f}" for x, y in places)
+    return f'<path class="look" d="M{path}" style="stroke: {colour}"/>' if len(places) > 1 else ""
+
+
+def _dot(frame: _Frame, point: Point, key: str, colour: str) -> str:
+    x, y = frame.x(point[key]), frame.y(point["score"])
+    low, high = frame.y(point["low"]), frame.y(point["high"])
+    spread = f'<path class="spread" d="M{x:.1f} {low:.1f}V{high:.1f}" style="stroke: {colour}"/>'
+    words, size = escape(point["tip"], quote=True), 9 if point["role"] == "chosen" else 6
+    shared = f'class="dot" tabindex="0" role="img" aria-label="{words}" data-tip="{words}" style="fill: {colour}"'
+    if point["role"] == "pooled":
+        return f'{spread}<rect {shared} x="{x - size:.1f}" y="{y - size:.1f}" width="{2 * size}" height="{2 * size}"/>'
+    return f'{spread}<circle {shared} cx="{x:.1f}" cy="{y:.1f}" r="{size}"/>'
+
+
+def _labels(frame: _Frame, points: Sequence[Point], key: str, colours: Mapping[str, str]) -> str:
+    """Labels beside their dots, moved up until none covers another."""
+    placed: list[tuple[float, float, float]] = []
+    body = ""
+    for point in sorted(points, key=lambda one: -frame.y(one["score"])):
+        words, x, y = brief(point["label"]), frame.x(point[key]), frame.y(point["score"])
+        wide = _LETTER * len(words) + 14
+        right = x + wide < frame.width - frame.right
+        left = x if right else x - wide
+        while any(abs(other - y) < 16 and left < end and start < left + wide for start, end, other in placed):
+            y -= 3
+        placed.append((left, left + wide, y))
+        anchor = "start" if right else "end"
+        at = f'x="{x + 12 if right else x - 12:.1f}" y="{max(y, 30) + 4:.1f}" text-anchor="{anchor}"'
+        bold = ' font-weight="700"' if point["role"] == "chosen" else ""
+        body += f'<text class="halo label" {at}{bold} style="fill: {colours[point["label"]]}">{escape(words)}</text>'
+    return body
+
+
+def brief(label: str) -> str:
+    """A label of at most 24 letters."""
+    return label if len(label) <= 24 else f"{label[:22]}…"
+
+
+def draw_bars(bars: Sequence[Point], labels: Sequence[str], alt: str) -> str:
+    """How much each party matters: bars, a block for each measure and method."""
+    return _both(lambda width: _bars(bars, labels, width), alt)
+
+
+def _bars(bars: Sequence[Point], labels: Sequence[str], width: float) -> tuple[float, str]:
+    y, body, start = 0.0, "", 110
+    for measure in dict.fromkeys(bar["measure"] for bar in bars):
+        some = [bar for bar in bars if bar["measure"] == measure]
+        most, least = max(*(bar["value"] for bar in some), 0), min(*(bar["value"] for bar in some), 0)
+        unit = (width - start - 70) / ((most - least) or 1)
+        zero, y = start - least * unit, y + 26
+        body += f'<text x="0" y="{y - 8:g}" font-weight="600">{escape(measure)}</text>'
+        for label in dict.fromkeys(bar["label"] for bar in some):
+            body += f'<text class="tick" x="0" y="{y + 12:g}">{escape(label)}</text>'
+            y += 18
+            for bar in (one for one in some if one["label"] == label):
+                long = bar["value"] * unit
+                place = f'x="{zero + min(long, 0):.1f}" y="{y:g}" width="{abs(long):.1f}" height="14"'
+                colour = f"var(--c{labels.index(label) % 8})"
+                body += f'<rect class="bar" {place} style="fill: {colour}"/>'
+                body += f'<text x="{start - 8}" y="{y + 12:g}" text-anchor="end">{escape(brief(bar["party"]))}</text>'
+                body += f'<text x="{zero + max(long, 0) + 6:.1f}" y="{y + 12:g}">{escape(bar["text"])}</text>'
+                y += 20
+        y += 8
+    return y + 4, body
+
+
+def draw_flow(lines: Sequence[Mapping[str, Any]], hub: str, alt: str) -> str:
+    """Who sent how much to whom: the hub on the right, every other party on the left, lines as thick as bytes."""
+    parties = list(dict.fromkeys(name for line in lines for name in (line["sender"], line["receiver"]) if name != hub))
+    up = {name: sum(line["bytes"] for line in lines if line["sender"] == name) for name in parties}
+    down = {name: sum(line["bytes"] for line in lines if line["receiver"] == name) for name in parties}
+    return _both(lambda width: _flow(parties, up, down, hub, width), alt) if parties else ""
+
+
+def _flow(
+    parties: Sequence[str], up: Mapping[str, int], down: Mapping[str, int], hub: str, width: float
+) -> tuple[float, str]:
+    most, high = max(*up.values(), *down.values(), 1), 64.0
+    total, start, end = high * len(parties), 104.0, width - 104.0
+    body = f'<rect class="node" x="{end:g}" y="4" width="100" height="{total - 8:g}" rx="6"/>'
+    body += f'<text x="{end + 50:g}" y="{total / 2 + 5:g}" text-anchor="middle">{escape(brief(hub)[:13])}</text>'
+    for place, name in enumerate(parties):
+        top = place * high
+        body += f'<rect class="node" x="4" y="{top + 4:g}" width="100" height="{high - 8:g}" rx="6"/>'
+        body += f'<text x="54" y="{top + high / 2 + 5:g}" text-anchor="middle">{escape(brief(name)[:13])}</text>'
+        for count, y, colour, arrow in (
+            (up[name], top + 20, 0, "to the hub"),
+            (down[name], top + 44, 1, "from the hub"),
+        ):
+            thick = max(1.0, 18 * count / most)
+            line = f'd="M{start:g} {y:g}H{end:g}" stroke-width="{thick:.1f}" style="stroke: var(--c{colour})"'
+            body += f'<path class="flow" {line}/>'
+            words = f"{in_bytes(count)} {arrow}"
+            body += f'<text class="halo" x="{width / 2:g}" y="{y + 4:g}" text-anchor="middle">{words}</text>'
+    return total + 4, body
