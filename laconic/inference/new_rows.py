@@ -92,7 +92,7 @@ def reach_rows(
     hub = model.part.about.party
     own = tables.get(hub, Table.without_rows(hub))
     if model.part.about.columns and hub not in tables:
-        raise DataError(f"{hub} predicts, but there are no rows of {hub}; add a table, or a file named after {hub}")
+        raise DataError(f"{hub} predicts, but there is no file with its rows, and no table; add one by its name")
     ids = (own if own.rows else next(iter(tables.values()))).keys.tolist()
     if model.method.kind == "horizontal":
         # A party may hold a model that is asked for, and needs no new rows for that.
@@ -153,7 +153,8 @@ def _refuse_strangers(
             raise PlanError(f"there is no party {name!r} in this model; {closest(name, known, 'The parties are')}")
     lost = [name for name in rows if name not in parts]
     if lost:
+        where = (model.at_hand.folder if model.at_hand is not None else model.part.path) or Path()
         raise DataError(
-            f"the part of {lost[0]} is not at hand, without which nobody can read its rows; bring its folder "
-            f"{folder_name(lost[0])} back, or leave its rows out: --absent (absent=) says what is done then"
+            f"{where} has no part of {lost[0]}, without which nobody can read its rows; bring the folder "
+            f"{where / folder_name(lost[0])} back, or leave its rows out: --absent (absent=) says what is done then"
         )
