@@ -156,5 +156,5 @@ def _refuse_strangers(
         where = (model.at_hand.folder if model.at_hand is not None else model.part.path) or Path()
         raise DataError(
             f"{where} has no part of {lost[0]}, without which nobody can read its rows; bring the folder "
-            f"{where / folder_name(lost[0])} back, or leave its rows out: --absent (absent=) says what is done then"
+            f"{where / folder_name(lost[0])} back, or leave its rows out: absent= or --absent says what is done then"
         )
