@@ -64,8 +64,12 @@ def _info(kind: Any) -> kinds.Type:
     return _found[kind]
 
 
-def _tidy(value: Any, info: kinds.Type, path: str) -> Any:
-    """Refuse unknown keys and words, and turn the word for nothing into nothing, throughout."""
+def _tidy(value: Any, info: kinds.Type, path: str, usual: Any = None) -> Any:
+    """Refuse unknown keys and words, and turn the word for nothing into nothing, throughout.
+
+    Args:
+        usual: what the setting is if nobody says anything; a table that does not say its type is of the same.
+    """
     options = _options(info)
     words = [word for one in options if isinstance(one, kinds.LiteralType) for word in one.values]
     if value == NONE and NONE not in words and any(isinstance(one, kinds.NoneType) for one in options):
@@ -73,13 +77,17 @@ def _tidy(value: Any, info: kinds.Type, path: str) -> Any:
     if isinstance(value, str) and words and value not in words:
         raise PlanError(f"{path} = {_show(value)} is not known; {closest(value, [str(word) for word in words])}")
     if isinstance(value, Mapping):
+        kinds_here = [one.cls for one in _structs(info)]
+        if "type" not in value and len(kinds_here) > 1 and type(usual) in kinds_here:
+            value = {"type": type(usual).__name__, **value}
         struct = _struct(info, value, path)
         if struct is None:
             return {key: _tidy(inner, _item(info), _join(path, key)) for key, inner in value.items()}
         fields = _field_kinds(struct)
         _refuse_strangers(value, fields, struct, path)
+        defaults = {field.encode_name: field.default for field in struct.fields}
         return {
-            key: struct.tag if key == struct.tag_field else _tidy(inner, fields[key], _join(path, key))
+            key: struct.tag if key == struct.tag_field else _tidy(inner, fields[key], _join(path, key), defaults[key])
             for key, inner in value.items()
         }
     if value is not None and all(isinstance(one, kinds.StructType | kinds.NoneType) for one in options):

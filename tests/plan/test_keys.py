@@ -25,6 +25,7 @@ class Large(Settings, frozen=True):
 class Whole(Settings, frozen=True, tag=False):
     name: str
     part: Small | Large | None = Small()
+    other: Small | Large | None = None
     files: tuple[str, ...] | dict[str, str] = ()
 
 
@@ -51,8 +52,10 @@ def test_an_unknown_type_is_refused_with_the_known_ones():
     assert "did you mean Large?" in said
 
 
-def test_a_missing_type_is_asked_for():
-    assert "part needs a type, one of: Small, Large" in refusal({"name": "a", "part": {"dim": 5}})
+def test_without_a_type_settings_are_of_the_usual_one_so_that_plans_stay_good_when_a_choice_is_added():
+    assert to_settings({"name": "a", "part": {"dim": 5}}, Whole) == Whole("a", Small(dim=5))
+    with pytest.raises(PlanError, match="other needs a type, one of: Small, Large"):
+        to_settings({"name": "a", "other": {"dim": 5}}, Whole)
 
 
 def test_a_missing_key_is_named():
