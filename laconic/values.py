@@ -58,6 +58,11 @@ def track(count: int, what: str) -> Iterator[int]:
             listener(what, turn + 1, count)
 
 
+def heard() -> Listener | None:
+    """Who is called with progress in this block; None if nobody listens."""
+    return _listener.get()
+
+
 @contextmanager
 def listening(listener: Listener) -> Iterator[None]:
     """Within this block, `listener` is called with all progress."""

@@ -132,6 +132,10 @@ def _library() -> ModuleType:
 _MEMORY = "psi"
 
 
+_HIDES = "the ids, from everyone who does not hold them too; not how many there are"
+"""What blinding keeps from whoever receives points."""
+
+
 class PrivateMatch(Align, frozen=True):
     """Rows that all parties share are found without showing the ids of any other.
 
@@ -262,14 +266,16 @@ class PrivateMatch(Align, frozen=True):
         party.memory[_MEMORY] = {"secret": secret, "order": order, "from": {}}
         return count
 
-    @step(takes=None, gives="its ids as points multiplied by a secret that only it knows, in random order")
+    @step(takes=None, gives="its ids as points multiplied by a secret that only it knows, in random order",
+          hides=_HIDES)  # fmt: skip
     def show_points(self, party: Party, part: int) -> Array:
         """One chunk of its hidden ids."""
         memory = _begun(party)
         rows = memory["order"][self._part(part)]
         return hide_ids(keys_of(party)[rows].tolist(), memory["secret"], self.threads)
 
-    @step(takes="another party's ids as points hidden by secrets; their number is how many ids it has", gives=None)
+    @step(takes="another party's ids as points hidden by secrets; their number is how many ids it has", gives=None,
+          hides=_HIDES)  # fmt: skip
     def take_points(self, party: Party, owner: str, part: int, points: Array) -> None:
         """Multiply one chunk of another party's points by its own secret too, and keep it until all are there.
 
@@ -284,7 +290,7 @@ class PrivateMatch(Align, frozen=True):
         taken["parts"][str(part)] = multiply(points, memory["secret"], self.threads)
 
     @step(takes=None, gives="another party's points multiplied by its secret as well, and shuffled: the hub can count "
-          "how many ids groups of parties share, but not tell which")  # fmt: skip
+          "how many ids groups of parties share, but not tell which", hides=_HIDES)  # fmt: skip
     def hand_on(self, party: Party, owner: str, part: int) -> Array:
         """One chunk of another party's points, in an order that only this party knows."""
         taken = _brought(party, owner)

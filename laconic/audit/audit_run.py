@@ -1,5 +1,6 @@
 """Attack a run: repeat it from its record, listen to all that crosses, and try what a curious party could try."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -26,7 +27,7 @@ from laconic.deploy.transports.inprocess import Recorder
 from laconic.methods.families.rows import batch_rows
 from laconic.methods.families.split import split_of
 from laconic.threads import limit_threads
-from laconic.values import Array, Rng
+from laconic.values import Array, Rng, heard, track
 
 _WHEN = frozenset({"seed", "epoch", "number"})
 """How a question of split learning names the batch that it asks for."""
@@ -57,16 +58,17 @@ def audit(
     if federation.kind == "horizontal":
         if shadows:
             raise ValueError("shadows train models on other halves of shared rows, which horizontal runs do not have")
-        return tuple(attack_uploads(train(method, federation, seed=seed, runtime=recorder), recorder))
-    fitted = train(method, federation, seed=seed, runtime=recorder, align=align)
-    findings = [
-        threshold_attack(losses_of(fitted, "train"), losses_of(fitted, "test")),
-        *attack_labels(fitted, recorder, rng),
-        *attack_columns(fitted, recorder, known, rng),
+        heard_run = train(method, federation, seed=seed, runtime=recorder, listener=heard())
+        return tuple(attack_uploads(heard_run, recorder))
+    fitted = train(method, federation, seed=seed, runtime=recorder, align=align, listener=heard())
+    attacks: list[Callable[[], list[Finding]]] = [
+        lambda: [threshold_attack(losses_of(fitted, "train"), losses_of(fitted, "test"))],
+        lambda: attack_labels(fitted, recorder, rng),
+        lambda: attack_columns(fitted, recorder, known, rng),
     ]
     if shadows:
-        findings.append(_likelihood_ratio(method, fitted.federation, seed, shadows, rng))
-    return tuple(findings)
+        attacks.append(lambda: [_likelihood_ratio(method, fitted.federation, seed, shadows, rng)])
+    return tuple(one for place in track(len(attacks), "attacks") for one in attacks[place]())
 
 
 def losses_of(fitted: FittedRun, rows: str) -> Array:
@@ -129,8 +131,8 @@ def _likelihood_ratio(method: Method, federation: Federation, seed: int, shadows
     present = np.stack([halves[0], *(some for half in halves[1:] for some in (half, ~half))])
     losses = np.stack(
         [
-            losses_of(train(method, _only(federation, inside), seed=seed + number), "candidates")
-            for number, inside in enumerate(present)
+            losses_of(train(method, _only(federation, present[number]), seed=seed + number), "candidates")
+            for number in track(len(present), "shadow models")
         ]
     )
     return likelihood_ratio_attack(losses[0], present[0], losses[1:], present[1:])

@@ -12,7 +12,7 @@ from laconic.cli.models import add, export, forget, home, predict
 from laconic.cli.online import accept, host, join, provision, request, status, stop
 from laconic.cli.options import Commands, debug_option
 from laconic.cli.privacy import audit, privacy, widths
-from laconic.cli.report import disclose, report
+from laconic.cli.report import disclose, ledger, report
 from laconic.cli.run import plan, run
 from laconic.cli.serve import serve
 
@@ -31,7 +31,7 @@ def main() -> None:
     """
 
 
-_TRIALS = (demo, advise, run, compare, report, disclose, plan, methods, data, privacy, audit, widths, doctor)
+_TRIALS = (demo, advise, run, compare, report, disclose, ledger, plan, methods, data, privacy, audit, widths, doctor)
 _APART = (request, provision, accept, join, host, status, stop, keys, seal, answer, open_envelopes, sign, verify)
 _AFTERWARDS = (home, predict, serve, add, forget, export)
 for _command in (*_TRIALS, *_APART, *_AFTERWARDS):

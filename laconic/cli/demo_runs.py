@@ -55,11 +55,11 @@ def run_demo(listener: Listener | None = None) -> dict[str, Result]:
 def write_files(folder: Path) -> str:
     """Write two files whose people overlap in part and are in different orders; gives the command that runs them.
 
-    Two more, `bank-next.csv` and `shop-next.csv`, are of people whom the bank did not know yet, without labels.
+    Two more in the folder `next` are of people whom the bank did not know yet, without labels.
     """
     dataset = load("breast_cancer")
     rng = np.random.default_rng(_SEED)
-    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "next").mkdir(parents=True, exist_ok=True)
     people = pandas.Index([f"c{row:04d}" for row in range(dataset.rows)], name="customer")
     cells = pandas.DataFrame(dataset.raw, index=people, columns=[column.name for column in dataset.columns])
     half = len(dataset.columns) // 2
@@ -70,8 +70,8 @@ def write_files(folder: Path) -> str:
     for path, frame in (
         (bank, cells.iloc[known, :half].assign(**{dataset.task.label: [labels[row] for row in known]})),
         (shop, cells.iloc[also, half:]),
-        (folder / "bank-next.csv", cells.iloc[new, :half]),
-        (folder / "shop-next.csv", cells.iloc[new, half:]),
+        (folder / "next" / "bank.csv", cells.iloc[new, :half]),
+        (folder / "next" / "shop.csv", cells.iloc[new, half:]),
     ):
         frame.to_csv(path, float_format="%.6g", lineterminator="\r\n")
     columns = ["--id", "customer", "--label", dataset.task.label]

@@ -284,7 +284,7 @@ def _stopped(command: str | None, written: list[Path]) -> str:
 def showing_progress() -> "Iterator[Listener | None]":
     """Show what is going on within this block; gives None, and shows nothing, when nobody watches a terminal."""
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     from laconic.values import listening
 
@@ -293,16 +293,19 @@ def showing_progress() -> "Iterator[Listener | None]":
         yield None
         return
     words = TextColumn("{task.description}")
-    columns = (SpinnerColumn(), words, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    columns = (SpinnerColumn(), words, BarColumn(), TextColumn("{task.fields[count]}"), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
-        bars = {"": progress.add_task("getting ready", total=None)}
+        bars = {"": progress.add_task("getting ready", total=None, count="")}
 
         def show(what: str, done: int, of: int | None) -> None:
             if "" in bars:
                 progress.remove_task(bars.pop(""))
             if what not in bars:
-                bars[what] = progress.add_task(what, total=of)
-            progress.update(bars[what], completed=done, total=of)
+                bars[what] = progress.add_task(what, total=of, count="")
+            # A method may stop early or take longer than it expects: no total is better than a wrong one.
+            total = of if of is not None and done <= of else None
+            count = f"{done:,}" if total is None else f"{done:,} of {total:,}"
+            progress.update(bars[what], completed=done, total=total, count=count)
 
         with listening(show):
             yield show

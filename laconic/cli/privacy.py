@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from laconic.cli.options import ManyFiles, changes_of, plan_from, plan_options, show
+from laconic.cli.options import ManyFiles, changes_of, plan_from, plan_options, show, showing_progress
 from laconic.errors import PlanError
 
 if TYPE_CHECKING:
@@ -173,14 +173,15 @@ def audit(result: Path, known: int, shadows: int) -> None:
         raise PlanError(f"{result} does not say where its rows came from; save it with: laconic run ... --save FILE")
     data = msgspec.convert(record.data["plan"], DataPlan)
     method = read_method(record.method)
-    findings = attack(
-        method,
-        parties_of(Plan(method=method, data=data, seed=record.seed)),
-        seed=record.seed,
-        known=known,
-        shadows=shadows,
-        align=ExactMatch(test=data.test, valid=data.valid),
-    )
+    with showing_progress():
+        findings = attack(
+            method,
+            parties_of(Plan(method=method, data=data, seed=record.seed)),
+            seed=record.seed,
+            known=known,
+            shadows=shadows,
+            align=ExactMatch(test=data.test, valid=data.valid),
+        )
     show(show_findings(findings))
     if record.privacy is not None:
         show(show_price(record.privacy))
@@ -215,4 +216,6 @@ def widths(context: click.Context, source: str, known: int) -> None:
     if not isinstance(method, FedOnce):
         raise PlanError(f"{type(method).__name__} has no encoder whose width could be chosen; FedOnce has")
     align = ExactMatch(test=plan.data.test, valid=plan.data.valid)
-    show(show_widths(compare_widths(method, federation, seed=plan.seed, known=known, align=align)))
+    with showing_progress():
+        found = compare_widths(method, federation, seed=plan.seed, known=known, align=align)
+    show(show_widths(found))

@@ -1,6 +1,6 @@
 """`laconic report`: results as one page that opens offline."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ from laconic.errors import PlanError
 if TYPE_CHECKING:
     from laconic.core.result import Result
     from laconic.deploy.transports.envelopes.keys import KeyRing
+    from laconic.report.disclosure import Disclosure
 
 
 @click.command(short_help="Make one HTML page of saved results.")
@@ -67,7 +68,10 @@ def write_page(text: str, out: Path) -> None:
               help="Where to write it: a page (.html) or JSON (.json); may be repeated. [JSON, printed]")  # fmt: skip
 @click.option("--keys", type=FOLDER, help="Your key ring: sign what is written, if RESULT says what you signed.")
 def disclose(result: Path, party: str, outs: tuple[Path, ...], keys: Path | None) -> None:
-    """List everything that left one party: in which step, what it is, shape, type, bytes, epsilon, and a digest.
+    """List everything that left one party: why, when, to whom, what it is, columns, bytes, protection, and a digest.
+
+    RESULT is a file that `laconic run --save` wrote, or the folder of a saved model: then everything that was released
+    since training counts too. Beside a page, the same is written as JSON.
 
     With --keys, the party signs its record, if what the hub reports of it is what the party signed in the run.
 
@@ -90,9 +94,16 @@ def disclose(result: Path, party: str, outs: tuple[Path, ...], keys: Path | None
     if odd:
         raise PlanError(f"cannot tell what to write to {odd[0]}; call it .html for a page or .json")
     refuse_unwritable(*outs)
-    read = read_results(result)
-    records = [record_of(one, party) for one in read]
+    if result.is_dir():
+        if keys is not None:
+            raise PlanError("--keys signs what was signed in a run; a model folder holds no statement: leave it out")
+        read, records = [], [_of_model(result, party)]
+    else:
+        read = read_results(result)
+        records = [record_of(one, party) for one in read]
     ring = None if keys is None else _own_ring(keys, read, party)
+    # The same record for machines, beside every page.
+    outs = tuple(dict.fromkeys([*outs, *(out.with_suffix(".json") for out in outs if out.suffix == ".html")]))
     plain = msgspec.json.format(msgspec.json.encode(records[0] if len(records) == 1 else records), indent=2).decode()
     for out in outs:
         write_page(render_disclosure(records) if out.suffix == ".html" else plain + "\n", out)
@@ -100,6 +111,76 @@ def disclose(result: Path, party: str, outs: tuple[Path, ...], keys: Path | None
             click.echo(f"{sign_file(out, ring.own)} holds your signature; give it away with {out}.")
     if not outs:
         click.echo(plain)
+
+
+def _of_model(folder: Path, party: str) -> "Disclosure":
+    """What left a party for a saved model, as its part says."""
+    from laconic.errors import closest
+    from laconic.inference.local_transport import parts_of
+    from laconic.inference.part_state import read_uses
+    from laconic.report.disclosure import disclose_part
+
+    parts = parts_of(folder)
+    if party not in parts:
+        raise PlanError(f"{folder} holds no part of {party!r}; {closest(party, list(parts), 'The parts are of')}")
+    part = parts[party]
+    return disclose_part(part, read_uses(part.path or folder))
+
+
+@click.command(short_help="List all that a party ever gave, over runs and models.")
+@click.argument("party")
+@click.argument("places", nargs=-1, type=click.Path(path_type=Path, exists=True), metavar="[PLACE...]")
+def ledger(party: str, places: tuple[Path, ...]) -> None:
+    """List all that a party ever gave: over every result and every saved model beneath PLACE, one line per release.
+
+    PLACE is a result file, a model's folder, or a folder that holds several; the current one if none is named. What
+    only other machines keep is not in it.
+
+    \b
+    Examples:
+      laconic ledger shop
+      laconic ledger shop runs churn/shop
+    """
+    from laconic.cli.options import show
+    from laconic.report.words import in_bytes, make_table
+
+    headings = ("when", "from", "to", "what, in the step's words", "protection", "times", "bytes")
+    table = make_table(headings, right=("times", "bytes"), title=f"All that {party} gave")
+    found = [pair for place in places or (Path(),) for pair in _disclosures(place, party)]
+    for source, one in found:
+        for left in one.left:
+            said = (left.purpose, left.label, f"{left.times:,}", in_bytes(left.bytes))
+            table.add_row(one.when or "not known", str(source), left.to, *said)
+    if not found:
+        raise PlanError(
+            f"there is no result and no model of {party!r} in {', '.join(map(str, places)) or 'this folder'}"
+        )
+    show(table, f"{sum(len(one.left) for _, one in found):,} kinds of release in {len(found):,} runs and models.")
+
+
+def _disclosures(place: Path, party: str) -> "Iterator[tuple[Path, Disclosure]]":
+    """The record of every run and saved model beneath a place in which a party took part."""
+    from laconic.deploy.compare import read_results
+    from laconic.errors import DataError
+    from laconic.inference.bundle import load_part
+    from laconic.inference.bundle_files import HEAD
+    from laconic.inference.part_state import read_uses
+    from laconic.report.disclosure import disclose as record_of
+    from laconic.report.disclosure import disclose_part
+
+    for head in sorted(place.rglob(HEAD)) if place.is_dir() else ():
+        part = load_part(head.parent)
+        if part.about.party == party:
+            yield head.parent, disclose_part(part, read_uses(head.parent))
+    files = [one for kind in ("*.json", "*.jsonl") for one in place.rglob(kind)] if place.is_dir() else [place]
+    for file in sorted(one for one in files if not (one.parent / HEAD).is_file()):
+        try:
+            results = read_results(file)
+        except DataError:
+            continue  # Other JSON lies about in folders; only results are asked for.
+        for result in results:
+            if party in result.parties:
+                yield file, record_of(result, party)
 
 
 def _own_ring(keys: Path, results: "Sequence[Result]", party: str) -> "KeyRing":

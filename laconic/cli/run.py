@@ -1,6 +1,7 @@
 """`laconic run`: one method, one federation, one result."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -18,6 +19,12 @@ from laconic.cli.options import (
 )
 from laconic.errors import PlanError
 
+if TYPE_CHECKING:
+    from laconic.core.result import Result
+    from laconic.deploy.execute import OnRead
+    from laconic.plan.plan import Plan
+    from laconic.values import Listener
+
 
 @click.command(cls=ManyFiles, short_help="Run a method or a plan, and show the result.")
 @click.argument("source", metavar="METHOD|PLAN.toml")
@@ -30,6 +37,7 @@ from laconic.errors import PlanError
     help="Save the trained model, a folder per party; see `laconic predict`.",
 )
 @click.option("--replace", is_flag=True, help="Replace a model that is already in that folder.")
+@click.option("--leakage", is_flag=True, help="Measure how well others can rebuild columns from what leaves openly.")
 @columns_option
 @click.pass_context
 def run(
@@ -39,6 +47,7 @@ def run(
     save: Path | None,
     model: Path | None,
     replace: bool,
+    leakage: bool,
     every_column: bool,
 ) -> None:
     """Run a method, or a plan from a file, and show what it scored, what crossed and what was given away.
@@ -64,11 +73,15 @@ def run(
 
         refuse_unwritable_folder(model)
         refuse_full(model, replace_old=replace)
-    elif replace:
+    if leakage and model is not None:
+        raise PlanError("--leakage listens to the whole run, and --model keeps what it made; give one of the two")
+    if model is None and replace:
         raise PlanError("--replace is for a saved model: name its folder with --model FOLDER")
     card = None
     with showing_progress() as listener:
-        if model is None:
+        if leakage:
+            result, card = _measured(plan, listener, read_aloud(every_column)), None
+        elif model is None:
             result = execute(plan, listener=listener, on_read=read_aloud(every_column))
         else:
             from laconic.deploy.execute import own_data_of, priced
@@ -84,6 +97,21 @@ def run(
         from laconic.report.tables import show_card
 
         show(show_card(card), f"\nSaved in {model}, one folder per party.")
+
+
+def _measured(plan: "Plan", listener: "Listener | None", on_read: "OnRead") -> "Result":
+    """The result of a plan, with how well columns can be rebuilt from what left in the open."""
+    import msgspec
+
+    from laconic.audit.leakage import measure_leakage
+    from laconic.deploy.execute import execute_and_keep
+    from laconic.deploy.transports.inprocess import Recorder
+
+    if plan.method.kind != "vertical":
+        raise PlanError(f"--leakage rebuilds columns from rows sent, which {type(plan.method).__name__} does not send")
+    recorder = Recorder()
+    fitted = execute_and_keep(plan, listener=listener, on_read=on_read, recorder=recorder)
+    return msgspec.structs.replace(fitted.result, leakage=measure_leakage(fitted, recorder))
 
 
 @click.command(cls=ManyFiles, short_help="Write the plan of a run as TOML.")

@@ -115,6 +115,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
         to: who gets it; None for the other end of the question.
         digest: of the bytes that crossed, by which a receiver can show what it was given; of several, one after the
             other (see `Ledger.write`). Empty for what stays at its party, such as a model.
+        hides: what cryptography keeps from whoever receives it: what, and from whom. Empty if nothing does.
     """
 
     phase: str
@@ -126,13 +127,15 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     noise: Noise | None
     to: str | None = None
     digest: str = ""
+    hides: str = ""
 
     @property
     def label(self) -> str:
-        """What protects it, in a word: `open` for nothing, `noised`, `masked`, or `no rows` if it is not about rows."""
+        """What protects it, in a word: `open`, `noised`, `cryptographic`, or `no rows` if it is not about rows."""
         if self.noise is not None:
             return "noised"
-        return "no rows" if NOT_FROM_ROWS in self.words else "masked" if HIDDEN in self.words else "open"
+        hidden = self.hides or HIDDEN in self.words
+        return "no rows" if NOT_FROM_ROWS in self.words else "cryptographic" if hidden else "open"
 
 
 class Statement(msgspec.Struct, frozen=True, kw_only=True):
@@ -196,10 +199,18 @@ def digest_of(blob: bytes) -> str:
     return blake2b(blob, digest_size=16).hexdigest()
 
 
-def entry_of(phase: str, step: str, words: str, form: str, blob: bytes) -> Entry:
+def entry_of(phase: str, step: str, words: str, form: str, blob: bytes, hides: str = "") -> Entry:
     """The entry of one release, before it is known what noise it bears."""
     return Entry(
-        phase=phase, step=step, words=words, form=form, times=1, bytes=len(blob), noise=None, digest=digest_of(blob)
+        phase=phase,
+        step=step,
+        words=words,
+        form=form,
+        times=1,
+        bytes=len(blob),
+        noise=None,
+        digest=digest_of(blob),
+        hides=hides,
     )
 
 

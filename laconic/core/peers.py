@@ -115,7 +115,9 @@ class Peers:
                 last, (plain, noises) = payload, unwrap(dict(payload))
                 check_payload(name, words, plain)
                 blob, takes = encode(Question(name, self.log.phase, number, plain)), words.takes
-                entry = None if takes is None else entry_of(self.log.phase, name, takes, describe(plain), blob)
+                entry = (
+                    None if takes is None else entry_of(self.log.phase, name, takes, describe(plain), blob, words.hides)
+                )
             blobs[party] = blob
             if entry is not None:
                 self._hub.ledger.write_parts(entry, noises)

@@ -169,6 +169,24 @@ class Tuning(msgspec.Struct, frozen=True, kw_only=True):
         return self.trials_allowed, self.seconds_allowed
 
 
+class Leakage(msgspec.Struct, frozen=True, kw_only=True):
+    """How well a party's columns can be rebuilt from what it sent in the open, by someone who knows a few rows.
+
+    Attributes:
+        party, step: who sent it, and by which question.
+        rows: how many rows it was about. known: how many of them the attacker knows in full.
+        mean: the mean over columns of R2, the share of a column's variance that is found. best: of the column that is
+            found best.
+    """
+
+    party: str
+    step: str
+    rows: int
+    known: int
+    mean: float
+    best: float
+
+
 class Tried(msgspec.Struct, frozen=True, kw_only=True):
     """How one of the models that the hub tried did on training rows that it had not learnt from.
 
@@ -227,6 +245,12 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     resampled: tuple[float, ...] = ()
     """The headline figure on resamples of the rows scored on, in the order of a draw that follows from their labels:
     runs on the same rows can be compared one by one. Empty where too few rows were scored."""
+
+    leakage: tuple[Leakage, ...] = ()
+    """How well columns can be rebuilt from what left in the open, where that was measured (`laconic run --leakage`)."""
+
+    ended: str = ""
+    """When the run ended, in UTC; empty if that is not known."""
 
     statements: dict[str, Statement] = {}
     """What parties signed of their own ledgers, by party; see `laconic verify`."""

@@ -77,12 +77,12 @@ def run(
         log.phase = "fit"
         hub.turn("fit", 0)
         with log.during("fit"):
-            before = 0
+            before, expected = 0, method.rounds
             for turn, _ in enumerate(method.fit(hub, peers)):
                 spent = log.bytes["fit"]
                 _refuse_overspent(method, spent, max_bytes)
                 if listener is not None:
-                    listener("fitting", turn + 1, None)
+                    listener("fitting", turn + 1, expected)
                 if look_every is not None and turn % look_every == 0:
                     curve.append(_look(method, hub, peers, judge, rows, len(curve)))
                 if spent + (spent - before) > max_bytes:  # The next stretch would pass the budget.
@@ -122,12 +122,12 @@ def cover_words(entry: Entry) -> str:
     """What protects a release, and what that does not cover, in words."""
     if entry.noise is not None:
         return entry.noise.caveat
-    return _COVER[entry.label]
+    return f"cryptographic: hides {entry.hides}" if entry.hides else _COVER[entry.label]
 
 
 _COVER = {
     "open": "open release: not protected",
-    "masked": "masked: its receiver learns the sum over parties, which is not protected, and nothing else",
+    "cryptographic": "cryptographic: its receiver learns the sum over parties, which is not protected, and no more",
     "no rows": "nothing to protect: it is not about rows",
 }
 

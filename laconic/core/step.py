@@ -37,9 +37,10 @@ class Declared(msgspec.Struct, frozen=True):
     takes: str | None
     gives: str | None
     by_row: bool = True
+    hides: str = ""
 
 
-def step(*, takes: str | None, gives: str | None, by_row: bool = True) -> Callable[[F], F]:
+def step(*, takes: str | None, gives: str | None, by_row: bool = True, hides: str = "") -> Callable[[F], F]:
     """Mark a method of a script as a question that a party may be asked.
 
     Args:
@@ -49,10 +50,11 @@ def step(*, takes: str | None, gives: str | None, by_row: bool = True) -> Callab
             if that is what leaves: `check_method` looks for them everywhere else.
         by_row: whether what it gives about a cut has one row for each of the cut's rows. The hub refuses other answers
             before it keeps them; say False if this one is of another shape.
+        hides: what cryptography keeps from whoever receives it: what, and from whom. Empty if nothing does.
     """
 
     def mark(function: F) -> F:
-        setattr(function, _MARK, Declared(takes, gives, by_row))
+        setattr(function, _MARK, Declared(takes, gives, by_row, hides))
         return function
 
     return mark
@@ -100,7 +102,8 @@ def answer(script: Script, party: Party, blob: bytes) -> bytes:
     reply = encode(value)
     if words.gives is not None:
         said = words_of(given, words.gives)
-        party.ledger.write_parts(entry_of(question.phase, question.step, said, describe(value), reply), noises)
+        entry = entry_of(question.phase, question.step, said, describe(value), reply, words.hides)
+        party.ledger.write_parts(entry, noises)
     return reply
 
 

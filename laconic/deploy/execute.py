@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeAlias
 
@@ -23,6 +24,7 @@ from laconic.data.schema import OwnData
 from laconic.deploy.party_config import UNKNOWN, from_party_files, read_party, rows_from_party_files
 from laconic.deploy.party_importance import importance
 from laconic.deploy.simulation import FittedRun, train
+from laconic.deploy.transports.inprocess import Recorder
 from laconic.errors import PlanError, closest
 from laconic.learn.device import on_device
 from laconic.plan.plan import Budget, DataPlan, Plan, keep_budget, refuse_unkept
@@ -63,17 +65,26 @@ def execute(
     return msgspec.structs.replace(fitted.result, importance=found)
 
 
-def execute_and_keep(plan: Plan, *, listener: Listener | None = None, on_read: OnRead = lambda _: None) -> FittedRun:
-    """As `execute`, but keep what the parties learnt, which needs all of them in this process."""
+def execute_and_keep(
+    plan: Plan,
+    *,
+    listener: Listener | None = None,
+    on_read: OnRead = lambda _: None,
+    recorder: Recorder | None = None,
+) -> FittedRun:
+    """As `execute`, but keep what the parties learnt, which needs all of them in this process.
+
+    A `recorder` listens to all that crosses.
+    """
     if not isinstance(plan.runtime, InProcess):
         raise PlanError(
             f"a model is saved from parties in this process, but runtime.type = {type(plan.runtime).__name__!r}; "
             "leave the runtime out: the numbers are the same"
         )
-    return _execute(plan, listener, on_read)
+    return _execute(plan, listener, on_read, recorder)
 
 
-def _execute(plan: Plan, listener: Listener | None, on_read: OnRead) -> FittedRun:
+def _execute(plan: Plan, listener: Listener | None, on_read: OnRead, recorder: Recorder | None = None) -> FittedRun:
     refuse_unkept(plan)
     federation = parties_of(plan)
     on_read(federation)
@@ -82,7 +93,7 @@ def _execute(plan: Plan, listener: Listener | None, on_read: OnRead) -> FittedRu
             keep_budget(plan, federation),
             federation,
             seed=plan.seed,
-            runtime=plan.runtime,
+            runtime=plan.runtime if recorder is None else recorder,
             align=align_of(plan),
             max_bytes=plan.budget.byte_limit,
             look_every=plan.look_every,
@@ -94,7 +105,8 @@ def _execute(plan: Plan, listener: Listener | None, on_read: OnRead) -> FittedRu
 
 def finished(result: Result, plan: Plan) -> Result:
     """The result with what was asked for beside what was found, so that it alone is enough to run it again."""
-    return priced(msgspec.structs.replace(result, data=result.data | {"plan": msgspec.to_builtins(plan.data)}), plan)
+    data, now = result.data | {"plan": msgspec.to_builtins(plan.data)}, datetime.now(UTC).isoformat(timespec="seconds")
+    return priced(msgspec.structs.replace(result, data=data, ended=now), plan)
 
 
 def align_of(plan: Plan) -> Align:

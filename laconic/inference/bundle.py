@@ -125,6 +125,8 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
         data: how the party's own file says that ids are written and files are read, without where its rows are; None if
             the model was trained on tables.
         made_by: the server that made the model and sent it; empty for a part that is as its party made it.
+        people: how many of the party's rows the training used; 0 if that is not known.
+        saved: when the part was first saved, in UTC; empty if that is not known.
     """
 
     party: str
@@ -140,6 +142,8 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
     head: AnyAbsent | None = None
     data: OwnData | None = None
     made_by: str = ""
+    people: int = 0
+    saved: str = ""
 
 
 @dataclass(frozen=True)

@@ -76,9 +76,9 @@ class _Federated(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ty
         dataset = Dataset(name=type(self).__name__, raw=raw, columns=columns, y=y, task=task)
         cut = self.cut or Equal(parties=min(3, len(columns)))
         method = self.method or FedOnce()
-        if method.kind != "vertical" or method.server:
+        if method.kind != "vertical":
             raise ValueError(
-                f"{type(method).__name__} is not a method whose label holder predicts; use one such as FedOnce"
+                f"{type(method).__name__} is a horizontal method, and columns are dealt here; use one such as FedOnce"
             )
         federation = deal(dataset, cut, hub=self.hub, seed=self.seed, test=0.0, valid=self.valid)
         self.trained_: FittedRun = train(method, federation, seed=self.seed, rows="train")

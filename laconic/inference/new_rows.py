@@ -13,7 +13,7 @@ from laconic.core.result import Result
 from laconic.data.readers.federate import Source
 from laconic.errors import DataError, PlanError, closest
 from laconic.inference.absent import AnyAbsent, FromStore, Measured
-from laconic.inference.bundle import Part
+from laconic.inference.bundle import About, Part
 from laconic.inference.bundle_files import folder_name
 from laconic.inference.forget import forgotten, refuse_forgotten
 from laconic.inference.local_transport import read_new, read_new_labels
@@ -60,11 +60,11 @@ def predict_rows(
 ) -> Scores:
     """Predictions for new rows, as `Model.predict` describes; what was decided when reading is added to `notes`."""
     if not isinstance(rows, Mapping):
-        return _predict_alone(model, rows, notes)
+        return _predict_alone(model, rows, notes, read_as=by_place(model))
     if not rows:
         raise DataError("there are no rows to predict; give each party's, such as {'bank': new_rows}")
     if model.asks_nobody:
-        found = [_predict_alone(model, one, notes) for one in rows.values()]
+        found = [_predict_alone(model, one, notes, read_as=model.part.about) for one in rows.values()]
         together = found[0]
         for more in found[1:]:
             together = together.followed_by(more)
@@ -92,7 +92,7 @@ def reach_rows(
     hub = model.part.about.party
     own = tables.get(hub, Table.without_rows(hub))
     if model.part.about.columns and hub not in tables:
-        raise DataError(f"{hub} predicts, but there are no rows of {hub}; add a table, or a file named after {hub}")
+        raise DataError(f"{hub} predicts, but there is no file with its rows, and no table; add one by its name")
     ids = (own if own.rows else next(iter(tables.values()))).keys.tolist()
     if model.method.kind == "horizontal":
         # A party may hold a model that is asked for, and needs no new rows for that.
@@ -112,8 +112,7 @@ def score_rows(model: Model, rows: "Mapping[str, Source] | Source") -> Score:
     about, holders = model.part.about, list(by_party) if model.asks_nobody else [model.part.about.party]
     labels = []
     for name in holders:
-        # Where nobody is asked, rows are counted and not matched, as in `predict`.
-        read_as = msgspec.structs.replace(about, id="", data=None) if model.asks_nobody else about
+        read_as = about if isinstance(rows, Mapping) else by_place(model)
         found = read_new_labels(read_as, by_party[name], read_new(read_as, by_party[name]))
         if found is None:
             raise DataError(f"the rows of {name} have no label column {model.task.label!r} to score by; add it")
@@ -124,8 +123,13 @@ def score_rows(model: Model, rows: "Mapping[str, Source] | Source") -> Score:
     return headline(model.task, metrics(model.task, np.concatenate(labels)[answered], scores.predictions[answered]))
 
 
-def _predict_alone(model: Model, rows: Source, notes: list[str]) -> Scores:
-    """Predictions of a model that has to ask nobody: ids and labels among the columns are not looked at."""
+def by_place(model: Model) -> About:
+    """How one table is read that says nothing of a party: rows are known by their place, and need no id."""
+    return msgspec.structs.replace(model.part.about, id="", data=None)
+
+
+def _predict_alone(model: Model, rows: Source, notes: list[str], read_as: About) -> Scores:
+    """Predictions of a model that has to ask nobody, for rows that are read as this says."""
     if not model.asks_nobody:
         own = [model.part.about.party] if model.part.about.columns else []
         parties = [*own, *model.part.about.peers]
@@ -134,7 +138,7 @@ def _predict_alone(model: Model, rows: Source, notes: list[str]) -> Scores:
             f"{type(model.method).__name__} predicts with several parties, so give the rows of each by its name: "
             f"predict({{{example}}})"
         )
-    table = read_new(msgspec.structs.replace(model.part.about, id="", data=None), rows, notes)
+    table = read_new(read_as, rows, notes)
     return model.ask(table, FromStore({}), table.keys.tolist())
 
 
@@ -149,7 +153,8 @@ def _refuse_strangers(
             raise PlanError(f"there is no party {name!r} in this model; {closest(name, known, 'The parties are')}")
     lost = [name for name in rows if name not in parts]
     if lost:
+        where = (model.at_hand.folder if model.at_hand is not None else model.part.path) or Path()
         raise DataError(
-            f"the part of {lost[0]} is not at hand, without which nobody can read its rows; bring its folder "
-            f"{folder_name(lost[0])} back, or leave its rows out: --absent (absent=) says what is done then"
+            f"{where} has no part of {lost[0]}, without which nobody can read its rows; bring the folder "
+            f"{where / folder_name(lost[0])} back, or leave its rows out: absent= or --absent says what is done then"
         )

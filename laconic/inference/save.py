@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
+from datetime import UTC, datetime
 from itertools import combinations
 from math import sqrt
 from pathlib import Path
@@ -343,6 +344,8 @@ def _about(
         task=trained.federation.task if is_hub else table.task,
         steps=steps if is_hub else tuple(one.step for one in asked if one.party == party.name),
         data=data.get(party.name),
+        people=len({row for rows in table.cuts.values() for row in rows.tolist()}),
+        saved=datetime.now(UTC).isoformat(timespec="seconds"),
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from inspect import cleandoc
 from pathlib import Path
-from textwrap import shorten
+from textwrap import wrap
 from typing import Any
 
 import msgspec
@@ -105,10 +105,11 @@ def _table(settings: Any, plain: Plain, path: str) -> Iterator[str]:
 def _line(setting: str, words: str) -> str:
     if not words:
         return setting
-    room = _WIDTH - max(24, len(setting)) - 4
-    if room < _LEAST_ROOM:  # A long value, such as a path: what the key means goes above it.
-        return f"# {shorten(words.rstrip('.'), _WIDTH - 2, placeholder=' ...')}\n{setting}"
-    return f"{setting:<24}  # {shorten(words.rstrip('.'), room, placeholder=' ...')}"
+    room, words = _WIDTH - max(24, len(setting)) - 4, " ".join(words.rstrip(".").split())
+    if len(words) <= room:
+        return f"{setting:<24}  # {words}"
+    # What does not fit beside its key goes above it, whole.
+    return "\n".join([*wrap(words, _WIDTH, initial_indent="# ", subsequent_indent="# "), setting])
 
 
 def value_text(value: object) -> str:

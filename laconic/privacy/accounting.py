@@ -217,7 +217,7 @@ def _priced(entry: Entry) -> Noise | None:
 
 def _is_open(entry: Entry) -> bool:
     """Whether it says something of rows that no priced noise covers; a sum that hides it is not protected itself."""
-    return _priced(entry) is None and NOT_FROM_ROWS not in entry.words
+    return _priced(entry) is None and NOT_FROM_ROWS not in entry.words and not entry.hides
 
 
 def _loss(ledgers: Mapping[str, Ledger], delta: float, accountant: AnyAccountant) -> float:

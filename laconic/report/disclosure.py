@@ -6,9 +6,13 @@ from typing import Any
 
 import msgspec
 
+from laconic.core.ledger import Entry, Ledger
 from laconic.core.result import Release, Result
+from laconic.core.run import cover_words
 from laconic.errors import DataError
+from laconic.inference.bundle import Part
 from laconic.privacy.accounting import ledgers_of, price
+from laconic.report.words import leakage_line, rows_of, rows_were_matched
 
 _DELTA = 1e-5
 
@@ -36,6 +40,7 @@ class Disclosed(msgspec.Struct, frozen=True, kw_only=True):
         unit: whose influence epsilon bounds.
         digest: of the bytes that left (BLAKE2b, 128 bits), by which the receiver's copy can be checked; for what was
             sent more than once, digests of one after the other. Empty for what stayed, such as a model.
+        label: `open`, `noised` or `cryptographic`.
     """
 
     phase: str
@@ -50,6 +55,7 @@ class Disclosed(msgspec.Struct, frozen=True, kw_only=True):
     delta: float | None
     unit: str
     digest: str
+    label: str = "open"
 
 
 class Disclosure(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,6 +72,14 @@ class Disclosure(msgspec.Struct, frozen=True, kw_only=True):
         epsilon: of all this party's priced releases together, at `delta`; None if there are none or a proof fails.
         secure: whether all noise came from a secure generator; None if there was none.
         absences: how many questions it did not answer.
+        when: when the run ended, or the model was saved, in UTC; empty if that is not known.
+        people: how many of the party's rows were used; 0 if that is not known.
+        columns: the party's columns that were used; empty if the record does not name them.
+        why: what everything was sent for, in words.
+        recipients: who received something.
+        retention: how long what left is kept, as far as that is known.
+        uses: how often the model was used since; None for a run.
+        signed: whether the party signed this ledger in the run.
     """
 
     party: str
@@ -83,6 +97,14 @@ class Disclosure(msgspec.Struct, frozen=True, kw_only=True):
     delta: float | None
     secure: bool | None
     absences: int
+    when: str = ""
+    people: int = 0
+    columns: tuple[str, ...] = ()
+    why: str = ""
+    recipients: tuple[str, ...] = ()
+    retention: str = ""
+    uses: int | None = None
+    signed: bool = False
 
 
 def disclose(result: Result, party: str) -> Disclosure:
@@ -105,12 +127,94 @@ def disclose(result: Result, party: str) -> Disclosure:
         versions=result.versions,
         left=left,
         bytes=sum(one.bytes for one in left),
-        open=sum(one.epsilon is None and one.digest != "" for one in left),
+        open=sum(one.label == "open" and one.digest != "" for one in left),
         epsilon=epsilon,
         delta=None if paid is None or epsilon is None else paid.delta,
         secure=all(noise.secure for noise in noises) if noises else None,
         absences=sum(absence.party == party for absence in result.absences),
+        when=result.ended,
+        people=_people(result, party),
+        columns=_columns(result, party),
+        why=_why(str(result.method["type"]), result.task.label, [one.phase for one in released]),
+        recipients=_recipients(result.hub, tuple(one for one in result.parties if one != party), left),
+        retention=_NOT_DELETED,
+        signed=party in result.statements,
     )
+
+
+def disclose_part(part: Part, uses: int) -> Disclosure:
+    """What left a party for a saved model: in training, and with every use since."""
+    about, ledgers = part.about, {part.about.party: part.ledger}
+    to = "peers" if about.party == about.hub else "hub"
+    left = tuple(_from_entry(one, to) for one in part.ledger.entries)
+    paid = price(ledgers, _DELTA)
+    noises = [one.noise for one in part.ledger.entries if one.noise is not None]
+    label = "" if about.task is None else about.task.label
+    return Disclosure(
+        party=about.party,
+        method=str(about.method["type"]),
+        data="a saved model",
+        label=label or f"what {about.hub} predicts",
+        hub=about.hub,
+        others=tuple(name for name in about.peers if name != about.party),
+        seed=about.seed,
+        versions={},
+        left=left,
+        bytes=sum(one.bytes for one in left),
+        open=sum(one.label == "open" and one.digest != "" for one in left),
+        epsilon=paid.by_party.get(about.party),
+        delta=_DELTA if about.party in paid.by_party else None,
+        secure=all(noise.secure for noise in noises) if noises else None,
+        absences=0,
+        when=about.saved,
+        people=about.people,
+        columns=tuple(column.name for column in about.columns),
+        why=_why(str(about.method["type"]), label, [one.phase for one in part.ledger.entries]),
+        recipients=_recipients(about.hub, about.peers, left),
+        retention=_NOT_DELETED if about.party == about.hub else _KEPT_AT_HUB.format(hub=about.hub, party=about.party),
+        uses=uses,
+    )
+
+
+_NOT_DELETED = "Laconic deletes nothing that was sent: agree with each recipient how long it is kept."
+_KEPT_AT_HUB = (
+    "{hub} may keep what was sent in its part of the model until `laconic forget {party} MODEL`; of copies, nothing is "
+    "known."
+)
+
+
+def _why(method: str, label: str, phases: Sequence[str]) -> str:
+    """What everything was sent for, in words."""
+    said = {
+        "align": "to find out which people the parties share",
+        "fit": f"to learn a model that predicts {label or 'the label'} ({method})",
+        "look": "to score the model while it was learnt",
+        "final": "to predict: rows held out to score the model, and every row asked for since",
+    }
+    return "; ".join(words for phase, words in said.items() if phase in phases) or "nothing was sent"
+
+
+def _recipients(hub: str, others: Sequence[str], left: Sequence[Disclosed]) -> tuple[str, ...]:
+    """Who received something, by name where the ledger says only `hub` or `peers`."""
+    names = {"hub": [hub], "peers": [one for one in others if one != hub]}
+    return tuple(dict.fromkeys(name for one in left if one.digest for name in names.get(one.to, [one.to])))
+
+
+def _people(result: Result, party: str) -> int:
+    """How many of a party's rows were used, as far as the record says."""
+    if rows_were_matched(result) and party in result.data["alignment"]["rows"]:
+        return rows_of(result, party)[2]
+    own = dict(result.data.get("own") or {}).get(party)
+    if own:
+        return int(own)
+    counts = result.data.get("rows")
+    return sum(one for one in counts.values() if isinstance(one, int)) if isinstance(counts, dict) else 0
+
+
+def _columns(result: Result, party: str) -> tuple[str, ...]:
+    """The party's columns by name, where the record says them."""
+    own = dict(result.data.get("kinds") or {}).get(party, {})
+    return tuple(own) if isinstance(own, dict) else ()
 
 
 def render_disclosure(disclosures: Sequence[Disclosure]) -> str:
@@ -139,12 +243,30 @@ def _disclosed(result: Result, release: Release) -> Disclosed:
     same = {name: getattr(release, name) for name in ("phase", "step", "to", "times", "bytes", "digest")}
     return Disclosed(
         **same,
+        label=release.label,
         purpose=release.words,
         pieces=pieces_of(release.form),
-        protection=release.covered,
+        protection="; ".join(filter(None, (release.covered, leakage_line(result, [release])))),
         epsilon=epsilon,
         delta=delta,
         unit="" if release.noise is None else release.noise.unit,
+    )
+
+
+def _from_entry(entry: Entry, to: str) -> Disclosed:
+    """An entry of a part's ledger, as `_disclosed` puts those of a run."""
+    priced = entry.noise is not None and entry.noise.multiplier is not None and entry.noise.proven
+    epsilon = price({"": Ledger((entry,))}, _DELTA).epsilon if priced else None
+    same = {name: getattr(entry, name) for name in ("phase", "step", "times", "bytes", "digest", "label")}
+    return Disclosed(
+        **same,
+        to=entry.to or to,
+        purpose=entry.words,
+        pieces=pieces_of(entry.form),
+        protection=cover_words(entry),
+        epsilon=epsilon,
+        delta=_DELTA if priced else None,
+        unit="" if entry.noise is None else entry.noise.unit,
     )
 
 

@@ -23,6 +23,7 @@ from laconic.report.words import (
     figure,
     in_bytes,
     in_seconds,
+    leakage_line,
     make_table,
     mean_spread,
     metric_name,
@@ -38,21 +39,23 @@ from laconic.report.words import (
 def show_price(price: Price) -> RenderableType:
     """What one person's row may have lost, and all that the figure leaves out."""
     figure = price.figure if price.epsilon is None else f"epsilon {price.figure}"
-    table = Table.grid(padding=(0, 2))
+    bare, table = Table.grid(padding=(0, 2)), Table.grid(padding=(0, 2))
+    for words in price.open:
+        bare.add_row(Text("OPEN", "yellow"), words)
+    first: list[RenderableType] = [Text("Not covered by any epsilon, and open to whoever receives it:", "bold"), bare]
     known = f"people known to {'all parties' if price.people == 'shared' else 'one party'}"
     lines = [
         ("who", "; ".join((known, *price.units))),
         ("each party", ", ".join(f"{party} {loss:.3g}" for party, loss in price.by_party.items()) or "-"),
         *(("noise", words) for words in price.caveats),
         *(("NOT PROVEN", words) for words in price.unproven),
-        *(("OPEN", words) for words in price.open),
     ]
     if not price.secure:
         lines.append(("SEEDED", "noise came from the run's seed, which undoes it: for studies only"))
     for name, words in lines:
         table.add_row(Text(name, "yellow" if name.isupper() else ""), words)
     head = Text(f"Privacy: {figure}, delta {price.delta:g}, by {price.accountant}", "bold")
-    return Group(head, table, "")
+    return Group(*(first if price.open else []), head, table, "")
 
 
 def show_findings(findings: Sequence[Finding]) -> Table:
@@ -166,7 +169,7 @@ def _letter(number: int) -> str:
 def _given(arm: MethodRuns, letters: Mapping[tuple[str, str], str]) -> Text:
     """The letters of what left, open releases apart from those with noise."""
     said = []
-    for word, style in (("open", "yellow"), ("masked", "green"), ("noised", "green")):
+    for word, style in (("open", "yellow"), ("noised", "green"), ("cryptographic", "green")):
         some = [same[0] for same in arm.given if same[0].label == word]
         named = dict.fromkeys(letters[one.words, protection(one)] for one in some)
         said += [Text(f"{word} {' '.join(named)}", style)] if named else []
@@ -233,7 +236,8 @@ def _releases(result: Result) -> RenderableType:
     for same in same_releases(result.releases):
         first = same[0]
         style = "yellow" if first.label == "open" else "green"
-        words = Text.assemble(first.words, "\n", (protection(first), style))
+        rebuilt = leakage_line(result, same)
+        words = Text.assemble(first.words, "\n", (protection(first), style), f"\n{rebuilt}" if rebuilt else "")
         parties = ", ".join(dict.fromkeys(one.party for one in same))
         phases = ", ".join(dict.fromkeys(one.phase for one in same))
         table.add_row(Text(parties), first.to, phases, words, in_bytes(sum(one.bytes for one in same)))

@@ -62,10 +62,20 @@ def in_seconds(seconds: float) -> str:
 
 
 def protection(release: Release) -> str:
-    """In words, what protects a release: nothing, or a noise and what that noise does not cover."""
+    """In words, what protects a release: nothing, cryptography, or a noise and what that noise does not cover."""
     if release.noise is None:
         return "open release: nothing protects it" if release.label == "open" else release.covered
     return f"{release.noise.mechanism} noise of scale {release.noise.scale:g}; {release.covered}"
+
+
+def leakage_line(result: Result, releases: Sequence[Release]) -> str:
+    """How well columns can be rebuilt from some releases, where that was measured; nothing where it was not."""
+    steps = {(one.party, one.step) for one in releases if one.label == "open"}
+    found = [one for one in result.leakage if (one.party, one.step) in steps]
+    if not found:
+        return ""
+    each = ", ".join(f"{one.party} {one.mean:.2f} (best column {one.best:.2f})" for one in found)
+    return f"columns rebuilt from it by someone who knows {found[0].known:,} of {found[0].rows:,} rows, R2: {each}"
 
 
 def one_line(result: Result) -> str:
@@ -96,8 +106,8 @@ def epsilon_in_words(result: Result) -> str:
         return "-"
     if paid is None or paid.epsilon is None:
         return "no bound"
-    left = f"; {len(paid.open)} open" if paid.open else ""
-    return f"{paid.epsilon:.3g} at delta {paid.delta:g}{left}"
+    left = f"{len(paid.open)} open, not covered; " if paid.open else ""
+    return f"{left}{paid.epsilon:.3g} at delta {paid.delta:g}"
 
 
 def contribution_lines(result: Result) -> list[tuple[str, bool]]:

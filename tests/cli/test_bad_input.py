@@ -117,7 +117,7 @@ def test_what_cannot_be_written_is_said_before_the_work(words, tmp_path, monkeyp
         raise AssertionError("the work was begun")
 
     # `compare` first: if it were loaded afterwards, it would keep the `execute` of this test for good.
-    for name in ("compare.compare", "compare.read_results", "execute.execute", "execute.execute_and_keep"):
+    for name in ("compare.compare_plans", "compare.read_results", "execute.execute", "execute.execute_and_keep"):
         monkeypatch.setattr(f"laconic.deploy.{name}", work)
     monkeypatch.setattr("laconic.inference.predict.load_model", work)
     (tmp_path / "plan.toml").touch()
@@ -249,10 +249,13 @@ def test_a_file_that_is_no_result_is_named(odd, command, name):
     assert f"{odd / name} holds no result" in refused(command, str(odd / name), *more)
 
 
-@pytest.mark.parametrize("command", ["report", "disclose"])
-def test_a_folder_is_no_result(odd, command):
-    more = {"report": ("-o", str(odd / "page.html")), "disclose": ("--party", "shop")}[command]
-    assert f"{odd / 'model'} is a folder, not a result file" in refused(command, str(odd / "model"), *more)
+def test_a_folder_is_no_result(odd):
+    more = ("-o", str(odd / "page.html"))
+    assert f"{odd / 'model'} is a folder, not a result file" in refused("report", str(odd / "model"), *more)
+
+
+def test_a_folder_that_only_looks_like_a_model_is_not_disclosed(odd):
+    assert "is not the head of a part" in refused("disclose", str(odd / "model"), "--party", "shop")
 
 
 @pytest.mark.parametrize("command", ["predict", "add", "forget"])

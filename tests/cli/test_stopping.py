@@ -41,7 +41,7 @@ def press(monkeypatch, place, name):
 @pytest.fixture
 def words(tmp_path):
     write_files(tmp_path)
-    ours = ("--files", *sorted(tmp_path.rglob("*.csv")), "--id", "customer", "--label", "diagnosis")
+    ours = ("--files", *sorted(tmp_path.glob("*.csv")), "--id", "customer", "--label", "diagnosis")
     return ("run", "FedOnce", *ours, *QUICK, "--save", tmp_path / "run.json", "--model", tmp_path / "model")
 
 

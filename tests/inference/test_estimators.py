@@ -8,9 +8,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
-from laconic import Equal, FedOnce, Linear, Rap, SplitNN
+from laconic import Equal, FedAvg, FedOnce, Linear, Rap, SplitNN
 from laconic.inference.estimators import FederatedClassifier, FederatedRegressor
-from laconic.learn import Pca, Sgd
+from laconic.learn import Logistic, Pca, Sgd
 
 QUICK = FedOnce(trainer=Sgd(epochs=15, batch=32, lr=3e-3))
 
@@ -97,5 +97,13 @@ def test_a_pipeline_works():
 
 
 def test_a_method_whose_label_holder_does_not_predict_is_refused():
-    with pytest.raises(ValueError, match="Rap is not a method whose label holder predicts"):
-        FederatedClassifier(Rap()).fit(*load_iris(return_X_y=True))
+    with pytest.raises(ValueError, match="FedAvg is a horizontal method"):
+        FederatedClassifier(FedAvg()).fit(*load_iris(return_X_y=True))
+
+
+def test_a_method_with_a_server_can_be_searched_too():
+    x, y = load_iris(return_X_y=True)
+    grid = {"method": [Rap(learner=Logistic()), Linear()]}
+    search = GridSearchCV(FederatedClassifier(), grid, cv=2, error_score="raise").fit(x[::2], y[::2])
+    assert search.cv_results_["mean_test_score"][0] > 0.7
+    assert search.predict(x).shape == y.shape

@@ -7,7 +7,7 @@ import pytest
 
 import laconic
 from laconic.errors import DataError, PlanError
-from laconic.learn import Logistic, Sgd
+from laconic.learn import LinearModel, Sgd
 
 QUICK = laconic.FedOnce(trainer=Sgd(epochs=5, batch=64, lr=3e-3))
 
@@ -138,7 +138,7 @@ def test_a_budget_is_kept(fed):
 
 
 def test_methods_side_by_side(fed, tmp_path):
-    table = laconic.compare([laconic.FedOnce(head=Logistic()), laconic.Linear()], fed)
+    table = laconic.compare([laconic.FedOnce(head=LinearModel()), laconic.Linear()], fed)
     frame = table.to_frame()
     assert frame["method"].tolist() == ["Solo", "FedOnce", "Linear", "Centralised"]
     assert type(table.best).__name__ in ("FedOnce", "Linear")

@@ -54,7 +54,7 @@ def test_the_page_is_for_a_reader_who_knows_nothing_of_the_method():
         "a few numbers a row",
         "ab" * 16,
         "float32 400 x 8",
-        "without protection",
+        "left open",
         "BLAKE2b",
     ):
         assert words in page

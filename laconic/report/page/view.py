@@ -27,6 +27,7 @@ from laconic.report.words import (
     in_bytes,
     in_rounds,
     in_seconds,
+    leakage_line,
     mean_spread,
     metric_name,
     protection,
@@ -220,7 +221,7 @@ def _released(arm: MethodRuns) -> list[View]:
             "form": same[-1].form,
             "times": sum(one.times for one in same),
             "bytes": sum(one.bytes for one in same),
-            "protection": protection(same[0]),
+            "protection": "; ".join(filter(None, (protection(same[0]), leakage_line(arm.first, same)))),
         }
         for same in arm.given
     ]

@@ -178,13 +178,13 @@ def test_the_secure_mean_is_the_open_mean(kind):
 
 def test_the_ledger_says_in_what_numbers_are_hidden_and_keys_are_no_open_release():
     result = simulate(FedAvg(trainer=Sgd(epochs=1), sums=SecureSums()), small_horizontal("binary"))
-    masked = [one for one in result.releases if one.label == "masked"]
+    masked = [one for one in result.releases if one.label == "cryptographic"]
     assert [one.party for one in masked] == ["party1", "party2", "party3"]
     assert (
         "hidden in a sum over 3 parties, at least 2 of which are in it, unless the server and 1 of them"
         in masked[0].words
     )
-    assert masked[0].covered.startswith("masked: its receiver learns the sum")
+    assert masked[0].covered.startswith("cryptographic: its receiver learns the sum")
     paid = price(ledgers_of(result), 1e-5, "disjoint")
     assert not any("keys" in words or "shares" in words for words in paid.open)
     assert sum("hidden in a sum" in words for words in paid.open) == 3

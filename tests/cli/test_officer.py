@@ -1,0 +1,79 @@
+"""What a data-protection officer asks: what left a party, in runs and for models, since training too."""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+import laconic
+from laconic.cli import main
+from laconic.learn import Sgd
+from tests.inference.test_fit import frames, new_rows
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    place = tmp_path_factory.mktemp("officer")
+    method = laconic.FedOnce(trainer=Sgd(epochs=2, batch=64))
+    laconic.fit(method, laconic.federation(frames(), id="customer", label="churned")).save(place / "churn")
+    return place
+
+
+def said(*words):
+    outcome = CliRunner().invoke(main, [str(word) for word in words])
+    assert outcome.exit_code == 0, outcome.output
+    return outcome.output
+
+
+def test_a_model_folder_is_disclosed_with_all_that_left_since(folder):
+    before = json.loads(said("disclose", folder / "churn", "--party", "shop"))
+    laconic.load_model(folder / "churn").predict(new_rows())
+    after = json.loads(said("disclose", folder / "churn", "--party", "shop"))
+    assert after["bytes"] > before["bytes"]
+    assert after["uses"] == before["uses"] + 1
+    assert after["columns"] == ["c", "d"]
+    assert after["people"] == 160
+    assert after["recipients"] == ["bank"]
+    assert "predicts" in after["why"]
+    assert "laconic forget shop" in after["retention"]
+    assert after["when"][:2] == "20"
+
+
+def test_a_page_has_its_json_beside_it_and_says_the_same(folder):
+    said("disclose", folder / "churn", "--party", "bank", "-o", folder / "bank.html")
+    record = json.loads((folder / "bank.json").read_text())
+    page = (folder / "bank.html").read_text()
+    assert record["recipients"] == ["shop"]
+    assert "Received by: shop" in page
+    assert page.index("left open") < page.index("No epsilon can be given")
+    assert "@media print" in page
+
+
+def test_leakage_is_measured_beside_what_is_open(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name, frame in frames(400).items():
+        frame.to_csv(f"{name}.csv", index=False)
+    words = ("--files", "bank.csv", "shop.csv", "--id", "customer", "--label", "churned")
+    quick = ("--set", "method.head.type=LinearModel", "--leakage", "--save", "run.json")
+    shown = " ".join(said("run", "FedOnce", *words, *quick).split())
+    (found,) = json.loads((tmp_path / "run.json").read_text())["leakage"]
+    # By default a party of two columns lays both open by rank.
+    assert (found["party"], found["known"]) == ("shop", 10)
+    assert found["mean"] > 0.5
+    assert "who knows 10 of" in shown
+    assert "columns rebuilt" in said("disclose", "run.json", "--party", "shop")
+
+
+def test_a_party_that_has_no_part_is_named(folder):
+    outcome = CliRunner().invoke(main, ["disclose", str(folder / "churn"), "--party", "shopp"])
+    assert outcome.exit_code == 2
+    assert "holds no part of 'shopp'" in outcome.output
+
+
+def test_the_ledger_of_a_party_lists_runs_and_models(folder):
+    result = laconic.fit(laconic.Linear(), laconic.federation(frames(), id="customer", label="churned")).result
+    result.save(folder / "run.json")
+    listed = said("ledger", "shop", folder)
+    assert "in 2 runs and models" in listed
+    outcome = CliRunner().invoke(main, ["ledger", "nobody", str(folder)])
+    assert "no result and no model of 'nobody'" in outcome.output
