@@ -303,7 +303,7 @@ True""",
 True""",
     "check_method": """\
 >>> from laconic import Linear, check_method
->>> check_method(Linear())""",
+>>> _ = check_method(Linear())""",
     "Method": """\
 >>> from laconic import FedOnce, Method
 >>> issubclass(FedOnce, Method), FedOnce().rounds
