@@ -40,8 +40,8 @@ class DataPlan(Settings, frozen=True, tag=False):
             With party files everybody has it, beside the party file; all must have the same rows.
         schema: of horizontal party files, a file of columns, levels, scales and classes that everybody has, beside the
             party file (docs/data.md). Nothing is then to be agreed on before learning; none to agree by asking.
-        agree: how horizontal parties agree on columns, if not as usual: what to do where one lacks a column, and noise
-            on the sums. None for as usual.
+        agree: how horizontal parties agree on columns, if not as usual: what to do where one lacks a column or has
+            another unit. None for as usual.
         kinds: what a column of the files is (numeric, categorical, date), or an example of how it is written (1,234.5,
             1.234,5, 31.01.2013, 01/31/2013), where that should not be inferred.
         task: what the label is; none to guess it from its cells.

@@ -17,7 +17,7 @@ from laconic.core.wire import Heading, decode_question, describe, read_heading
 from laconic.data.federation import Federation
 from laconic.deploy.answer_checks import AnswerCheck
 from laconic.deploy.question_forecast import Due, QuestionForecast
-from laconic.deploy.simulation import FittedRun, simulate, train
+from laconic.deploy.simulation import FittedRun, roles, simulate, train
 from laconic.deploy.transports.inprocess import Recorder
 from laconic.errors import ContractBroken, LaconicError, StepError
 from laconic.inference.absent import FromStore
@@ -81,8 +81,8 @@ def _check_on(method: Method, federation: Federation, seed: int) -> Result:
     _same("with and without looking", method, together, looked)
     if method.rounds is not None and together.fit.rounds != method.rounds:
         raise ContractBroken(f"{type(method).__name__} promised {method.rounds} rounds and took {together.fit.rounds}")
-    _check_opening(method, federation, recorder, look_every=None)
-    _check_opening(method, federation, watched, look_every=1)
+    _check_opening(method, federation, recorder, seed, look_every=None)
+    _check_opening(method, federation, watched, seed, look_every=1)
     _check_leaks(method, federation, recorder)
     _check_answers(method, federation, recorder)
     _check_beats_guessing(method, federation, together)
@@ -122,9 +122,12 @@ def _same(how: str, method: Method, one: Result, other: Result) -> None:
         raise ContractBroken(f"{type(method).__name__} differs {how}: {'; '.join(apart)}")
 
 
-def _check_opening(method: Method, federation: Federation, recorder: "Recorder", look_every: int | None) -> None:
+def _check_opening(
+    method: Method, federation: Federation, recorder: "Recorder", seed: int, look_every: int | None
+) -> None:
     """Compare the questions that a method declares with those it asked, party by party."""
-    schedule = QuestionForecast(method, None, federation.hub, 0, look_every)
+    hub = roles(method, federation, seed)[0].name
+    schedule = QuestionForecast(method, None, hub, seed, look_every)
     predicting = schedule.predict_dues("final", "test")
     # Not the label holder's: a server may ask it more, and by envelope it answers without waiting.
     for name in federation.peers:
