@@ -77,7 +77,7 @@ def _figures(result: Result) -> dict[str, Any]:
     plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(result))
     for phase in ("align", "fit", "look", "final"):
         del plain[phase]["seconds"]
-    del plain["statements"]
+    del plain["statements"], plain["ended"]
     # Booked in the order of arrival, which is nobody's business.
     plain["wire"] = sorted(map(str, plain["wire"]))
     return plain

@@ -189,6 +189,10 @@ def test_matching_is_limited_over_all_runs_too(tmp_path):
         assert begun == [True, True, True, False, False]
 
 
+_KEYS = {("share_secrets", "keys"), ("unmask", "shares"), ("unmask", "present")}
+"""Of secure sums: public keys, locked shares and names of parties; these steps look at no rows."""
+
+
 def test_the_steps_of_all_methods_name_rows_by_the_word_that_rules_look_for():
     """A cut by any other word would pass the rules unseen."""
     words = {
@@ -196,6 +200,6 @@ def test_the_steps_of_all_methods_name_rows_by_the_word_that_rules_look_for():
         for name, kind in methods().items()
         for step in steps_of(kind)
         for word, one in inspect.signature(getattr(kind, step)).parameters.items()
-        if one.annotation in (str, "str") and word != "rows"
+        if one.annotation in (str, "str") and word != "rows" and (step, word) not in _KEYS
     }
     assert words == set()

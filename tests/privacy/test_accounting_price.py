@@ -52,7 +52,8 @@ def test_a_run_without_protection_has_no_bound_and_one_that_gives_nothing_away_h
     unprotected = price({"a": ledger(None)}, 1e-5, accountant=Rdp())
     assert unprotected.epsilon is None
     assert unprotected.figure == "no bound: nothing that left bears noise with a price"
-    assert "epsilon" not in shown(unprotected)
+    assert "Privacy: epsilon" not in shown(unprotected)
+    assert "Not covered by any epsilon" in shown(unprotected)
     assert price({"a": ledger()}, 1e-5, accountant=Rdp()).epsilon == 0
     unproven = price({"a": ledger(noise(proven=False))}, 1e-5, accountant=Rdp())
     assert unproven.figure == "no bound: a proof does not hold"
