@@ -14,7 +14,7 @@ from torch import nn
 
 from laconic.errors import DataError, MissingExtra
 from laconic.learn.encoders.encoder import Branched
-from laconic.learn.encoders.scores import KNOTS, Beside, Scores
+from laconic.learn.encoders.scores import KNOTS, Beside, LearntBeside, Scores
 from laconic.learn.models.best import Best, Mixture, chosen_in
 from laconic.learn.models.candidates import FARTHEST, FILL, LinearCandidate, NetCandidate, TreesCandidate
 from laconic.learn.models.learner import CONSTANT, Learner
@@ -144,6 +144,11 @@ class Graph:
     def _(self, module: Beside, x: str) -> str:
         rows = self.node("Flatten", x, axis=1)
         return self.node("Concat", self.net(module.scores, rows), self.net(module.sums, rows), axis=1)
+
+    @net.register
+    def _(self, module: LearntBeside, x: str) -> str:
+        rows = self.node("Flatten", x, axis=1)
+        return self.node("Concat", self.net(module.scores, rows), self.net(module.learnt, rows), axis=1)
 
     @net.register
     def _(self, module: Scores, x: str) -> str:

@@ -26,7 +26,20 @@ from laconic.data import Iid
 from laconic.errors import DataError
 from laconic.inference import export_model, parts_of
 from laconic.inference.export import run_graph
-from laconic.learn import Autoencoder, Best, Boosted, Forest, Joint, LinearModel, Mlp, Nat, NetModel, Pca, Sgd
+from laconic.learn import (
+    Autoencoder,
+    Best,
+    BestEncoder,
+    Boosted,
+    Forest,
+    Joint,
+    LinearModel,
+    Mlp,
+    Nat,
+    NetModel,
+    Pca,
+    Sgd,
+)
 from laconic.privacy import ClippedGaussian
 
 onnx = pytest.importorskip("onnx", reason="needs pip install 'laconic-fl[onnx]'")
@@ -73,13 +86,14 @@ def ours(method, trained):
         FedOnce(head=Best(seconds=4)),
         FedOnce(encoder=Nat(dim=4, epochs=1), head=Boosted(trees=20)),
         FedOnce(encoder=Autoencoder(dim=3, trainer=QUICK), head=LinearModel()),
+        FedOnce(encoder=BestEncoder(dim=9, beside="autoencoder"), head=LinearModel()),
         FedOnce(encoder=Pca(dim=3), trainer=QUICK, precision="float16"),
         FedOnce(head=NetModel(net=Mlp(hidden=(8,)), trainer=QUICK)),
         FedOnce(head=Joint(own=Mlp(hidden=(4,)), width=4), more=Sgd(epochs=1)),
         SplitNN(trainer=Sgd(epochs=1)),
         Solo(model=Forest(trees=10)),
     ],
-    ids=["chosen", "trees", "linear", "float16", "net", "joint", "split", "forest"],
+    ids=["chosen", "trees", "linear", "beside", "float16", "net", "joint", "split", "forest"],
 )  # fmt: skip
 @pytest.mark.parametrize("data", ["breast_cancer", "diabetes", "wine"])
 def test_every_party_s_file_together_say_what_the_method_says(method, data, tmp_path):
