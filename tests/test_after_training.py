@@ -18,7 +18,7 @@ TEXT = (Path(__file__).parent.parent / "docs" / "after_training.md").read_text()
 def test_the_walk_through_runs_as_written(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```(python|sh)\n(.*?)```", TEXT, re.DOTALL)
-    assert len(blocks) == 12
+    assert len(blocks) == 14
     names = {}
     for kind, block in blocks:
         if kind == "python":
