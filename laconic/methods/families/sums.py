@@ -107,15 +107,15 @@ class SecureSums(Settings, frozen=True):
         answers = peers.only(tuple(keys)).tolerant.ask(question, **payload)
         there = tuple(name for name in keys if name in answers)
         self._refuse_few(keys, there, question.__name__)
-        told = self._opened(method, peers, keys, locked, there)
+        opened = self._opened(method, peers, keys, locked, there)
         size = sum(np.size(one) for one in _leaves(like))
         total: Array = np.zeros(size, dtype=np.uint64)
         for name in there:
             total += _read(name, answers[name], size)
-        add_masks(total, [(seed, -1) for seed in self._own_masks(keys, there, told)])
+        add_masks(total, [(seed, -1) for seed in self._own_masks(keys, there, opened)])
         for name in keys:
             if name not in there:
-                add_masks(total, self._left_over(keys, name, there, told))
+                add_masks(total, self._left_over(keys, name, there, opened))
         return Total(_shaped(like, FixedPoint(self.bound, len(keys)).read(total)), there, len(keys))
 
     def hide(self, party: Party, parts: Mapping[str, Any] | Noised[Any]) -> Masked[Any]:
@@ -179,23 +179,23 @@ class SecureSums(Settings, frozen=True):
         self._refuse_few(keys, tuple(answers), "unmask")
         return {name: _read_text(name, text) for name, text in answers.items()}
 
-    def _own_masks(self, keys: Mapping[str, Any], there: tuple[str, ...], told: Mapping[str, Any]) -> list[bytes]:
-        return [self._joined(keys, name, told) for name in there]
+    def _own_masks(self, keys: Mapping[str, Any], there: tuple[str, ...], opened: Mapping[str, Any]) -> list[bytes]:
+        return [self._joined(keys, name, opened) for name in there]
 
     def _left_over(
-        self, keys: Mapping[str, list[str]], gone: str, there: tuple[str, ...], told: Mapping[str, Any]
+        self, keys: Mapping[str, list[str]], gone: str, there: tuple[str, ...], opened: Mapping[str, Any]
     ) -> list[tuple[bytes, int]]:
         """The masks that others have agreed on with a party that dropped out, as that party would have added them."""
-        secret = self._joined(keys, gone, told)
+        secret = self._joined(keys, gone, opened)
         if public_of(secret).hex() != keys[gone][0]:
             raise WireError(f"the shares of {gone}, which dropped out, do not give its key; a party altered its share")
         return _pair_masks(secret, gone, {name: keys[name] for name in (*there, gone)})
 
-    def _joined(self, keys: Mapping[str, Any], name: str, told: Mapping[str, Mapping[str, str]]) -> bytes:
+    def _joined(self, keys: Mapping[str, Any], name: str, opened: Mapping[str, Mapping[str, str]]) -> bytes:
         """A secret of one party, from the shares that the others opened."""
         places = {one: at for at, one in enumerate(keys)}
-        few = list(told)[: self.needed(len(keys))]
-        return join_secret({places[one]: bytes.fromhex(told[one][name]) for one in few})
+        few = list(opened)[: self.needed(len(keys))]
+        return join_secret({places[one]: bytes.fromhex(opened[one][name]) for one in few})
 
     def _refuse_few(self, keys: Mapping[str, Any], there: tuple[str, ...], asked: str) -> None:
         if len(there) < self.needed(len(keys)):
@@ -256,8 +256,8 @@ def share_secrets(method: Summed, party: Party, keys: str) -> str:
 def unmask(method: Summed, party: Party, present: str, shares: str) -> str:
     """Open one share of every party, never of both kinds: seeds of who is there, keys of who dropped out."""
     sums, state, there = _sums_of(method), party.memory.get(_STATE, {}), set(msgspec.json.decode(present))
-    if "told" in state:
-        if state["told"] != sorted(there):
+    if "opened for" in state:
+        if state["opened for"] != sorted(there):
             raise Refused(f"{party.name} was asked for both kinds of shares of one party, which would lay it bare")
         return str(state["answer"])
     if not state.get("used"):
@@ -274,8 +274,8 @@ def unmask(method: Summed, party: Party, present: str, shares: str) -> str:
         pair = unlock(key, b64decode(text), name)
         opened[name] = (pair[len(pair) // 2 :] if name in there else pair[: len(pair) // 2]).hex()
     answer = _text(opened)
-    # The secrets are gone after this: what was told cannot be told in another way.
-    party.memory[_STATE] = {"told": sorted(there), "answer": answer}
+    # The secrets are gone after this: what was opened cannot be opened in another way.
+    party.memory[_STATE] = {"opened for": sorted(there), "answer": answer}
     return answer
 
 

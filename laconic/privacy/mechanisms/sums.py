@@ -110,8 +110,8 @@ class GaussianSums(Settings, frozen=True):
         """
         gram, moments = pack(rows.T @ rows), rows.T @ targets
         on_gram, on_moments = (share * scale for scale in self.scales())
-        chance = randomness_from(party.rng, self.seeded, gram, moments)
-        drawn = chance.normal(gram.size + moments.size).numpy().astype(np.float64)
+        randomness = randomness_from(party.rng, self.seeded, gram, moments)
+        drawn = randomness.normal(gram.size + moments.size).numpy().astype(np.float64)
         gram = gram + drawn[: gram.size] * _scale_of_half(gram.size, on_gram)
         moments = moments + drawn[gram.size :].reshape(moments.shape) * on_moments
         sent = {"gram": gram.astype(np.float32), "moments": moments.astype(np.float32)}
