@@ -9,9 +9,10 @@ COPY locks ./locks
 COPY constraints.txt ./
 RUN python -m venv /opt/laconic
 ENV PATH=/opt/laconic/bin:$PATH
-# The index of builds without a GPU: the hash decides whether it is the file that the tests ran with.
-RUN pip install --no-cache-dir --require-hashes --no-deps \
-        --extra-index-url https://download.pytorch.org/whl/cpu -r locks/torch-cpu.txt \
+# The build without a GPU, where pip finds it: name PyTorch's own index by `--build-arg PIP_EXTRA_INDEX_URL=...`. The hash
+# decides whether it is the file that the tests ran with.
+ARG PIP_EXTRA_INDEX_URL
+RUN pip install --no-cache-dir --require-hashes --no-deps -r locks/torch-cpu.txt \
     || pip install --no-cache-dir --require-hashes --no-deps -r locks/torch.txt
 RUN pip install --no-cache-dir --require-hashes --no-deps -r locks/core.txt
 COPY pyproject.toml README.md LICENSE ./
