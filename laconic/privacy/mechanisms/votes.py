@@ -210,7 +210,7 @@ def log_laplace_doubt(counts: Array, gamma: float) -> Array:
     """Per row, the logarithm of a bound on the probability that Laplace noise changes the winner.
 
     Papernot and others 2017, lemma 4. In logarithms, for where voters agree the probability is far below what can be
-    told from 0 beside 1, and an answer that is priced as if nothing could change it is priced too low.
+    distinguished from 0 beside 1, and an answer that is priced as if nothing could change it is priced too low.
     """
     gaps = _gaps(counts) * gamma
     return np.asarray(logsumexp(np.log(2 + gaps) - log(4) - gaps, axis=1))
