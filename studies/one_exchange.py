@@ -395,9 +395,9 @@ def _rebuilt(records: Sequence[Record], shared: Sequence[Record]) -> str:
     head = ["data", "seeds", "components, by seed", "mean R2", "share of the gap", "share by default", "less home"]
     return (
         f"## With mean R2 of rebuilt columns at most {MOST_REBUILT:g}\n\n"
-        "FedOnce with `Pca` of as many components (16, 12, 8, 6, 4, 3, 2 or 1 for every guest) as keep within it, for an "
-        "attacker who knows a hundred rows in full; measured on validation rows, so that no label chooses. `none`: a "
-        "single component is too many, and the label holder stays at home.\n\n" + markdown(head, lines)
+        "FedOnce with `Pca` of as many components (16, 12, 8, 6, 4, 3, 2 or 1 for every guest) as keep within it, for "
+        "an attacker who knows a hundred rows in full; measured on validation rows, so that no label chooses. `none`: "
+        "a single component is too many, and the label holder stays at home.\n\n" + markdown(head, lines)
     )
 
 
