@@ -12,6 +12,7 @@ from laconic.inference.forget import forget
 from laconic.inference.local_transport import parts_of, reach_parts, read_rows
 from laconic.inference.predict import Model, find, load_model
 from laconic.inference.save import save_model
+from laconic.inference.server.app import Answering
 from laconic.learn import Best, Boosted, FixMatchTab, LinearModel, Mixture, TreeModel
 from laconic.tables import metrics
 
@@ -137,3 +138,14 @@ def test_a_label_that_comes_later_counts(model):
     kept = own.with_cut("one", own.cut("valid")[:1]).as_new("one")
     same = store.with_rows(kept, np.array([1 - store.labels_of("valid")[0]]), "train")
     assert (same.y == store.y).all()
+
+
+def test_served_are_people_whom_no_party_shares_too(model):
+    own = model.store.own
+    alone = replace(model.store, answers={name: one.take(()) for name, one in model.store.answers.items()})
+    someone = own.keys[own.cut(OWN)][0]
+    hub = Model(replace(model.part, store=alone), model.method)
+    assert someone not in alone.people
+    scores = Answering(hub).predict([someone, "nobody"], SoloModel())
+    assert scores.answered.tolist() == [True, False]
+    assert scores.how == ("solo", "unknown to the hub")
