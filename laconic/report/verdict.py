@@ -18,8 +18,8 @@ def sentences(part: Comparison) -> list[str]:
     if chosen is None:
         return ["No federated method was run; add one, such as FedOnce."]
     if part.is_single:
-        said = (_single(chosen), _gain(part, chosen), _how_to_choose(part, chosen))
-        return [sentence for sentence in said if sentence]
+        alone = (_single(chosen), _gain(part, chosen), _how_to_choose(part, chosen))
+        return [sentence for sentence in alone if sentence]
     said = (one(part, chosen) for one in (_advice, _gain, _keeping_labels, _rival, _thrift, _private))
     return [sentence for sentence in said if sentence]
 
