@@ -62,6 +62,8 @@ class Peers:
         number = self.log.next_round()
         blobs = self._write_all(name, words, number, payloads)
         waiting = dict.fromkeys(payloads)
+        if self.log.watcher is not None:
+            self.log.watcher.asked(self.log.phase, number, name, tuple(payloads))
         for party, blob in self._carrier.carry(self._script, blobs, self._deadline):
             if party not in waiting:
                 continue
