@@ -38,10 +38,10 @@ HEAD = Best(seconds=30.0)
 
 def main() -> None:
     """Run what has not been run yet, and write the table, also when stopped."""
-    chosen = arguments(__doc__ or "", "studies/results/encoder_choice")
+    chosen = arguments(__doc__ or "", "studies/results/encoder_choice", renews=True)
     results = chosen.out / "results.jsonl"
     try:
-        run_jobs(only_on(_quick_jobs() if chosen.quick else _jobs(), chosen.only), results)
+        run_jobs(only_on(_quick_jobs() if chosen.quick else _jobs(), chosen.only), results, chosen.renew)
     finally:
         write_whole(chosen.out / "table.md", report(read_records(results)))
 
