@@ -6,8 +6,8 @@ import pytest
 
 from laconic import FedAvg, FedDf, FedKt, FedTrees, Pate, PooledRows, SoloRows, check_method, rows_from_frames, train
 from laconic.errors import DataError, WireError
-from laconic.learn import Logistic, Network, Sgd
-from laconic.learn.models.learner import CONSTANT, check_model
+from laconic.learn import Logistic, Network, Sgd, check_model
+from laconic.learn.models.learner import CONSTANT
 from laconic.methods.families.model_checks import mark_of
 from laconic.methods.horizontal.fedavg import FedYogi
 from laconic.methods.horizontal.fedkt import PooledShares
