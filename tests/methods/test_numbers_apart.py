@@ -7,7 +7,6 @@ import pytest
 from laconic import FedAvg, FedDf, FedKt, FedTrees, Pate, PooledRows, SoloRows, check_method, rows_from_frames, train
 from laconic.errors import DataError, WireError
 from laconic.learn import Logistic, Network, Sgd, check_model
-from laconic.learn.models.learner import CONSTANT
 from laconic.methods.families.model_checks import mark_of
 from laconic.methods.horizontal.fedavg import FedYogi
 from laconic.methods.horizontal.fedkt import PooledShares
@@ -75,7 +74,7 @@ def test_labels_that_are_all_one_number_at_a_party_are_learnt_as_that_number():
     for method in (FedTrees(least_rows=20), FedKt(model=Logistic(), teachers=2), SoloRows(model=Logistic())):
         assert np.isfinite(list(train(method, federation(frames)).result.metrics.values())).all()
     with pytest.raises(WireError, match="a constant must be one number"):
-        check_model(Network(), NUMBER, {CONSTANT: np.array([3, 4])}, (2,), "west")
+        check_model(Network(), NUMBER, {"constant": np.array([3, 4])}, (2,), "west")
 
 
 def test_too_few_rows_to_say_a_scale_are_an_error_that_says_how_many_are_needed():
