@@ -138,7 +138,7 @@ def _attributes(docstring: str) -> dict[str, str]:
 
 
 _CAME_LATER = ("split_by", "group", "schema", "agree", "people", "least_rows")
-"""Settings of data and budget that are left out of the fingerprint where they say nothing: earlier plans keep theirs."""
+"""Settings of data and budget that the fingerprint leaves out where they say nothing: earlier plans keep theirs."""
 
 
 def plan_fingerprint(plan: Plan) -> str:
