@@ -252,8 +252,8 @@ def _score(judge: Party, rows: str, predictions: Mapping[str, Array]) -> dict[st
     y = judge.data.part(rows)[1]
     if y is None:
         raise ValueError(f"{judge.name} has no labels for its rows {rows!r} to score with")
-    known = judge.data.part("train")[1] if "train" in judge.data.cuts else None
-    # Errors of numbers are scaled by the range of training labels; by 1 where that says nothing.
+    known = judge.data.part("train")[1] if "train" in judge.data.cuts else y
+    # Errors of numbers are scaled by the range of training labels; a server has none, and takes the rows scored on.
     spread = float(np.ptp(known)) or 1.0 if known is not None and known.dtype.kind == "f" else 1.0
     return {name: metrics(task_of(judge), y, one, spread) for name, one in predictions.items()}
 
