@@ -262,7 +262,7 @@ def host(
 
 @contextmanager
 def _follow_site(watched: bool, title: str, parties: Sequence[str]) -> "Iterator[Callable[[Path], None]]":
-    """A live page of a run in the engine's process, by the file that it writes; gives who is told the run's folder."""
+    """A live page of a run in the engine's process, by the file that it writes; call what it gives with the folder."""
     from laconic.deploy.watch import STATE, read_state
     from laconic.report.live import serve_live
 

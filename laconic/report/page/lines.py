@@ -70,11 +70,11 @@ def _axes(plane: _Plane, across: str, up: str) -> str:
     for value in even_ticks(plane.low_x, plane.high_x, 5):
         x, _ = plane.at(value, plane.low_y)
         body += f'<path class="grid" d="M{x:.1f} {_TOP}V{foot}"/>'
-        body += f'<text class="tick" x="{x:.1f}" y="{plane.height - 26}" text-anchor="middle">{value:.4g}</text>'
+        body += f'<text class="tick" x="{x:.1f}" y="{plane.height - 26}" text-anchor="middle">{value:,.6g}</text>'
     for value in even_ticks(plane.low_y, plane.high_y):
         _, y = plane.at(plane.low_x, value)
         body += f'<path class="grid" d="M{_LEFT} {y:.1f}H{plane.width - _RIGHT}"/>'
-        body += f'<text class="tick" x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{value:.4g}</text>'
+        body += f'<text class="tick" x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{value:,.6g}</text>'
     middle = (_LEFT + plane.width - _RIGHT) / 2
     body += f'<text x="{middle:g}" y="{plane.height - 6:g}" text-anchor="middle">{escape(across)}</text>'
     return body + f'<text x="2" y="14">{escape(up)}</text>'
