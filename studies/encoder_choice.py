@@ -110,7 +110,7 @@ def report(records: Sequence[Record]) -> str:
         "The label holder's loss by cross-validation on training rows (lower is better), means over seeds, by what "
         f"guests send beside columns by rank; at most {ROWS:,} rows of a table, a fifth of which nobody looks at. A "
         "change is against components, seed by seed, with its standard error; negative is better. `learnt` counts "
-        "guests that chose the autoencoder. What learnt numbers leave is what trees do not rebuild of a guest's columns "
+        "guests that chose the autoencoder. What learnt numbers leave: what trees do not rebuild of a guest's columns, "
         "in % of the same with components, from the guest with least to the one with most.\n\n"
         + markdown(
             [
