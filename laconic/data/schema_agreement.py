@@ -265,7 +265,7 @@ def refuse_other_units(columns: Sequence[Column], sums: Mapping[str, Array]) -> 
             if not usual / _OTHER_UNIT < size < usual * _OTHER_UNIT:
                 raise DataError(
                     f"column {column.name!r} is about {size:.3g} at {party!r} and {usual:.3g} at the others, as if in "
-                    "another unit; write it in the same unit at all parties, or say data.agree.units = 'any' if it is "
+                    "another unit. Write it in the same unit at all parties, or say data.agree.units = 'any' if it is "
                     "right (--set data.agree.type=SameColumns --set data.agree.units=any)"
                 )
 
@@ -289,7 +289,7 @@ def refuse_other_scale(table: Table) -> None:
                 raise DataError(
                     f"party {table.party!r}, column {part.name!r}: half of its rows are {away:,.0f} or more spreads "
                     f"({part.scale:.3g}) away from the mean ({part.centre:.3g}) that the public rows or the schema "
-                    "have, as if in another unit; write it in the same unit, or correct the public rows or the schema"
+                    "have, as if in another unit. Write it in the same unit, or correct the public rows or the schema"
                 )
 
 

@@ -487,7 +487,7 @@ class Model:
         return Store(rows, np.empty(0), forms | answers)
 
     def _asking(self, rows: Table) -> Party:
-        """The hub with these rows and an empty ledger, so that what it releases by asking can be told apart."""
+        """The hub with these rows and an empty ledger, so that what it releases by asking stands apart."""
         hub = self.part.party(rows)
         hub.ledger = Ledger()
         return hub

@@ -276,7 +276,7 @@ def refuse_unkept(plan: Plan) -> None:
     if broken:
         raise PlanError(
             f"budget.epsilon = {plan.budget.epsilon:g} cannot be promised: {type(plan.method).__name__} makes open "
-            f"releases, which no priced noise covers (in its steps {', '.join(broken)}; see `laconic methods`); leave "
+            f"releases, which no priced noise covers (in its steps {', '.join(broken)}; see `laconic methods`). Leave "
             "budget.epsilon out, or use FedOnce, which can keep a budget for its models, or Solo, which sends nothing"
         )
 

@@ -1,6 +1,6 @@
 """The verdict on a comparison, in words: whether to federate, which method to use, its price, and who sees what.
 
-A single run recommends nothing. A method that gives labels away is recommended only in a sentence that says so.
+A single run recommends nothing. A method that gives labels away is recommended only in a sentence that names this.
 """
 
 from textwrap import shorten

@@ -283,7 +283,7 @@ class Averaging(Method, frozen=True):
         return peers if self.check is None else self.check.trusted(hub, peers)
 
     def sift(self, hub: Party, peers: Peers, models: dict[str, Weights]) -> dict[str, Weights]:
-        """The models that count; parties judge them first if the check says so."""
+        """The models that count; parties judge them first if the check asks for it."""
         if self.check is None or not self.check.wants_marks(hub, models):
             return models if self.check is None else self.check.sift(hub, models)
         answers = peers.ask(self.judge, models=list(models.values()))

@@ -71,7 +71,7 @@ class Gradients(Settings, frozen=True):
         return peers.tolerant.ask_each(method.learn_from_gradients, questions)
 
     def asks(self, method: "Guided") -> tuple[Ask, ...]:
-        """What parties are asked; how many numbers is known beforehand only if `numbers` says so."""
+        """What parties are asked; how many numbers is known beforehand only if `numbers` is set."""
         begin = method.begin_and_send
         first = Ask.later(begin) if self.numbers is None else Ask.known(begin, count=self.numbers)
         return first, Ask.later(method.learn_from_gradients)

@@ -86,7 +86,7 @@ class Analytic(Method, frozen=True):
         if any(not weight > 0 for weight in self.class_weights.values()):
             raise ValueError(f"class_weights must be above 0, not {self.class_weights}")
         if self.privacy is not None and (self.class_weights or self.penalty is not None):
-            raise ValueError("with privacy rows count alike and noise decides the penalty; leave these two out")
+            raise ValueError("with privacy all rows count the same and noise decides the penalty; leave these two out")
 
     @property
     def rounds(self) -> int:
@@ -250,7 +250,7 @@ class Analytic(Method, frozen=True):
         return chosen.sized(most if not rows else min(most, max(rows // 4, 1)), shape)
 
     def _weights(self, party: Party, y: Array) -> Array | None:
-        """How much each row counts, by its class; None if all count alike."""
+        """How much each row counts, by its class; None if all count the same."""
         if not self.class_weights:
             return None
         classes = task_of(party).classes
