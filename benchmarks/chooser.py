@@ -43,8 +43,8 @@ def _line(task: Task, rows: int, most: float) -> str:
     clock, worked = time.perf_counter() - clock, time.process_time() - worked
     taken = ", ".join(one.model for one in tried if one.share > 0 and "stack" not in one.model)
     return (
-        f"{rows:,} x {COLUMNS} ({OWN} own), {task.kind}: {clock:.1f} s by the clock, {worked:.1f} s of the processor's work "
-        f"({most:g} s asked for: {'kept' if worked <= most else 'NOT KEPT'}); {len(tried)} tried, taken: {taken}"
+        f"{rows:,} x {COLUMNS} ({OWN} own), {task.kind}: {clock:.1f} s by the clock, {worked:.1f} s of the processor's "
+        f"work ({most:g} s asked for: {'kept' if worked <= most else 'NOT KEPT'}); {len(tried)} tried, taken: {taken}"
     )
 
 
