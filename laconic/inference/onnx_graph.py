@@ -21,7 +21,7 @@ from laconic.learn.models.learner import CONSTANT, Learner
 from laconic.learn.models.learners import LinearModel, Logistic, NetModel, Network, TreeModel
 from laconic.learn.nets.layers import Conv, Dropout, Linear
 from laconic.learn.nets.nets import Join, Mlp, load
-from laconic.learn.train.losses import MEAN, SD
+from laconic.learn.train.losses import MEAN, SD, scale_in
 from laconic.learn.trees.dense_trees import MISSING, Boosted, Forest
 from laconic.tables.task import Task
 from laconic.values import Array, Weights
@@ -303,7 +303,7 @@ def _trees(graph: Graph, _: Any, task: Task, weights: Weights, x: str) -> str:
 
 
 def _net(graph: Graph, learner: Any, task: Task, weights: Weights, x: str) -> str:
-    scale = {name: values for name, values in weights.items() if name in (MEAN, SD)}
+    scale = scale_in(task, weights)
     layers = {name: values for name, values in weights.items() if name not in scale}
     form = learner.form(graph_shape(layers))
     module = load(form.build(graph_shape(layers), task.outputs), layers)

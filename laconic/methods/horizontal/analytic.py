@@ -216,11 +216,11 @@ class Analytic(Method, frozen=True):
         self._solve(hub)
 
     def within(self, budget: Budget, rows: int, hub: str, guests: tuple[str, ...]) -> "Analytic":
-        """The same with as little noise as keeps a budget; each row is at one party, which has the budget whole."""
+        """The same with as little noise as keeps a budget."""
         if self.class_weights or self.penalty is not None:
             raise PlanError("budget.epsilon needs noise on the sums: leave out class_weights and penalty")
         privacy = self.privacy or GaussianSums()
-        sigma = replace(budget, people="disjoint").multipliers(dict.fromkeys(guests, privacy.demand()))
+        sigma = budget.multipliers(dict.fromkeys(guests, privacy.demand()))
         # All parties share one setting: the most careful one.
         return replace(self, privacy=privacy.with_sigma(max(sigma.values())))
 
