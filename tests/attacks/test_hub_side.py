@@ -14,6 +14,7 @@ from tests.attacks.harness import (
     frame,
     read_frame,
     size_of,
+    was_answered,
 )
 
 BLOB = 32_768
@@ -53,9 +54,8 @@ def test_greetings_do_not_fill_a_partys_disk(tmp_path):
     trial.hub(run="first").greet()
     once = size_of(trial.site("shop"))
     for number in range(8):
-        trial.hub(run=f"run-{number}").greet()
-    copies = (size_of(trial.site("shop")) - once) / (2000 * 3 * 8)
-    assert copies < 3, f"8 greetings left {copies:.0f} copies of the rows"
+        assert was_answered(trial.hub(run=f"run-{number}").greet())
+    assert size_of(trial.site("shop")) == once, "copies of the rows, or whatever else"
 
 
 def _lying(wrong):
