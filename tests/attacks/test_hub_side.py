@@ -1,9 +1,14 @@
 """Attacks 10, 13 and 17: a party that lies to the hub, and hubs that get in each other's way."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
-from laconic.errors import LaconicError
+from laconic import FedOnce, VimSgd
+from laconic.core import Peers, WireLog
+from laconic.errors import LaconicError, PartyAbsent
+from laconic.testing import bare_party
 from tests.attacks.harness import (
     ENGINE_HUB,
     HUB,
@@ -122,6 +127,17 @@ def test_a_run_that_cannot_match_without_a_party_does_not_advise_the_method_it_r
         trial.host(away=("insurer",))
     assert "insurer" in str(caught.value)
     assert "FedOnce" not in str(caught.value)
+
+
+def test_a_party_that_is_to_join_and_is_away_is_no_reason_for_the_same_method():
+    """Nobody answers the guest's first question when a model of FedOnce is to take it in."""
+    nobody = SimpleNamespace(carry=lambda *_: iter(()))
+    method, others = FedOnce(), VimSgd()
+    with pytest.raises(PartyAbsent) as caught:
+        method.take_in(Peers(method, bare_party("bank"), nobody, WireLog(), ("insurer",)))
+    assert "insurer did not answer" in str(caught.value) and "FedOnce" not in str(caught.value)
+    with pytest.raises(PartyAbsent, match="FedOnce can"):
+        Peers(others, bare_party("bank"), nobody, WireLog(), ("insurer",)).ask(others.begin)
 
 
 WRONG = {
