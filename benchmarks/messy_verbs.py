@@ -365,7 +365,7 @@ def _serve(model: Path) -> None:
     token = "a token that is long enough"  # noqa: S105
     loaded = load_model(model)
     app = make_app(Answering(loaded), absent=Refit(), access=Access(tokens=read_tokens(token)), limits=Limits())
-    ids = [] if loaded.part.store is None else loaded.part.store.people[:5]
+    ids = [] if loaded.part.store is None else loaded.part.store.own.keys.tolist()[:5]
     client = TestClient(app, headers={"Authorization": f"Bearer {token}"})
     answer = client.post("/predict", json={"ids": [*ids, "nobody"]})
     if answer.status_code != 200:

@@ -379,7 +379,7 @@ def _skew_table(records: list[Record]) -> str:
             mine = _of(every, map=words)
             cells = [_percent(_of(mine, skew=skew)) for skew in SKEWS]
             rows.append([name, f"{most / 1e6:g}", words, *cells, f"{_apart(mine):.2f}", _megabytes(mine)])
-    head = ["data", "most MB", "map, chosen on validation rows", *SKEWS, "most apart", "MB a party"]
+    head = ["data", "most MB", "map, chosen on validation rows", *SKEWS, "most apart", "MB per party"]
     return (
         "## Test accuracy in percent, mean and spread over draws (how many), by how classes are dealt\n\n"
         "`most apart` is the greatest difference between two skews of one draw, in points.\n\n" + markdown(head, rows)
@@ -397,7 +397,7 @@ def _byte_table(records: list[Record]) -> str:
         [one["data"], f"{one['bytes'] / 1e6:.3f}", f"{100 * one['accuracy']:.1f}", f"{one['log_loss']:.3f}"]
         for one in _of(records, table="bytes")
     ]
-    head = ["data", "MB a party", "accuracy", "log loss"]
+    head = ["data", "MB per party", "accuracy", "log loss"]
     return "## Score against bytes: the default map, one draw\n\n" + markdown(head, rows)
 
 
@@ -410,7 +410,7 @@ def _private_table(records: list[Record]) -> str:
                 if found:
                     cells = [f"{epsilon:g}", _percent(found), str(found[0]["width"]), _megabytes(found)]
                     rows.append([name, source, *cells])
-    head = ["data", "whitened by", "epsilon", "accuracy", "features", "MB a party"]
+    head = ["data", "whitened by", "epsilon", "accuracy", "features", "MB per party"]
     return (
         "## Noise on every party's sums, delta 1e-5, one row of ten parties\n\nTest accuracy in percent (draws).\n\n"
         + markdown(head, rows)
@@ -455,9 +455,9 @@ def _rest(records: list[Record]) -> str:
         "## Rows rebuilt from the sums of few rows\n\n"
         "Percent of rows found to a correlation above 0.9, beside what the mean row gives, and how well rows at hand "
         "are told from others (AUC). Sums of the columns as they are.\n\n"
-        + markdown(["data", "rows", "rebuilt", "by the mean row", "told apart"], few)
+        + markdown(["data", "rows", "rebuilt", "by the mean row", "distinguished"], few)
         + "\n## Candidates on validation rows, one draw\n\n"
-        + markdown(["data", "most MB", "map", "accuracy", "MB a party"], tried)
+        + markdown(["data", "most MB", "map", "accuracy", "MB per party"], tried)
         + "\n## Candidates under noise on validation rows, epsilon 1, one draw\n\n"
         + markdown(["data", "whitened by", "features", "accuracy"], noised)
     )

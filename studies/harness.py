@@ -27,31 +27,39 @@ __all__ = [
 ]
 
 
-def arguments(about: str, default_out: str) -> argparse.Namespace:
-    """The options of every study: `--quick` and `--out`."""
+def arguments(about: str, default_out: str, *, renews: bool = False, parts: Sequence[str] = ()) -> argparse.Namespace:
+    """The options of every study, `--quick`, `--out` and `--only`; `--renew` and `--part` for those that have them."""
     parser = argparse.ArgumentParser(description=about)
     parser.add_argument("--quick", action="store_true", help="small sizes and one seed, in two minutes at most")
     parser.add_argument("--out", type=Path, default=None, help=f"folder for results (default: {default_out})")
     parser.add_argument("--only", default=None, help="run the jobs on this data set only; the table shows what is done")
+    if renews:
+        parser.add_argument("--renew", action="store_true", help="run again what other code has measured")
+    if parts:
+        parser.add_argument("--part", choices=parts, help="run this part of the study only")
     chosen = parser.parse_args()
     chosen.out = chosen.out or Path(default_out + ("-quick" if chosen.quick else ""))
     chosen.out.mkdir(parents=True, exist_ok=True)
     return chosen
 
 
-def run_jobs(jobs: Iterable[Job], results: Path) -> list[Record]:
-    """Run every job not yet in the file `results`, saying what each found; all jobs' records, in order."""
+def run_jobs(jobs: Iterable[Job], results: Path, renew: bool = False) -> list[Record]:
+    """Run every job not yet in the file `results`, saying what each found; all jobs' records, in order.
+
+    With `renew`, also those whose record was made by other code: of two records with one key, the last counts.
+    """
 
     def tell(job: Job, record: Record) -> None:
         numbers = {key: value for key, value in record.items() if isinstance(value, int | float)}
         print(name_of(job.key), numbers, file=sys.stderr)
 
-    return laconic.deploy.jobs.run_jobs(jobs, results, tell)
+    return laconic.deploy.jobs.run_jobs(jobs, results, tell, renew=renew)
 
 
-def only_on(jobs: Iterable[Job], name: str | None) -> list[Job]:
-    """The jobs on one data set, or all of them."""
-    return [job for job in jobs if name is None or job.key.get("data") == name]
+def only_on(jobs: Iterable[Job], name: str | None, part: str | None = None) -> list[Job]:
+    """The jobs on one data set and of one part, its `table`; or all of them."""
+    wanted = {"data": name, "table": part}
+    return [job for job in jobs if all(value in (None, job.key.get(which)) for which, value in wanted.items())]
 
 
 def some_rows(dataset: Dataset, rows: int, seed: int = 0) -> Dataset:

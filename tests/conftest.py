@@ -15,6 +15,21 @@ def pytest_configure(config):
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.fixture(autouse=True)
+def no_endless_wait(request):
+    """A test that waits for something that never comes fails, and the others go on."""
+    limit = 1200 if request.node.get_closest_marker("slow") else 180
+
+    def give_up(*_):
+        pytest.fail(f"this test took over {limit} s, and was ended")
+
+    before = signal.signal(signal.SIGALRM, give_up)
+    signal.alarm(limit)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
 @pytest.fixture(scope="module")
 def one_thread():
     """For tests of a method's parts: methods run on one thread, and a small net on two can take 40 times as long."""

@@ -343,7 +343,7 @@ class PrivateMatch(Align, frozen=True):
         brought = [len(taken["order"]) for taken in _begun(party)["from"].values() if "order" in taken]
         if len(shared) > min(brought, default=0):
             raise Refused(
-                f"{party.name} is told that {len(shared):,} of its rows are shared, and was brought "
+                f"{party.name} is asked to take {len(shared):,} of its rows as shared, and was brought "
                 f"{min(brought, default=0):,} points to compare; match as the plan says"
             )
         return shared

@@ -24,6 +24,7 @@ from laconic.data.schema_agreement import (
     recode,
     refuse_other_units,
     released_columns,
+    shown_task,
     sums_of,
 )
 from laconic.errors import DataError, WireError
@@ -59,7 +60,7 @@ class SameColumns(Align, frozen=True):
         """Agree, send everybody what was agreed on, and count it."""
         if self.by == "public" or (self.by is UNSET and "public" in hub.data.cuts):
             answers = peers.ask(self.show_classes)
-            task = agree_task({name: _read(name, answer, Task) for name, answer in answers.items()})
+            task = _scaled(agree_task({name: _read(name, answer, Task) for name, answer in answers.items()}))
             agreed = {"task": msgspec.to_builtins(task)}
             peers.ask(self.take_classes, **agreed)
             self.take_classes(hub, **agreed)
@@ -86,12 +87,19 @@ class SameColumns(Align, frozen=True):
         """
         return same_everywhere(hub, self.show_fingerprint(hub), peers.tolerant.ask(self.show_fingerprint))
 
-    @step(takes=None, gives="the names of the classes among its labels")
+    @step(
+        takes=None,
+        gives="the names of the classes among its labels; of numbers, how many training rows have one, their mean and "
+        "spread",
+    )
     def show_classes(self, party: Party) -> Any:
-        """What this party predicts, with its own classes."""
-        return msgspec.to_builtins(task_of(party))
+        """What this party predicts, with its own classes, or the mean and spread of its numbers."""
+        return msgspec.to_builtins(shown_task(party.data, task_of(party)))
 
-    @step(takes="the names of the classes among all parties' labels", gives=None)
+    @step(
+        takes="the names of the classes among all parties' labels; of numbers, their mean and spread over all parties",
+        gives=None,
+    )
     def take_classes(self, party: Party, task: Any) -> None:
         """Code labels by the classes of all parties."""
         agreed, asked = _read("the hub", task, Task), _digest(task)
@@ -102,20 +110,21 @@ class SameColumns(Align, frozen=True):
     @step(
         takes=None,
         gives="the names of its columns, of their levels and of its classes; and for each column how many training "
-        "rows there are and how many know it, and of numbers the mean, the spread and how many are 0. Levels and "
+        "rows there are and how many know it, and of numbers, the label among them, the mean, the spread and how many "
+        "are 0. Levels and "
         f"columns that fewer than {LEAST} of its rows have are left out",
     )
     def show_columns(self, party: Party) -> dict[str, Any]:
-        """Say which columns and classes there are here, and give sums of the columns."""
+        """Say which columns and classes there are here, and give sums of the columns, and of a label of numbers."""
         return {
-            "task": msgspec.to_builtins(task_of(party)),
+            "task": msgspec.to_builtins(shown_task(party.data, task_of(party))),
             "columns": msgspec.to_builtins(released_columns(party.data)),
             "sums": sums_of(party.data),
         }
 
     @step(
         takes="the names of the levels and classes of all parties, and for each column, of all their rows together, "
-        "how many know it, the mean, the spread and how many are 0",
+        "how many know it, the mean, the spread and how many are 0; of a label of numbers, mean and spread too",
         gives=None,
     )
     def take_columns(self, party: Party, task: Any, columns: Any, sums: Array) -> None:
@@ -150,7 +159,7 @@ class SameColumns(Align, frozen=True):
         if self.units is UNSET:
             refuse_other_units(agreed, ordered)
         return {
-            "task": msgspec.to_builtins(agree_task(tasks)),
+            "task": msgspec.to_builtins(_scaled(agree_task(tasks))),
             "columns": msgspec.to_builtins(agreed),
             "sums": add_sums(list(ordered.values())),
         }
@@ -208,6 +217,16 @@ def same_everywhere(hub: Party, own: str, found: dict[str, str]) -> str:
             f"are {found[other[0]][:8]} and {own[:8]}; give all the same public rows or schema, and agree again"
         )
     return own
+
+
+def _scaled(task: Task) -> Task:
+    """What all parties predict; numbers must have a scale."""
+    if task.kind == "regression" and task.scale is UNSET:
+        raise DataError(
+            f"no party has {LEAST} training rows with a {task.label!r}, of fewer of which none says mean and spread; "
+            "give more rows"
+        )
+    return task
 
 
 def _ordered(sums: Array, columns: tuple[Column, ...], agreed: tuple[Column, ...]) -> Array:

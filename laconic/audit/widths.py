@@ -31,10 +31,10 @@ class Width(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         words: the width in words.
-        numbers: how many numbers stand for a row, by guest; none where the label holder is alone.
-        row_bytes: the most that a guest sends for a row.
+        numbers: how many numbers stand for a row, by party; none where the label holder is alone.
+        row_bytes: the most that a party sends for a row.
         score: on the validation rows.
-        rebuilt: by guest, the mean over its columns of R2, the share of a column's variance, that someone finds who
+        rebuilt: by party, the mean over its columns of R2, the share of a column's variance, that someone finds who
             knows some rows in full.
     """
 
@@ -46,7 +46,7 @@ class Width(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def mean_rebuilt(self) -> float:
-        """The mean over guests."""
+        """The mean over parties."""
         return float(np.mean(list(self.rebuilt.values()))) if self.rebuilt else 0.0
 
 
@@ -60,7 +60,7 @@ def compare_widths(
     widths: tuple[int, ...] = WIDTHS,
     align: ExactMatch = ExactMatch(),  # noqa: B008 (frozen)
 ) -> tuple[Width, ...]:
-    """Run FedOnce with several widths, score on validation rows, and rebuild each guest's columns from what it sent.
+    """Run FedOnce with several widths, score on validation rows, and rebuild each party's columns from what it sent.
 
     First comes the label holder alone, if it has columns, with the same kind of model; then the widths, then all
     columns, then the width that the method takes itself.

@@ -48,9 +48,10 @@ def advise(
 ) -> None:
     """Name two or three methods for your files, with what each would send, how often, and how long that takes.
 
-    Nothing is sent. Each candidate is played on a few hundred of the rows, here, and carried on to all of them: bytes
-    and rounds come out within 5 % of a run's, at most where training may stop early; the time of learning within a
-    factor of 5. Raw columns stay, and so do labels, unless you say otherwise. It ends with the command to compare them.
+    Nothing is sent. Each candidate is played on a few hundred of the rows, here, and carried on to all of them. Bytes
+    and rounds come out within 5 % of a run's, or are the most where training may stop early. The time
+    of learning comes out within a factor of 5. Raw columns stay, and so do labels, unless you say otherwise. It ends
+    with the command to compare them.
 
     \b
     Examples:

@@ -28,7 +28,7 @@ INTRODUCTION = (
 READING_HELP = (
     "Scores are on held-out rows; 1 is perfect. Bytes and rounds are what fitting sent, and how often the bank had to "
     "wait for the others: FedOnce waits once, SplitNN at every batch. Pooling sends each raw column, which is what the "
-    "three will not or may not do; FedOnce sends a few numbers per row, by default some columns by rank beside sums of "
+    "three will not or may not do. FedOnce sends a few numbers per row, by default some columns by rank beside sums of "
     "columns (sums alone with `--encoder Pca`). `laconic run` lists what leaves each party, in words."
 )
 

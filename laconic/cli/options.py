@@ -158,7 +158,7 @@ def _options() -> list[Callable[[Command], Command]]:
         _option("--public FILE", _key("data.public"), "Rows that everybody may see, for horizontal methods."),
         _option("--parties K", _key("data.parties"), "Deal a public data set among K parties.", click.INT),
         _option(
-            "--encoder NAME", _key("method.encoder.type"), "How guests of FedOnce encode rows; Pca lays no column open."
+            "--encoder NAME", _key("method.encoder.type"), "How FedOnce's parties encode rows; Pca lays no column open."
         ),
         _option("--set KEY=VALUE", _settings, "Set any key of the plan; may be repeated.", multiple=True),
         _option("--seed N", _key("seed"), "Seed of all randomness. [0]", click.INT),

@@ -105,7 +105,7 @@ def serve(
 
 
 def _read_secret(file: str) -> str:
-    """The text of a file that should be its owner's only; says so if it is not."""
+    """The text of a file that should be its owner's only; warns if it is not."""
     path = Path(file)
     if path.stat().st_mode & 0o077:
         click.echo(f"Note: others can read {path}, which lets in whoever knows it; run: chmod 600 {path}", err=True)

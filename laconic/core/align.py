@@ -62,7 +62,7 @@ class Align(Script, frozen=True):
         return Opening()
 
     def confirm_opening(self) -> Opening:
-        """The same of `confirm`; a class that asks otherwise in its own `confirm` has to say so here."""
+        """The same of `confirm`; a class that asks otherwise in its own `confirm` has to name it here."""
         return Opening((Ask.known(self.show_fingerprint),), then="ends")
 
     @step(takes=None, gives="a digest of the ids of the shared rows, in order, which all who hold these rows know")

@@ -33,7 +33,7 @@ class Budgeted(Protocol[BudgetT_contra]):
 
 @runtime_checkable
 class Cacheable(Protocol):
-    """Has the parties' answers about training rows once fitted, so that saving a model asks nobody again."""
+    """Has answers of parties from fitting, so that saving a model need not ask for these again."""
 
     def answers_at_hand(self, hub: Party) -> Kept:
         """Those answers, by party, step and cut."""

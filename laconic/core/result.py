@@ -149,7 +149,7 @@ class Tuning(msgspec.Struct, frozen=True, kw_only=True):
         bytes: what crossed in all trials: with parties apart, tuning costs this too.
         chosen: the settings that differ from those given, by dotted key, apart from the stopping rule of all arms.
         valid: the score on validation rows of what was chosen.
-        capped: why the arm might do better with a greater allowance; empty if nothing says so.
+        capped: why the arm might do better with a greater allowance; empty if nothing shows it.
     """
 
     given: dict[str, Any]

@@ -19,7 +19,7 @@ from laconic.core.peers import Peers
 from laconic.core.result import Absence, Contribution, Look, PartyTraffic, Release, Result, Tried
 from laconic.core.traffic import WireLog
 from laconic.errors import BudgetSpent, DataError
-from laconic.tables.task import Task, headline, metrics, resample
+from laconic.tables.task import ROOTS, Task, headline, metrics, resample
 from laconic.threads import limit_threads
 from laconic.values import Array, Listener
 
@@ -198,16 +198,23 @@ def _scored_here(method: Method, judge: Party, rows: str, predictions: Mapping[s
 
 
 def _scored_at_home(task: Task, found: HomeScores) -> _Scored:
-    """The mean over parties by how many rows each scored; of one who scored none, nothing."""
+    """The mean over parties by how many rows each scored; of one who scored none, nothing.
+
+    Of squared errors the root of the mean is taken, as if all rows were in one place. A party whose rows are all of one
+    class has no AUC, and is left out of the mean of that alone.
+    """
     counts = {name: rows for name, (rows, _) in found.each.items()}
     each = {name: values for name, (rows, values) in found.each.items() if rows}
     if not each:
         raise DataError(
             f"no party held out a row of {task.label!r} to score the model on; raise data.test, or give more rows"
         )
-    shares = [counts[name] for name in each]
-    names = next(iter(each.values()))
-    values = {name: float(np.average([one[name] for one in each.values()], weights=shares)) for name in names}
+    values: dict[str, float] = {}
+    for name in dict.fromkeys(name for one in each.values() for name in one):
+        there = {party: one[name] for party, one in each.items() if name in one}
+        power = 2 if name in ROOTS else 1
+        mean = np.average([value**power for value in there.values()], weights=[counts[party] for party in there])
+        values[name] = float(mean ** (1 / power))
     return _Scored(values, found.model, each, rows=counts)
 
 
@@ -245,8 +252,8 @@ def _score(judge: Party, rows: str, predictions: Mapping[str, Array]) -> dict[st
     y = judge.data.part(rows)[1]
     if y is None:
         raise ValueError(f"{judge.name} has no labels for its rows {rows!r} to score with")
-    known = judge.data.part("train")[1] if "train" in judge.data.cuts else None
-    # Errors of numbers are scaled by the range of training labels; by 1 where that says nothing.
+    known = judge.data.part("train")[1] if "train" in judge.data.cuts else y
+    # Errors of numbers are scaled by the range of training labels; a server has none, and takes the rows scored on.
     spread = float(np.ptp(known)) or 1.0 if known is not None and known.dtype.kind == "f" else 1.0
     return {name: metrics(task_of(judge), y, one, spread) for name, one in predictions.items()}
 

@@ -11,13 +11,14 @@ from typing import Literal
 
 import msgspec
 import numpy as np
+from msgspec import UNSET
 
 from laconic.data.readers.horizontal_frames import PublicRows
 from laconic.data.readers.source_rows import KnownColumns
 from laconic.data.schema import ColumnKind
 from laconic.errors import DataError
 from laconic.tables.columns import Column, Level, Missing, Part, Recipe, Scaled, date_parts
-from laconic.tables.task import Task
+from laconic.tables.task import LabelScale, Task
 from laconic.values import Settings
 
 
@@ -50,11 +51,17 @@ class ColumnSchema(Settings, frozen=True, tag=False):
 
 
 class Schema(Settings, frozen=True, tag=False):
-    """Columns by name, in their order, and the classes of the label; no classes if the label is a number."""
+    """Columns by name, in their order, and the classes of the label; no classes if the label is a number.
+
+    Attributes:
+        label_mean, label_spread: of a label that is a number, by which nets learn it; other methods need neither.
+    """
 
     columns: dict[str, ColumnSchema]
     label: str
     classes: tuple[str, ...] = ()
+    label_mean: float = 0.0
+    label_spread: float | None = None
 
     def __post_init__(self) -> None:
         """Refuse a schema without columns, and one class."""
@@ -62,12 +69,17 @@ class Schema(Settings, frozen=True, tag=False):
             raise ValueError("columns is empty; name those to learn from")
         if len(self.classes) == 1 or len(set(self.classes)) < len(self.classes):
             raise ValueError(f"classes must be two or more, all different, not {', '.join(self.classes)}")
+        if self.classes and (self.label_mean or self.label_spread is not None):
+            raise ValueError("label_mean and label_spread are of a label that is a number; leave them out, or classes")
+        if self.label_mean and self.label_spread is None:
+            raise ValueError("label_mean stands beside label_spread; say both")
 
     @property
     def task(self) -> Task:
         """What is predicted."""
         if not self.classes:
-            return Task(kind="regression", label=self.label)
+            scale = UNSET if self.label_spread is None else LabelScale(self.label_mean, self.label_spread)
+            return Task(kind="regression", label=self.label, scale=scale)
         two = len(self.classes) == 2
         return Task(kind="binary" if two else "multiclass", classes=self.classes, label=self.label)
 

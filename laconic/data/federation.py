@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from laconic.data.readers.aloud import FileReading
 
 HELD_OUT = 0.2
-"""Share of the rows kept for the final score where nothing else is said, on the command line and in Python alike.
+"""Share of the rows kept for the final score where nothing else is said, both on the command line and in Python.
 
-A fifth: of a few hundred rows, as own files often have, a tenth would leave so few that two methods could not be told
-apart, and every plan, model card and comparison made so far says a fifth.
+A fifth: of a few hundred rows, as own files often have, a tenth would leave so few that two methods could not be
+distinguished, and every plan, model card and comparison made so far says a fifth.
 """
 
 

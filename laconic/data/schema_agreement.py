@@ -6,6 +6,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 import numpy as np
+from msgspec import UNSET, UnsetType
 
 from laconic.data.labels import rank, same_class
 from laconic.data.readers.cells import fold
@@ -24,7 +25,7 @@ from laconic.tables.columns import (
     date_parts,
 )
 from laconic.tables.table import Table
-from laconic.tables.task import Task
+from laconic.tables.task import LabelScale, Task
 from laconic.values import Array
 
 Lacking: TypeAlias = Literal["missing", "drop"]
@@ -117,7 +118,7 @@ def agree_task(tasks: Mapping[str, Task], notes: list[str] | None = None) -> Tas
             "task=Task(kind=...) (--set data.task=multiclass), or correct the column"
         )
     if of_numbers:
-        return Task(kind="regression", label=label)
+        return Task(kind="regression", label=label, scale=_agreed_scale([task.scale for task in tasks.values()]))
     given = {party: task.classes for party, task in tasks.items()}
     spelled = _one_spelling(f"label {label!r}", given, same_class, [] if notes is None else notes)
     orders = set(given.values())
@@ -129,6 +130,34 @@ def agree_task(tasks: Mapping[str, Task], notes: list[str] | None = None) -> Tas
             "labels are needed to learn, so add rows or choose another label"
         )
     return Task(kind="binary" if len(classes) == 2 else "multiclass", classes=classes, label=label)
+
+
+def shown_task(table: Table, task: Task) -> Task:
+    """What a party predicts, for the others: of numbers with mean and spread, if enough training rows have a label."""
+    if task.kind != "regression" or table.y is None:
+        return task
+    known = table.y[table.cut("train")].astype(np.float64)
+    known = known[np.isfinite(known)]
+    if len(known) < LEAST:
+        return task
+    # Whole numbers that are all the same have no spread; 1 stands for it, as where one party learns alone.
+    spread = float(known.std()) if known.min() < known.max() else 1.0
+    return msgspec.structs.replace(task, scale=LabelScale(float(known.mean()), spread, len(known)))
+
+
+def _agreed_scale(scales: Sequence[LabelScale | UnsetType]) -> LabelScale | UnsetType:
+    """The mean and spread of all parties' numbers together; unset if none said its own."""
+    parts = [one for one in scales if one is not UNSET]
+    if not parts:
+        return UNSET
+    rows, means, spreads = (np.array(values, dtype=np.float64) for values in zip(*map(_in_order, parts), strict=True))
+    mean = float(np.average(means, weights=rows))
+    spread = float(np.sqrt(np.average(spreads**2 + (means - mean) ** 2, weights=rows)))
+    return LabelScale(mean, spread if spread > 0 else 1.0)
+
+
+def _in_order(one: LabelScale) -> tuple[int, float, float]:
+    return max(1, one.rows), one.mean, one.spread
 
 
 def recode(
@@ -265,7 +294,7 @@ def refuse_other_units(columns: Sequence[Column], sums: Mapping[str, Array]) -> 
             if not usual / _OTHER_UNIT < size < usual * _OTHER_UNIT:
                 raise DataError(
                     f"column {column.name!r} is about {size:.3g} at {party!r} and {usual:.3g} at the others, as if in "
-                    "another unit; write it in the same unit at all parties, or say data.agree.units = 'any' if it is "
+                    "another unit. Write it in the same unit at all parties, or say data.agree.units = 'any' if it is "
                     "right (--set data.agree.type=SameColumns --set data.agree.units=any)"
                 )
 
@@ -289,7 +318,7 @@ def refuse_other_scale(table: Table) -> None:
                 raise DataError(
                     f"party {table.party!r}, column {part.name!r}: half of its rows are {away:,.0f} or more spreads "
                     f"({part.scale:.3g}) away from the mean ({part.centre:.3g}) that the public rows or the schema "
-                    "have, as if in another unit; write it in the same unit, or correct the public rows or the schema"
+                    "have, as if in another unit. Write it in the same unit, or correct the public rows or the schema"
                 )
 
 

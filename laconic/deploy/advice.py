@@ -122,7 +122,7 @@ class Advice(msgspec.Struct, frozen=True, kw_only=True):
     left_out: dict[str, str]
     model: str = (
         "Each candidate was played on two small samples of the rows, here, and its bytes, rounds and seconds carried "
-        "on to all rows by a straight line; time is that of learning, and bytes * 8 / link + rounds * ping."
+        "on to all rows by a straight line. Time is that of learning, and bytes * 8 / link + rounds * ping."
     )
 
     def to_json(self) -> bytes:

@@ -87,7 +87,7 @@ def _returned(kind: type[Script], step: str) -> Any:
 
 
 def _fits(value: Any, wanted: Any) -> bool:
-    """Whether a value that crossed is of a type; what cannot be told fits."""
+    """Whether a value that crossed is of a type; what cannot be decided fits."""
     origin, inner = get_origin(wanted) or wanted, get_args(wanted)
     if origin in (Union, UnionType):
         return any(_fits(value, one) for one in inner)

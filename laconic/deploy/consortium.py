@@ -115,7 +115,7 @@ class PartySite:
 
     @property
     def log(self) -> Path:
-        """The details of what went wrong when it was asked, which nobody else is told."""
+        """The details of what went wrong when it was asked, which nobody else sees."""
         return self.folder / LOG
 
     @property

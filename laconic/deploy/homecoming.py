@@ -18,6 +18,7 @@ from laconic.core.traffic import WireLog
 from laconic.core.wire import encode
 from laconic.deploy.transports.rpc_messages import find_script, name_script
 from laconic.errors import PlanError, Refused, WireError
+from laconic.methods.families.rows import labels_of
 from laconic.privacy.row_releases import as_released
 from laconic.tables.table import Table
 from laconic.tables.task import metrics
@@ -104,9 +105,11 @@ class Homecoming(Script, frozen=True):
         method = find_script(self.method)
         if not isinstance(method, Method):
             raise TypeError(f"{self.method['class']} is no method")
-        y = party.data.part(HELD_OUT)[1]
+        y, learnt = party.data.part(HELD_OUT)[1], labels_of(party, "train")
+        # As where one party has all labels: errors of numbers are scaled by the range of training labels.
+        spread = float(np.ptp(learnt)) if learnt.dtype.kind == "f" and len(learnt) else 0.0
         found = predict_at_home(method, party.name, party.data, model, HELD_OUT)
-        return msgspec.to_builtins(HomeScore(len(found), metrics(task_of(party), np.asarray(y), found)))
+        return msgspec.to_builtins(HomeScore(len(found), metrics(task_of(party), np.asarray(y), found, spread or 1.0)))
 
 
 def model_text(model: Mapping[str, Any]) -> bytes:

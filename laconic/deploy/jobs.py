@@ -29,19 +29,24 @@ class Job:
 
 
 def run_jobs(
-    jobs: Iterable[Job], results: Path, on_done: Callable[[Job, Record], object] = lambda _, __: None
+    jobs: Iterable[Job],
+    results: Path,
+    on_done: Callable[[Job, Record], object] = lambda _, __: None,
+    *,
+    renew: bool = False,
 ) -> list[Record]:
     """Run every job not yet in the file `results`, adding a line as each finishes; all jobs' records, in order.
 
     Args:
-        results: a file of JSON lines; it may hold other jobs too.
+        results: a file of JSON lines; it may hold other jobs too. Of several records with one key, the last counts.
         on_done: called with each job that was run now, and its record.
+        renew: run a job again whose record was made by other code.
     """
     done = {name_of(record["key"]): record for record in read_records(results)}
     records = []
     for job in jobs:
         name = name_of(job.key)
-        if name not in done:
+        if name not in done or (renew and done[name].get("code", "") != job.code):
             started = time.perf_counter()
             measured = job.measure()
             made_by = {"code": job.code} if job.code else {}

@@ -163,10 +163,15 @@ def rows_from_party_files(
         raise PlanError(f"none of {', '.join(map(str, paths))} has [data]; say source and label there")
     tables |= {party: own.table for party, own in read.items()}
     readings = {party: own.reading for party, own in read.items() if own.reading is not None}
-    facts = _facts(name, read) | {"people": UNKNOWN}
+    facts = _facts(name, read) | people_of(data)
     return Federation(
         name=name, tables=tables, hub=SERVER, aligned=False, kind="horizontal", facts=facts, id="", readings=readings
     )
+
+
+def people_of(data: DataPlan) -> dict[str, object]:
+    """For the record: that nobody knows who is at several parties, unless the plan says that nobody is."""
+    return {"people": UNKNOWN if data.people is None else "one party each, as the plan says"}
 
 
 def read_apart(party: PartyFile, data: DataPlan, seed: int) -> OwnTable:

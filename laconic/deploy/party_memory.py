@@ -211,7 +211,7 @@ class PartyFolder:
             raise StepError(
                 f"{state.name} has answered round {last} of {heading.phase} in this run, "
                 f"and is asked `{heading.step}` of round {heading.round} now; the hub's journal is older than the "
-                "run: put back the newer one, or start a new run"
+                "run. Put back the newer one, or start a new run"
             )
 
     def _refuse_another(self, party: Party) -> None:

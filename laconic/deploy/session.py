@@ -16,11 +16,11 @@ from laconic.deploy.consortium import Consortium
 from laconic.deploy.execute import align_of, deal_of, federation_of
 from laconic.deploy.homecoming import Homecoming, refuse_homeless
 from laconic.deploy.party_account import PartyAccount
-from laconic.deploy.party_config import UNKNOWN, PartyFile, known_columns, read_apart, seed_of
+from laconic.deploy.party_config import PartyFile, known_columns, people_of, read_apart, seed_of
 from laconic.deploy.policy import Gatekeeper, read_policy
 from laconic.deploy.question_forecast import SERVER, QuestionForecast
 from laconic.errors import DataError, PlanError
-from laconic.plan.plan import Plan, keep_budget_of, refuse_unkept, training_rows
+from laconic.plan.plan import Plan, keep_budget_of, refuse_few_rows, refuse_unkept, training_rows
 from laconic.plan.text import plan_fingerprint
 from laconic.tables.columns import Recipe
 from laconic.tables.table import Table
@@ -108,7 +108,7 @@ class Session:
 
     def settle_matched(self, shared: int | None, table: Table) -> "Session":
         """The same for rows that are matched: `shared` of them as the hub says, which must be those in `table`."""
-        if self.plan.budget.epsilon is None:
+        if self.plan.budget.epsilon is None or self.apart:
             return self
         if self.align is None:
             return self.settle(len(table.cut("train")))
@@ -206,9 +206,11 @@ def _session_apart(plan: Plan, host: str) -> Session:
     refuse_unkept(plan)
     _refuse_unrunnable(plan)
     names = _file_names(plan)
-    facts = {"name": ", ".join(names), "kind": plan.method.kind, "people": UNKNOWN}
+    facts = {"name": ", ".join(names), "kind": plan.method.kind} | people_of(plan.data)
     sites = {name: name for name in names} | {SERVER: host}
-    return Session(plan, (SERVER, *names), SERVER, plan.method, facts, sites)
+    # Noise follows from the plan alone, so that all work out the same before anything is asked.
+    method = keep_budget_of(plan, plan.budget.least_rows or 1, SERVER, names)
+    return Session(plan, (SERVER, *names), SERVER, method, facts, sites)
 
 
 def _refuse_unrunnable(plan: Plan) -> None:
@@ -229,10 +231,10 @@ def _refuse_unrunnable(plan: Plan) -> None:
         )
     if plan.look_every is not None:
         raise PlanError("look_every scores the model on rows in one place, and parties keep theirs; leave it out")
-    if plan.budget.epsilon is not None and isinstance(method, Budgeted):
+    if plan.budget.epsilon is not None and isinstance(method, Budgeted) and plan.budget.least_rows is None:
         raise PlanError(
-            f"budget.epsilon of {name} between parties with other people cannot be settled, as nobody knows how many "
-            "rows the others have; set the noise in the method's own settings, and max_epsilon in each party's [allow]"
+            f"nobody knows how many rows the others have, by which the noise of {name} is worked out: say "
+            "budget.least_rows (--set budget.least_rows=200), how many training rows every party has at least"
         )
 
 
@@ -271,6 +273,7 @@ def read_rows(plan: Plan, name: str, file: PartyFile, recipe: Recipe | None = No
             return server_table(SERVER, known_columns(plan.data, Path(file.path).parent))
         own = read_apart(file, plan.data, plan.seed)
         note_aloud(own)
+        refuse_few_rows(plan, name, own.table)
         return own.table
     if plan.data.name is None:
         parts = recipe is None and file.own_data.label is not None

@@ -160,12 +160,12 @@ def _refuse_unfit_rows(method: Method, federation: Federation) -> None:
     if federation.task.kind not in method.tasks:
         raise DataError(
             f"{type(method).__name__} predicts classes, but label {federation.task.label!r} of {federation.name} holds "
-            "numbers; if these are classes, say so with task=Task(kind=...) (--set data.task=multiclass), or put them "
+            "numbers; if these are classes, set task=Task(kind=...) (--set data.task=multiclass), or put them "
             "into classes, such as low and high, at all parties"
         )
     if "public" in method.uses and "public" not in federation.tables[federation.hub].cuts:
         raise DataError(
-            f"{type(method).__name__} learns from public rows, and {federation.name} has none; give rows of the same "
+            f"{type(method).__name__} learns from public rows, and {federation.name} has none. Give rows of the same "
             "columns that everybody may see, labels not needed (--public FILE, or public= in rows_from_frames), or use "
             "a method without, such as FedAvg"
         )

@@ -329,7 +329,7 @@ def _watched(seconds: float, listener: Listener | None) -> Iterator[_Watch]:
 
 
 def _still_improving(best: _Trial, tried: list[_Trial], space: Mapping[str, tuple[Any, ...]]) -> str:
-    """Why an arm might do better with a greater allowance; empty if nothing says so."""
+    """Why an arm might do better with a greater allowance; empty if nothing shows it."""
     if best.record["used_all_epochs"]:
         return f"still improving after {MOST_EPOCHS} epochs"
     for key, value in best.changes.items():

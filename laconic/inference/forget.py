@@ -1,4 +1,4 @@
-"""A party leaves, or rows of it: what is kept of them is deleted, the rest is fitted anew, and a record says so.
+"""A party leaves, or rows of it: what is kept of them is deleted, the rest is fitted anew, and a record states it.
 
 Nobody is contacted when a party leaves; when only rows of it do, that party is. What is deleted is deleted from the
 hub's folder; copies elsewhere are for their keepers to delete.

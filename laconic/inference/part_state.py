@@ -64,7 +64,7 @@ class PartState:
         """One transaction for the answers that a party gives in this block; an error leaves everything as it was.
 
         Args:
-            live: whether the party itself answers. If a copy of it does, in another process, that cannot be told
+            live: whether the party itself answers. If a copy of it does, in another process, that cannot learn
                 what others changed, and has answered even if there is an error.
         """
         try:

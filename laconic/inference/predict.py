@@ -225,7 +225,8 @@ def find(peers: Peers, ids: list[str], rows: str) -> dict[str, Array]:
     return found
 
 
-_UNKNOWN = "unknown to the hub"
+UNKNOWN = "unknown to the hub"
+"""What is said of a person whom the hub has no row about."""
 
 
 @dataclass(frozen=True)
@@ -374,7 +375,7 @@ class Model:
                 weights = self.head_for(way, pattern) if way.fits else {}
                 found[pattern] = at, way.predict(Case(self.task, store, pattern, self._whole), weights, some)
                 words[pattern] = way.word
-        how = [_UNKNOWN if one is None else words[one] for one in patterns]
+        how = [UNKNOWN if one is None else words[one] for one in patterns]
         present = tuple(one or () for one in patterns)
         return Scores(tuple(ids), self._together(len(ids), found), present, tuple(how), self.task).take(asked)
 
@@ -486,7 +487,7 @@ class Model:
         return Store(rows, np.empty(0), forms | answers)
 
     def _asking(self, rows: Table) -> Party:
-        """The hub with these rows and an empty ledger, so that what it releases by asking can be told apart."""
+        """The hub with these rows and an empty ledger, so that what it releases by asking stands apart."""
         hub = self.part.party(rows)
         hub.ledger = Ledger()
         return hub

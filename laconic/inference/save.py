@@ -34,7 +34,7 @@ from laconic.methods.families.rows import own_labelled
 from laconic.plan.runtime import Faults, InProcess
 from laconic.shown import figure, metric_name
 from laconic.tables.table import Table
-from laconic.tables.task import headline_metric, metrics
+from laconic.tables.task import LOWER_IS_BETTER, headline_metric, metrics
 from laconic.threads import limit_threads
 from laconic.values import Array
 
@@ -273,22 +273,48 @@ def make_card(model: Model, asked: Sequence[Asked], ways: Sequence[AnyAbsent], c
 
 
 def refuse_worse(before: Card | None, after: Card, accept: bool) -> None:
-    """Refuse a change after which the model of everybody is worse by more than a standard error, unless accepted."""
-    old, new = _of_everybody(before), _of_everybody(after)
-    if accept or old is None or new is None or old.value is None or new.value is None or old.metric != new.metric:
-        return
+    """Refuse a change that makes a card worse by more than a standard error, unless accepted.
+
+    The model of everybody is held against that of everybody before, and each pattern of presence against the same
+    pattern before, both by the way that does best for it.
+    """
+    old, new = _best_by_pattern(before), _best_by_pattern(after)
+    pairs = [(_of_everybody(before), _of_everybody(after)), *((old.get(present), one) for present, one in new.items())]
+    worse = list(dict.fromkeys(words for one, other in pairs if (words := _worse(one, other))))
+    if worse and not accept:
+        raise DataError(
+            f"this makes the model worse: {'; '.join(worse)}; the model is left as it was. Say --accept (accept=True) "
+            "to change it all the same"
+        )
+
+
+def _worse(old: Expected | None, new: Expected | None) -> str:
+    """How much worse a score has become, in words; empty if by no more than a standard error."""
+    if old is None or new is None or old.value is None or new.value is None or old.metric != new.metric:
+        return ""
     error = new.value / sqrt(2 * new.rows) if new.metric == "rmse" else sqrt(new.value * (1 - new.value) / new.rows)
     lost = new.value - old.value if new.metric == "rmse" else old.value - new.value
-    if lost > error:
-        raise DataError(
-            f"this makes the model worse: {metric_name(new.metric)} {figure(new.value)} on {new.rows:,} validation "
-            f"rows, which was {figure(old.value)} (a standard error is {figure(error)}); the model is left as it was. "
-            "Say --accept (accept=True) to change it all the same"
-        )
+    if lost <= error:
+        return ""
+    who = "" if new.answer == "all" else f" with {' and '.join(new.present) or 'no other party'} present"
+    return (
+        f"{metric_name(new.metric)} {figure(new.value)} on {new.rows:,} validation rows{who}, which was "
+        f"{figure(old.value)} (a standard error is {figure(error)})"
+    )
 
 
 def _of_everybody(card: Card | None) -> Expected | None:
     return next((one for one in (card.expected if card else ()) if one.answer == "all"), None)
+
+
+def _best_by_pattern(card: Card | None) -> dict[frozenset[str], Expected]:
+    """For each pattern of presence, what to expect by the way that does best."""
+    found: dict[frozenset[str], Expected] = {}
+    for one in card.expected if card else ():
+        known, sign = found.get(frozenset(one.present)), -1 if one.metric in LOWER_IS_BETTER else 1
+        if one.value is not None and (known is None or known.value is None or sign * (one.value - known.value) > 0):
+            found[frozenset(one.present)] = one
+    return found
 
 
 def _patterns(model: Model, ways: Sequence[AnyAbsent]) -> list[tuple[tuple[str, ...], AnyAbsent | None]]:

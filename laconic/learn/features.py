@@ -1,7 +1,7 @@
 """Feature maps: fixed functions from a row to many numbers, on which a linear model is strong.
 
-A map learns nothing from any party's rows. It follows from its settings, and where it says so from public rows or from
-the two photographs that come with scikit-learn. So every party can make the same map by itself, and none is sent.
+A map learns nothing from any party's rows. It follows from its settings, and where it names them from public rows or
+from the two photographs that come with scikit-learn. So every party can make the same map by itself, and none is sent.
 """
 
 from abc import abstractmethod
@@ -77,7 +77,7 @@ class RandomFourier(FeatureMap, frozen=True):
 
     Attributes:
         width: how many cosines; 0 for as many as fit.
-        scale: how far apart rows are still alike, in units of the root of the number of columns.
+        scale: how far apart rows still count as similar, in units of the root of the number of columns.
         seed: the draw, which is public.
     """
 
@@ -297,7 +297,7 @@ class FrozenEncoder(FeatureMap, frozen=True):
 
     Attributes:
         file: its path, at every party.
-        digest: of the file, as `digest_of_file` gives it: a party that has another file says so instead of sending sums
+        digest: of the file, as `digest_of_file` gives it: a party that has another file refuses instead of sending sums
             that fit nobody else's.
     """
 

@@ -17,12 +17,13 @@ from laconic.data.partition.by_column import PartBy, part_by
 from laconic.data.partition.columns import Cut
 from laconic.data.partition.rows import RowCut
 from laconic.data.schema import SaidKind
-from laconic.errors import PlanError
+from laconic.errors import PlanError, Refused
 from laconic.learn.device import Device
 from laconic.methods import registry
 from laconic.plan.runtime import AnyRuntime, InProcess
 from laconic.privacy.accounting import AnyAccountant, Pld
 from laconic.privacy.budget import Budget as PrivacyBudget
+from laconic.tables.table import Table
 from laconic.values import Settings, check_least
 
 
@@ -42,6 +43,8 @@ class DataPlan(Settings, frozen=True, tag=False):
             party file (docs/data.md). Nothing is then to be agreed on before learning; none to agree by asking.
         agree: how horizontal parties agree on columns, if not as usual: what to do where one lacks a column or has
             another unit. None for as usual.
+        people: of horizontal party files, `apart` says that nobody is at two parties, so that each may spend all of
+            budget.epsilon. None if nobody knows: then it holds for someone who is at all of them.
         kinds: what a column of the files is (numeric, categorical, date), or an example of how it is written (1,234.5,
             1.234,5, 31.01.2013, 01/31/2013), where that should not be inferred.
         task: what the label is; none to guess it from its cells.
@@ -78,6 +81,7 @@ class DataPlan(Settings, frozen=True, tag=False):
     group: str | None = None
     schema: str | None = None
     agree: SameColumns | None = None
+    people: Literal["apart"] | None = None
 
     def __post_init__(self) -> None:
         if self.split_by is not None and self.group is not None:
@@ -138,6 +142,9 @@ class Budget(Settings, frozen=True, tag=False):
         delta: the probability, per person, that the promise of epsilon fails.
         split: each party's share of epsilon by name, in any unit; a party not named has share 1.
         accountant: how losses add up.
+        least_rows: of horizontal party files, how many training rows every party has at least; epsilon is kept for
+            that many, as nobody knows how many the others have, and a party with fewer takes no part. None for the
+            rows that are there, where all are in one place.
     """
 
     max_bytes: int | None = None
@@ -145,9 +152,10 @@ class Budget(Settings, frozen=True, tag=False):
     delta: float = 1e-5
     split: dict[str, float] = msgspec.field(default_factory=dict)
     accountant: AnyAccountant = Pld()
+    least_rows: int | None = None
 
     def __post_init__(self) -> None:
-        check_least(1, max_bytes=self.max_bytes)
+        check_least(1, max_bytes=self.max_bytes, least_rows=self.least_rows)
         if self.epsilon is not None and not self.epsilon > 0:
             raise ValueError(f"epsilon must be above 0, not {self.epsilon}; leave it out for no promise")
         if not 0 < self.delta < 1:
@@ -201,7 +209,8 @@ def _check_columns_apart(method: Method, data: DataPlan) -> None:
         )
     if data.of_parties and (data.id, data.label, data.task, data.kinds) != (None, None, None, {}):
         raise ValueError("party files say id, label, task and kinds themselves; leave those out")
-    for name, given in (("public", data.public), ("schema", data.schema), ("agree", data.agree)):
+    horizontal = {"public": data.public, "schema": data.schema, "agree": data.agree, "people": data.people}
+    for name, given in horizontal.items():
         if given is not None:
             raise ValueError(
                 f"data.{name} is for horizontal methods, and {type(method).__name__} is vertical; leave it out"
@@ -217,6 +226,8 @@ def _check_rows_apart(method: Method, data: DataPlan) -> None:
         raise ValueError(
             "data.schema is for party files, and says all that public rows or agreeing would; leave these out"
         )
+    if data.people is not None and not data.of_parties:
+        raise ValueError("data.people is for party files; of tables in one place, ids (data.id) say who is at several")
     if data.match != ExactMatch():
         raise ValueError(f"data.match is for parties with other columns; {name} matches no rows, so leave it out")
     if data.cut is not None:
@@ -234,7 +245,20 @@ def keep_budget(plan: Plan, federation: Federation) -> Method:
             f"budget.epsilon = {plan.budget.epsilon:g} cannot be kept: by their ids, {several:,} people are at several "
             "parties, and would lose at each; leave their rows to one party, or set noise yourself and see the price"
         )
+    for name in federation.peers if federation.kind == "horizontal" else ():
+        refuse_few_rows(plan, name, federation.tables[name])
     return keep_budget_of(plan, least_rows(plan, federation), federation.hub, federation.peers)
+
+
+def refuse_few_rows(plan: Plan, party: str, table: Table) -> None:
+    """Refuse that a party takes part with fewer rows than its noise is worked out for."""
+    least, rows = plan.budget.least_rows, len(table.cuts.get("train", ()))
+    if plan.budget.epsilon is not None and least is not None and rows < least:
+        raise Refused(
+            f"{party} has fewer training rows than budget.least_rows = {least:,}, for which noise is worked out; lower "
+            "it in everybody's plan, or leave the party out",
+            f"; it has {rows:,}",
+        )
 
 
 def keep_budget_of(plan: Plan, rows: int, hub: str, guests: tuple[str, ...]) -> Method:
@@ -246,14 +270,21 @@ def keep_budget_of(plan: Plan, rows: int, hub: str, guests: tuple[str, ...]) -> 
         raise PlanError(
             "look_every asks for held-out rows again and again, which budget.epsilon does not cover; leave out one"
         )
-    wanted = PrivacyBudget(epsilon=budget.epsilon, delta=budget.delta, split=budget.split, accountant=budget.accountant)
+    unknown = plan.data.of_parties and plan.data.people is None
+    wanted = PrivacyBudget(
+        epsilon=budget.epsilon,
+        delta=budget.delta,
+        people="shared" if plan.method.kind == "vertical" or unknown else "disjoint",
+        split=budget.split,
+        accountant=budget.accountant,
+    )
     return plan.method.within(wanted, rows, hub, guests)
 
 
 def least_rows(plan: Plan, federation: Federation) -> int:
     """How many training rows there are at least: fewer rows mean that each takes part more often, at a higher price."""
     if federation.kind == "horizontal":
-        return min(len(federation.tables[name].cut("train")) for name in federation.peers)
+        return plan.budget.least_rows or min(len(federation.tables[name].cut("train")) for name in federation.peers)
     if federation.aligned:
         return len(federation.tables[federation.hub].cut("train"))
     ids = [{str(one) for one in table.keys} for table in federation.tables.values()]
@@ -276,7 +307,7 @@ def refuse_unkept(plan: Plan) -> None:
     if broken:
         raise PlanError(
             f"budget.epsilon = {plan.budget.epsilon:g} cannot be promised: {type(plan.method).__name__} makes open "
-            f"releases, which no priced noise covers (in its steps {', '.join(broken)}; see `laconic methods`); leave "
+            f"releases, which no priced noise covers (in its steps {', '.join(broken)}; see `laconic methods`). Leave "
             "budget.epsilon out, or use FedOnce, which can keep a budget for its models, or Solo, which sends nothing"
         )
 

@@ -137,12 +137,14 @@ def _attributes(docstring: str) -> dict[str, str]:
     return {name: " ".join(words.split()) for name, words in found}
 
 
-_CAME_LATER = ("split_by", "group", "schema", "agree")
-"""Settings of the data that are left out of the fingerprint where they say nothing: earlier plans keep theirs."""
+_CAME_LATER = ("split_by", "group", "schema", "agree", "people", "least_rows")
+"""Settings of data and budget that the fingerprint leaves out where they say nothing: earlier plans keep theirs."""
 
 
 def plan_fingerprint(plan: Plan) -> str:
     """Thirty-two letters that identify this plan; where it runs is left out."""
     plain = {key: value for key, value in to_plain(plan).items() if key not in ("runtime", "device")}
-    plain["data"] = {key: value for key, value in plain["data"].items() if value is not None or key not in _CAME_LATER}
+    for table in ("data", "budget"):
+        said = plain[table].items()
+        plain[table] = {key: value for key, value in said if value is not None or key not in _CAME_LATER}
     return blake2b(msgspec.json.encode(plain, order="sorted"), digest_size=16, person=b"laconic plan").hexdigest()

@@ -52,7 +52,7 @@ class DpSgd(Settings, frozen=True):
         optimizer: plain gradient descent with `momentum`, or Adam.
         momentum: used by plain gradient descent only.
         seeded: take noise and draws from the run's seed, so that a study can be repeated: then whoever knows the
-            seed can take the noise off, and the ledger says so. Otherwise they come from a secure generator.
+            seed can take the noise off, and the ledger names the seed. Otherwise they come from a secure generator.
     """
 
     sigma: float | None = None

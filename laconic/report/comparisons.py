@@ -292,10 +292,15 @@ class Comparison:
         return min(fair, key=lambda arm: (bool(arm.label_leaks), arm.bytes, arm.fit.rounds, -arm.goodness))
 
     @property
+    def is_single(self) -> bool:
+        """Whether there is one method to choose, and nothing beside it or a single run of it."""
+        return len(self.federated) == 1 and (len(self.arms) == 1 or len(self.federated[0].results) == 1)
+
+    @property
     def recommended(self) -> MethodRuns | None:
         """The chosen method, if there is something to choose from and no evidence against a federation at all."""
         chosen = self.chosen
-        return chosen if len(self.arms) > 1 and chosen is not None and self.beats_alone(chosen) else None
+        return chosen if chosen is not None and not self.is_single and self.beats_alone(chosen) else None
 
     def beats_alone(self, arm: MethodRuns) -> bool:
         """Whether an arm is better than a party alone by more than the standard error; true where that was not run."""

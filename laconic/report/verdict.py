@@ -1,6 +1,6 @@
 """The verdict on a comparison, in words: whether to federate, which method to use, its price, and who sees what.
 
-A single run recommends nothing. A method that gives labels away is recommended only in a sentence that says so.
+A single run recommends nothing. A method that gives labels away is recommended only in a sentence that names this.
 """
 
 from textwrap import shorten
@@ -17,8 +17,9 @@ def sentences(part: Comparison) -> list[str]:
     chosen = part.chosen
     if chosen is None:
         return ["No federated method was run; add one, such as FedOnce."]
-    if len(part.arms) == 1:
-        return [_single(chosen), f"For a choice, set it beside others: laconic compare {chosen.kind} ..."]
+    if part.is_single:
+        alone = (_single(chosen), _gain(part, chosen), _how_to_choose(part, chosen))
+        return [sentence for sentence in alone if sentence]
     said = (one(part, chosen) for one in (_advice, _gain, _keeping_labels, _rival, _thrift, _private))
     return [sentence for sentence in said if sentence]
 
@@ -35,7 +36,7 @@ def role_of(part: Comparison, arm: MethodRuns) -> str:
     if arm is not part.chosen:
         return ""
     if arm is not part.recommended:
-        return "the only one" if len(part.arms) == 1 else "not worth it here"
+        return "the only one" if part.is_single else "not worth it here"
     return "best trade, but gives labels away" if arm.label_leaks else "use this"
 
 
@@ -60,7 +61,14 @@ def _receivers(arm: MethodRuns, release: Release) -> str:
 
 
 def _single(arm: MethodRuns) -> str:
-    return f"A single run recommends nothing: {arm.label} has {arm.scored} for {price_of(arm)}; {leak_of(arm)}."
+    labels = f" and gives labels away to {_receivers(arm, arm.label_leaks[0])}" if arm.label_leaks else ""
+    return f"A single run recommends nothing: {arm.label} has {arm.scored} for {price_of(arm)}{labels}; {leak_of(arm)}."
+
+
+def _how_to_choose(part: Comparison, chosen: MethodRuns) -> str:
+    if len(part.arms) == 1:
+        return f"For a choice, set it beside others: laconic compare {chosen.kind} ..."
+    return f"For a choice, repeat it with --seeds 3, or set other methods beside {chosen.label}."
 
 
 def _advice(part: Comparison, chosen: MethodRuns) -> str:
@@ -97,12 +105,12 @@ def _gain(part: Comparison, chosen: MethodRuns) -> str:
     """What the chosen method adds to being alone, how sure that is, and how far it goes towards pooling."""
     alone, pooled, gap = part.alone, part.pooled, part.gap
     said = []
-    if alone is not None and part.recommended is not None:
+    if alone is not None and (part.is_single or part.recommended is not None):
         found = difference(chosen, alone)
         said.append(
             f"alone, {part.holder} has {alone.scored}; {chosen.label} {_gained(chosen, found.value)} ({found.in_words})"
         )
-    elif alone is None:
+    elif alone is None and len(part.arms) > 1:
         said.append(f"whether a federation is worth it was not measured: {part.holder} alone was not run")
     if pooled is not None:
         share = ""

@@ -1,14 +1,29 @@
 """What is to be predicted: one of two classes, one of several, or a number."""
 
+import math
 from collections.abc import Callable
 from hashlib import blake2b
 from typing import Literal
 
 import msgspec
 import numpy as np
+from msgspec import UNSET, UnsetType
 
 from laconic.shown import figure, metric_name
 from laconic.values import Array
+
+
+class LabelScale(msgspec.Struct, frozen=True):
+    """The mean and the spread of labels that are numbers, and over how many rows; 0 rows where that is not said."""
+
+    mean: float
+    spread: float
+    rows: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot scale a number."""
+        if not (math.isfinite(self.mean) and 0 < self.spread < math.inf) or self.rows < 0:
+            raise ValueError(f"a label's mean is a number and its spread above 0, not {self.mean} and {self.spread}")
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
@@ -18,11 +33,14 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
         kind: labels are 0 or 1 (`binary`), 0 to C-1 (`multiclass`), or real numbers (`regression`).
         classes: the names behind the codes, in their order; empty for regression.
         label: the name of the label column, for reports.
+        scale: of numbers, the mean and spread that parties with other rows agreed on; unset where one party has all
+            labels, or where nobody asked.
     """
 
     kind: Literal["binary", "multiclass", "regression"]
     classes: tuple[str, ...] = ()
     label: str = "label"
+    scale: LabelScale | UnsetType = UNSET
 
     @property
     def outputs(self) -> int:
@@ -44,6 +62,10 @@ _HEADLINE = {"binary": "auc", "multiclass": "accuracy", "regression": "rmse"}
 
 
 LOWER_IS_BETTER = frozenset({"rmse", "mae", "log_loss", "rmse_scaled"})
+
+
+ROOTS = frozenset({"rmse", "rmse_scaled"})
+"""Metrics that are roots of means of squares."""
 
 
 class Score(msgspec.Struct, frozen=True):

@@ -38,9 +38,9 @@ def check_method(method: Method, federation: Federation | None = None, *, seed: 
     The clauses: its steps say what they take and give; it gives the same numbers and bytes with parties truly apart and
     all in one process; the same seed gives the same run; looking does not change learning; promised rounds are kept;
     the questions that it declares are those it asks; settings stay as they were; a party remembers plain values only;
-    raw columns and labels cross only in steps that say so; every row gets one prediction; saved, loaded and given the
-    rows anew it predicts the same to the bit, of a horizontal method at every party; and it does better than guessing
-    on each kind of task it names.
+    raw columns and labels cross only in steps whose words name them; every row gets one prediction; saved,
+    loaded and given the rows anew it predicts the same to the bit, of a horizontal method at every party; and it does
+    better than guessing on each kind of task it names.
 
     Args:
         federation: what to try it on; None tries small data sets that ship with scikit-learn, one for each kind
@@ -165,7 +165,7 @@ def _check_leaks(method: Method, federation: Federation, recorder: "Recorder") -
         leak = find_leak(blob, owner)
         if leak is not None and leak.kind not in said:
             raise ContractBroken(
-                f"step `{step}` carries {leak.kind} ({leak.name}) of {owner.party} but does not say so: {said!r}"
+                f"step `{step}` carries {leak.kind} ({leak.name}) of {owner.party} but its words are {said!r}"
             )
 
 

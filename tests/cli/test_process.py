@@ -35,6 +35,14 @@ def test_help_imports_nothing_heavy(words):
     assert outcome.stdout.splitlines()[-1] == "[]"
 
 
+def test_a_run_loads_no_library_that_its_first_line_does_not_need():
+    code = (
+        "import sys; from laconic.deploy.execute import execute; from laconic import FedOnce; FedOnce(); "
+        "print([name for name in ('scipy.optimize', 'scipy.special', 'scipy.stats', 'sklearn') if name in sys.modules])"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
 def test_bad_input_is_one_line_and_exit_code_2():
     outcome = shell("run", "FedOnce", "--data", "breast_cancer", "--set", "method.encoder.dmi=3")
     assert outcome.returncode == 2

@@ -161,9 +161,9 @@ def test_what_goes_wrong_is_said_with_party_column_and_file(files, folder, tmp_p
 
 
 def test_numbers_to_predict_are_refused_before_anything_is_learnt(files):
-    said = refused("run", "FedAvg", *files[:-1], "size0")
-    assert "FedAvg predicts classes, but label 'size0' of north.csv, south.csv, west.csv holds numbers" in said
-    assert "FedAvg predicts classes" in refused("run", "FedAvg", "--data", "diabetes", "--set", "data.cut.type=Iid")
+    said = refused("run", "Pfnm", *files[:-1], "size0")
+    assert "Pfnm predicts classes, but label 'size0' of north.csv, south.csv, west.csv holds numbers" in said
+    assert "Pfnm predicts classes" in refused("run", "Pfnm", "--data", "diabetes", "--set", "data.cut.type=Iid")
 
 
 def test_options_that_do_not_go_together_are_refused(files, folder):

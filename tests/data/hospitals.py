@@ -24,6 +24,15 @@ def hospitals(rows: int = 100) -> dict[str, pd.DataFrame]:
     return {name: _all().iloc[at * rows : (at + 1) * rows].copy() for at, name in enumerate(NAMES)}
 
 
+def visits(rows: int = 100) -> dict[str, pd.DataFrame]:
+    """The same hospitals with a count to predict in place of the diagnosis, in another range at each."""
+    found = {}
+    for at, (name, frame) in enumerate(hospitals(rows).items()):
+        counts = np.random.default_rng(at).poisson(3 * frame["size0"] + 20 * at)
+        found[name] = frame.assign(diagnosis=counts)
+    return found
+
+
 def open_rows(rows: int = 80) -> pd.DataFrame:
     """Rows that no hospital has, without labels."""
     return _all().iloc[-rows:].drop(columns="diagnosis")

@@ -13,9 +13,9 @@ from laconic.deploy.coordinator import host
 from laconic.deploy.party_context import open_context
 from laconic.deploy.sealed_answers import answer_envelope, seal_plan
 from laconic.deploy.transports.envelopes.keys import add_key, make_key, save_key
-from laconic.errors import PlanError, Waiting
-from tests.data.hospitals import NAMES, hospitals, open_rows
-from tests.deploy.test_sites_apart import ALLOWED, METHODS, equal, named, plan_of
+from laconic.errors import DataError, PlanError, Waiting
+from tests.data.hospitals import NAMES, hospitals, open_rows, visits
+from tests.deploy.test_sites_apart import ALLOWED, METHODS, OF_NUMBERS, equal, named, plan_of
 
 SCHEMA = 'label = "diagnosis"\nclasses = ["benign", "malignant"]\n' + "".join(
     f"[columns.size{at}]\nmean = {mean}\nspread = {spread}\n"
@@ -30,7 +30,7 @@ SOME = [one if named(one) == "Analytic" else pytest.param(one, marks=pytest.mark
 class Post:
     """Folders of everybody, keys that all know, and what is carried between them."""
 
-    def __init__(self, folder: Path, hub: str = "registry") -> None:
+    def __init__(self, folder: Path, hub: str = "registry", frames=None, more: str = "") -> None:
         self.folder, self.hub = folder, hub
         self.names = tuple(dict.fromkeys((hub, *NAMES)))
         keys = {name: make_key(name) for name in self.names}
@@ -43,15 +43,17 @@ class Post:
                     add_key(place / "keys", keys[other].public)
             open_rows().drop(columns="patient").to_csv(place / "open.csv", index=False)
             (place / "schema.toml").write_text(SCHEMA)
-            rows = '[data]\nsource = "rows.csv"\nkey = "patient"\nlabel = "diagnosis"\n' if name in NAMES else ""
+            rows = '[data]\nsource = "rows.csv"\nkey = "patient"\nlabel = "diagnosis"\n' + more if name in NAMES else ""
             text = f'name = "{name}"\nseed = "plan"\n{rows}[allow]\nmethods = {ALLOWED!r}\n'
             (place / "party.toml").write_text(text)
             if name in NAMES:
-                hospitals()[name].to_csv(place / "rows.csv", index=False)
+                (frames or hospitals())[name].to_csv(place / "rows.csv", index=False)
         self.files = {name: str(folder / name / "party.toml") for name in NAMES}
 
     def plan(self, method, **settings) -> Plan:
-        plan = plan_of(method, None, hub=self.hub, **settings)
+        return self.write(plan_of(method, None, hub=self.hub, **settings))
+
+    def write(self, plan: Plan) -> Plan:
         (self.folder / "plan.toml").write_text(write_plan(plan))
         return plan
 
@@ -87,6 +89,27 @@ def test_envelopes_give_what_one_process_gives(tmp_path, method):
     plan = post.plan(method)
     result, _, _ = post.run()
     assert equal(result, in_process(post, plan))
+
+
+@pytest.mark.parametrize("method", OF_NUMBERS, ids=named)
+def test_counts_are_learnt_by_envelope_as_in_one_process(tmp_path, method):
+    post = Post(tmp_path, frames=visits(), more='task = "regression"\n')
+    plan = post.plan(method)
+    assert equal(post.run()[0], in_process(post, plan))
+
+
+def test_a_schema_says_the_scale_of_a_count_or_a_net_cannot_learn_it(tmp_path):
+    post = Post(tmp_path, hub="north", frames=visits(), more='task = "regression"\n')
+    plan = post.plan(METHODS[0], schema="schema.toml")
+    numbers = SCHEMA.replace('classes = ["benign", "malignant"]\n', "")
+    for text, fits in ((numbers, False), ("label_mean = 60.0\nlabel_spread = 20.0\n" + numbers, True)):
+        for name in NAMES:
+            (tmp_path / name / "schema.toml").write_text(text)
+        if fits:
+            assert in_process(post, plan).metrics["rmse"] < 60
+        else:
+            with pytest.raises(DataError, match="say label_mean and label_spread in the schema"):
+                in_process(post, plan)
 
 
 ONE_EXCHANGE = [

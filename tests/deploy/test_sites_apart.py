@@ -3,6 +3,7 @@
 import shutil
 
 import msgspec
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -35,7 +36,7 @@ from laconic.deploy.statements import check_result
 from laconic.errors import PlanError, Refused
 from laconic.learn import Network, Sgd
 from laconic.plan import plan_fingerprint
-from tests.data.hospitals import NAMES, hospitals, open_rows
+from tests.data.hospitals import NAMES, hospitals, open_rows, visits
 from tests.deploy.sites import agree, make_sites, straight
 
 QUICK = Sgd(epochs=2, batch=32)
@@ -60,13 +61,13 @@ def around(hub="registry"):
     return Consortium(project="trial", hub=HubAddress(name=hub, address="localhost"), parties=names)
 
 
-def furnish(folder, hub="registry", allow=None, frames=None):
+def furnish(folder, hub="registry", allow=None, frames=None, more=""):
     """A site for everyone, with rows of its own but for a server's, and public rows."""
     sites = make_sites(folder, around(hub), "")
     allow = f"\n[allow]\nmethods = {allow or ALLOWED!r}\n"
     for name, site in sites.items():
         open_rows().drop(columns="patient").to_csv(site.folder / "open.csv", index=False)
-        rows = '[data]\nsource = "rows.csv"\nkey = "patient"\nlabel = "diagnosis"\n'
+        rows = '[data]\nsource = "rows.csv"\nkey = "patient"\nlabel = "diagnosis"\n' + more
         text = f'name = "{name}"\nseed = "plan"\n' + (rows if name in NAMES else "") + allow
         (site.folder / "party.toml").write_text(text)
         if name in NAMES:
@@ -116,6 +117,24 @@ def test_machines_of_their_own_give_what_one_process_gives(tmp_path, method):
     assert equal(hosted, together)
     checked = check_result(hosted, sites["registry"].ring, plan=plan_fingerprint(plan))
     assert [one.state for one in checked] == ["confirmed"] * len(NAMES)
+
+
+OF_NUMBERS = [
+    one if named(one) == "FedAvg" else pytest.param(one, marks=pytest.mark.slow)
+    for one in METHODS
+    if "regression" in one.tasks
+]
+
+
+@pytest.mark.parametrize("method", OF_NUMBERS, ids=named)
+def test_counts_are_learnt_between_machines_as_in_one_process(tmp_path, method):
+    sites = furnish(tmp_path, frames=visits(), more='task = "regression"\n')
+    hosted, together = host(sites, plan_of(method)), execute(plan_of(method, sites))
+    assert equal(hosted, together)
+    assert set(hosted.metrics) == {"rmse", "mae", "r2", "rmse_scaled"}
+    each = hosted.by_party.values()
+    shares = [hosted.data["scored"][name] for name in hosted.by_party]
+    assert hosted.metrics["rmse"] ** 2 == pytest.approx(np.average([one["rmse"] ** 2 for one in each], weights=shares))
 
 
 def test_a_party_can_run_the_server_beside_its_own_rows(tmp_path):

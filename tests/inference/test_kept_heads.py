@@ -99,6 +99,29 @@ def test_what_is_worse_by_less_than_a_standard_error_is_no_reason_to_refuse(fede
     refuse_worse(card, msgspec.structs.replace(card, expected=tuple(other)), accept=False)
 
 
+def test_a_change_that_is_worse_for_one_pattern_of_presence_alone_is_refused_and_named(federation, tmp_path):
+    card = save_model(train(FedOnce(head=TREES), federation), tmp_path)
+
+    def with_shop_alone(ways):
+        """A card on which the ways lose so much where the insurer is absent."""
+        changed = [
+            msgspec.structs.replace(one, value=(one.value or 0.0) - ways.get(one.answer, 0.0))
+            if one.present == ("shop",)
+            else one
+            for one in card.expected
+        ]
+        return msgspec.structs.replace(card, expected=tuple(changed))
+
+    everyone = dict.fromkeys((one.answer for one in card.expected), 0.3)
+    with pytest.raises(DataError, match=r"makes the model worse: AUC \S+ on .* rows with shop present, which was .*"):
+        refuse_worse(card, with_shop_alone(everyone), accept=False)
+    refuse_worse(card, with_shop_alone(everyone), accept=True)
+    found = {one.answer: one.value for one in card.expected if one.present == ("shop",) and one.value is not None}
+    worst = min(found, key=lambda word: found[word])
+    # A way that is not taken may become worse: absence takes the best.
+    refuse_worse(card, with_shop_alone({worst: 0.3}), accept=False)
+
+
 def test_absence_takes_the_way_that_the_card_measured_best(federation, tmp_path):
     model = saved_with(TREES, federation, tmp_path)
     only_shop = ("shop",)

@@ -6,13 +6,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from laconic import FedOnce, from_frames, train
+from laconic import FedOnce, FewShot, OneShot, from_frames, train
 from laconic.inference.absent import OWN, Refit, SoloModel
 from laconic.inference.forget import forget
 from laconic.inference.local_transport import parts_of, reach_parts, read_rows
 from laconic.inference.predict import Model, find, load_model
 from laconic.inference.save import save_model
-from laconic.learn import Best, Boosted, LinearModel, Mixture
+from laconic.inference.server.app import Answering
+from laconic.learn import Best, Boosted, FixMatchTab, LinearModel, Mixture, TreeModel
 from laconic.tables import metrics
 
 ROWS, EVERYONE = 1500, 120
@@ -69,6 +70,23 @@ def test_the_hub_keeps_its_labelled_rows_outside_the_overlap_and_what_was_sent_a
     assert len(alone.people) == len(store.ids_of("train")) + len(store.ids_of("valid"))
 
 
+@pytest.mark.parametrize("kind", [OneShot, FewShot])
+def test_parties_that_learn_by_themselves_have_their_pairs_kept_too(tmp_path, kind):
+    method = kind(local=FixMatchTab(steps=5), head=Boosted(trees=5))
+    save_model(train(method, from_frames(frames(), id="id", label="left")), tmp_path)
+    found = load_model(tmp_path)
+    assert set(found.store.ids_of(OWN)) <= set(found.store.answers["shop"].ids)
+    assert not set(found.store.ids_of(OWN)) & set(found.store.answers["insurer"].ids)
+    # What was sent about pairs is what would be answered now, so that a refit learns from 1,380 rows more.
+    shop, people = parts_of(tmp_path)["shop"], found.store.ids_of(OWN)[:20]
+    tables = {name: read_rows(parts_of(tmp_path)[name].about, frames()[name]) for name in ("bank", "shop")}
+    with reach_parts(found.part, {"shop": shop}, {"shop": tables["shop"]}) as carrier:
+        again = found.ask(tables["bank"], carrier, people, absent=Refit(learner=TreeModel(trees=Boosted(trees=5))))
+    kept = found.predict_stored(people, absent=Refit(learner=TreeModel(trees=Boosted(trees=5))))
+    assert np.allclose(again.predictions, kept.predictions)
+    assert set(kept.how) == {"refit"}
+
+
 def test_nobody_is_asked_about_people_outside_the_overlap(tmp_path, monkeypatch):
     asked = []
 
@@ -120,3 +138,14 @@ def test_a_label_that_comes_later_counts(model):
     kept = own.with_cut("one", own.cut("valid")[:1]).as_new("one")
     same = store.with_rows(kept, np.array([1 - store.labels_of("valid")[0]]), "train")
     assert (same.y == store.y).all()
+
+
+def test_served_are_people_whom_no_party_shares_too(model):
+    own = model.store.own
+    alone = replace(model.store, answers={name: one.take(()) for name, one in model.store.answers.items()})
+    someone = own.keys[own.cut(OWN)][0]
+    hub = Model(replace(model.part, store=alone), model.method)
+    assert someone not in alone.people
+    scores = Answering(hub).predict([someone, "nobody"], SoloModel())
+    assert scores.answered.tolist() == [True, False]
+    assert scores.how == ("solo", "unknown to the hub")

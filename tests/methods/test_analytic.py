@@ -128,7 +128,7 @@ def test_the_server_refuses_what_are_no_sums_and_names_the_sender():
 def test_noise_keeps_the_budget_and_is_foreseen():
     pytest.importorskip("dp_accounting")
     federation = deal_rows(load("breast_cancer"), Iid(parties=3), seed=0)
-    wanted = Budget(epsilon=2.0, delta=1e-5)
+    wanted = Budget(epsilon=2.0, delta=1e-5, people="disjoint")
     method = Analytic(features=Columns()).within(wanted, 100, "server", federation.peers)
     assert isinstance(method, Budgeted)
     result = simulate(method, federation)

@@ -261,7 +261,9 @@ def test_counts_that_nobody_can_have_are_an_error_that_names_the_party(counts):
 def test_what_is_priced_never_exceeds_the_budget(epsilon, delta, level, partitions, parties, rows, labels, count):
     names = tuple(f"party{at}" for at in range(parties))
     method = FedKt(level=level, partitions=partitions, labels=labels, count=count)
-    found = method.within(Budget(epsilon=epsilon, delta=delta, accountant=Rdp()), rows, "server", names)
+    found = method.within(
+        Budget(epsilon=epsilon, delta=delta, people="disjoint", accountant=Rdp()), rows, "server", names
+    )
     for noises in found.expected_noise(rows, "server", names).values():
         events = sum((Counter({Event(noise.mechanism, noise.multiplier): noise.count}) for noise in noises), Counter())
         spent = Rdp().epsilon({"party": events}, delta)
@@ -270,7 +272,9 @@ def test_what_is_priced_never_exceeds_the_budget(epsilon, delta, level, partitio
 
 @pytest.mark.parametrize("level", [L0(), L1(), L2()], ids=["open", "L1", "L2"])
 def test_a_run_within_a_budget_spends_no_more_in_its_ledgers(level):
-    method = FedKt(model=Logistic(), level=level).within(Budget(epsilon=3.0), 40, "server", BINARY.peers)
+    method = FedKt(model=Logistic(), level=level).within(
+        Budget(epsilon=3.0, people="disjoint"), 40, "server", BINARY.peers
+    )
     result = simulate(method, BINARY)
     found = price(ledgers_of(result), 1e-5, "disjoint")
     assert found.epsilon is not None

@@ -81,7 +81,7 @@ def test_the_server_refuses_what_are_no_mixtures_and_names_the_sender():
 def test_noise_keeps_the_budget_and_covers_all_that_is_sent():
     pytest.importorskip("dp_accounting")
     federation = deal_rows(load("breast_cancer"), Iid(parties=3), seed=0)
-    method = QUICK.within(Budget(epsilon=2.0, delta=1e-5), 100, "server", federation.peers)
+    method = QUICK.within(Budget(epsilon=2.0, delta=1e-5, people="disjoint"), 100, "server", federation.peers)
     result = simulate(method, federation)
     paid = price(ledgers_of(result), 1e-5, "disjoint")
     assert 1.95 < paid.epsilon <= 2.0

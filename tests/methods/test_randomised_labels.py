@@ -67,7 +67,7 @@ def test_other_true_labels_released_the_same_send_the_same_bytes(method, prepare
 
 
 def test_few_shot_refuses_randomised_labels_beside_a_weight_of_evidence():
-    with pytest.raises(ValueError, match=r"evidence of bank's 'age' comes from true ones.*say prepare = 'bins'"):
+    with pytest.raises(ValueError, match=r"evidence of bank's 'age' comes from true ones.*Say prepare = 'bins'"):
         sent_down(FewShot(**SETTINGS), table_of(TRUTH, "woe"), b"secret")
 
 

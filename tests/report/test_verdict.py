@@ -45,12 +45,23 @@ def test_a_single_run_recommends_nothing():
     assert role_of(one, one.arms[0]) == "the only one"
 
 
+def test_a_single_run_beside_yardsticks_recommends_nothing_but_says_what_was_gained():
+    one = part(alone(0.8), leaky(score=0.95), pooled(1.0))
+    said = sentences(one)
+    assert said[0].startswith("A single run recommends nothing: SplitNN has AUC 0.9500 for")
+    assert "gives labels away to shop" in said[0]
+    assert "SplitNN adds 0.1500 AUC (one seed does not say how sure that is: add --seeds 3)" in said[1]
+    assert "--seeds 3" in said[2]
+    assert (one.recommended, role_of(one, one.chosen)) == (None, "the only one")
+    assert not any(sentence.startswith("Use") for sentence in said)
+
+
 def test_several_seeds_of_one_method_alone_recommend_nothing_either():
     assert "recommends nothing" in sentences(part(*several(result, (0.9, 0.95))))[0]
 
 
 def test_a_method_that_gives_labels_away_is_not_recommended_without_saying_so_in_that_sentence():
-    compared = part(alone(0.8), leaky(score=0.95), pooled(1.0))
+    compared = part(*several(alone, (0.8, 0.81)), *several(leaky, (0.95, 0.94)), *several(pooled, (1.0, 0.99)))
     advice = [one for one in sentences(compared) if "SplitNN" in one and "use" in one.lower()]
     assert advice
     assert all("gives labels away to shop" in one for one in advice)

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from studies.harness import Job, only_on, run_jobs
 from studies.one_exchange import LAST_TEN, Difference, few_shared, report
 from tests.needs import public_data
 
@@ -71,3 +72,19 @@ def test_no_table_has_arms_with_different_allowances():
                 allowed[json.dumps(key, sort_keys=True)].add(json.dumps(given, sort_keys=True))
         unequal = [key for key, different in allowed.items() if len(different) > 1]
         assert not unequal, f"{path}: arms of one table had different allowances: {unequal}"
+
+
+def test_what_other_code_measured_is_measured_again_if_asked(tmp_path):
+    results, ran = tmp_path / "results.jsonl", []
+
+    def job(code):
+        return Job({"data": "vehicle", "table": "unseen"}, lambda: {"value": ran.append(code)}, code)
+
+    run_jobs([job("old")], results)
+    run_jobs([job("new")], results)
+    assert ran == ["old"]
+    run_jobs([job("new")], results, renew=True)
+    run_jobs([job("new")], results, renew=True)
+    assert ran == ["old", "new"]
+    assert only_on([job("new")], None, "few shared") == []
+    assert len(only_on([job("new")], "vehicle", "unseen")) == 1

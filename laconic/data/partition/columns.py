@@ -264,7 +264,7 @@ def deal(
     scored on the same rows. All parties have all test and valid rows. Of the training rows, `overlap` are shared: they
     are the cut "train" of every party; all rows that every party has are the cut "shared". Each of the others goes to
     one party with columns, as equally many to each as can be, and is in that party's cut "own": no other party has it,
-    and the hub has no label for its own unless `own_labels` says so. Shared rows come first in every table and in the
+    and the hub has no label for its own unless `own_labels` is set. Shared rows come first in every table and in the
     same order, so that only the cut "own" has other positions at each party.
 
     Args:

@@ -1,14 +1,17 @@
 """Ways to deal the rows of one data set among parties that all have its columns, each a value to choose by."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple, TypeAlias
 
+import msgspec
 import numpy as np
 
 from laconic.data.datasets.dataset import Dataset
 from laconic.data.federation import Federation
 from laconic.tables.columns import Recipe, fit_recipe
 from laconic.tables.table import Table
+from laconic.tables.task import LabelScale, Task
 from laconic.values import Array, Rng, Settings, check_least
 
 _TRIES = 1000
@@ -161,7 +164,7 @@ def deal_rows(dataset: Dataset, cut: RowCut, *, reserve: Reserve | None = None, 
     for everybody, in the same order, without labels. The hub is a party of its own, "server", with the cuts "public",
     "test", and "valid" if the reserve keeps such rows; their labels are for scores only. Columns must mean the same
     everywhere, so one recipe, fitted on the public rows, prepares all tables: it gives away nothing of anyone's own
-    rows.
+    rows. Labels that are numbers are scaled by their mean and spread over all parties' rows.
 
     Args:
         reserve: which rows are public and which are scored on; None halves an official test set, or else draws them.
@@ -171,6 +174,7 @@ def deal_rows(dataset: Dataset, cut: RowCut, *, reserve: Reserve | None = None, 
     chosen = reserve or (RandomHoldout() if dataset.test is None else HalfTest())
     parts = chosen.part(dataset, for_rows)
     recipe = fit_recipe(dataset.raw, dataset.columns, parts.opened, party="server")
+    dataset = replace(dataset, task=_with_scale(dataset.task, dataset.y[parts.trained]))
     shares = cut.shares(dataset.y[parts.trained], for_shares)
     held = {"test": parts.tested} | ({"valid": parts.validated} if len(parts.validated) else {})
     tables = {"server": _table(dataset, parts.opened, held, "server", recipe)}
@@ -185,6 +189,13 @@ def deal_rows(dataset: Dataset, cut: RowCut, *, reserve: Reserve | None = None, 
         "own": {f"party{i + 1}": len(share) for i, share in enumerate(shares)},
     }
     return Federation(name=dataset.name, tables=tables, hub="server", aligned=True, kind="horizontal", facts=facts)
+
+
+def _with_scale(task: Task, y: Array) -> Task:
+    """The task, of numbers with mean and spread over all parties' rows, as parties with files agree on them."""
+    if task.kind != "regression":
+        return task
+    return msgspec.structs.replace(task, scale=LabelScale(float(y.mean()), float(y.std()) or 1.0))
 
 
 def _table(dataset: Dataset, opened: Array, own: dict[str, Array], party: str, recipe: Recipe) -> Table:

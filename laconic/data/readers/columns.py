@@ -343,7 +343,7 @@ class ColumnReader:
             raise DataError(
                 f"party {self.party!r}, column {look.name!r}: it held names when the model was trained, such as "
                 f"{_short(column.levels[0])}, and now holds {_KINDS[look.kind]}, such as "
-                f"{_short(look.cells.word_at(look.cells.first_row(look.cells.counts > 0)))}; correct the file, or "
+                f"{_short(look.cells.word_at(look.cells.first_row(look.cells.counts > 0)))}. Correct the file, or "
                 "train a new model if the column means something else now"
             )
 
@@ -414,7 +414,7 @@ class ColumnReader:
         if mistakes and later and 2 * mistakes > int(counts[~look.no_value].sum()):
             raise DataError(
                 f"party {self.party!r}, column {look.name!r}: it held {what} when the model was trained, and now "
-                f"{mistakes} of {rows} cells are none, such as {where}; correct the file, or train a new model if the "
+                f"{mistakes} of {rows} cells are none, such as {where}. Correct the file, or train a new model if the "
                 "column means something else now"
             )
         if mistakes and said:
@@ -439,7 +439,7 @@ def name_rows(looks: Collection[Look]) -> bool:
     return text and different > _MOST_UNIQUE and different >= _NEARLY * known
 
 
-_ENOUGH = 5  # known cells of a column from which its kind can be told
+_ENOUGH = 5  # known cells of a column from which its kind can be inferred
 _KINDS = {"numeric": "numbers", "date": "dates", "categorical": "names"}
 
 

@@ -113,7 +113,7 @@ def kind_of(frames: Mapping[str, "DataFrame"], label: str, id_name: str | None) 
         odd = sorted(columns[first] ^ columns[different])
         raise DataError(
             f"all parties have the label {label!r}, as with other people, but not the same columns: {first} and "
-            f"{different} differ in {', '.join(odd[:5])}; give all the same columns, or, if they hold other columns of "
+            f"{different} differ in {', '.join(odd[:5])}. Give all the same columns, or, if they hold other columns of "
             "the same people, drop the label at all but one party"
         )
     return "horizontal"

@@ -114,7 +114,7 @@ def own_batches(party: str, data: OwnData, recipe: Recipe) -> Iterator[Table]:
     """
     if data.on_duplicate == "aggregate":
         raise DataError(f"party {party!r}: rows read in batches cannot be made one; say data.on_duplicate = 'first'")
-    # A table cannot say what was left out of it, so that nothing is unless the party says so.
+    # A table cannot say what was left out of it, so that nothing is unless the party names it.
     data = msgspec.structs.replace(data, on_duplicate=data.on_duplicate or "error", on_empty=data.on_empty or "error")
     names = _wanted(party, data, column_names(party, data), [column.name for column in recipe.columns])
     seen: set[str] = set()

@@ -20,7 +20,7 @@ from laconic.core.peers import Carrier
 from laconic.core.traffic import WireLog
 from laconic.errors import DataError, LaconicError
 from laconic.inference.absent import WAYS, AnyAbsent, Measured, Store
-from laconic.inference.predict import Model, Scores
+from laconic.inference.predict import UNKNOWN, Model, Scores
 from laconic.inference.server.guard import LET_IN, Access, Guard, Limits
 from laconic.tables.columns import Column
 from laconic.tables.table import Table
@@ -121,12 +121,29 @@ class Answering:
         there = [place for place, one in enumerate(ids) if one in known.places]
         if len(there) == len(ids):
             return known.take(ids)
-        return nothing.with_others(there, known.take([ids[place] for place in there])) if there else nothing
+        found = nothing.with_others(there, known.take([ids[place] for place in there])) if there else nothing
+        return self._with_own(found, absent)
+
+    def _with_own(self, scores: Scores, absent: AnyAbsent) -> Scores:
+        """The scores, with those of the hub's own people whom no party shares, as if all parties were absent.
+
+        They are worked out when asked for only: a hub may have many more of them than it shares.
+        """
+        store = self.model.part.store
+        if store is None or not store.own.columns:
+            return scores
+        wanted = {one for one, how in zip(scores.ids, scores.how, strict=True) if how == UNKNOWN}
+        places = [at for at, one in enumerate(scores.ids) if one in wanted and one in store.own.places]
+        if not places:
+            return scores
+        with self.lock:  # What is fitted for absent parties is fitted once.
+            own = self.model.predict_stored([scores.ids[at] for at in places], absent=absent)
+        return scores.with_others(places, own)
 
     def _nothing(self, ids: Sequence[str]) -> Scores:
         task, count = self.model.task, len(ids)
         nothing = np.full(task.shape(count), np.nan)
-        return Scores(tuple(ids), nothing, ((),) * count, ("unknown to the hub",) * count, task)
+        return Scores(tuple(ids), nothing, ((),) * count, (UNKNOWN,) * count, task)
 
     def _asked_anew(self, live: Live, scores: Scores, absent: AnyAbsent) -> Scores:
         """The scores, with those that not all parties had a say in made anew by asking, if the hub knows the people."""

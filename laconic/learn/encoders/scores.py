@@ -7,7 +7,6 @@ little. `Beside` puts out both; `LearntBeside` has a small net in place of the s
 
 import numpy as np
 import torch
-from scipy.special import ndtri
 from torch import Tensor, nn
 
 from laconic.learn.device import device_now
@@ -126,6 +125,8 @@ def build_beside(columns: int, weights: Weights) -> Beside | LearntBeside:
 
 
 def _fit_column(cells: Array) -> tuple[Array, Array]:
+    from scipy.special import ndtri
+
     values = np.unique(cells)
     if len(values) < 3:
         return _padded(values), _padded(values)

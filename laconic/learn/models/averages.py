@@ -23,12 +23,12 @@ class Mean(Settings, frozen=True):
         return mean_of(models, shares)
 
     def mean_outputs(self, outputs: list[Array]) -> Array:
-        """The same of what models say about the same rows, each counting alike."""
+        """The same of what models say about the same rows, each counting the same."""
         return np.asarray(np.mean(outputs, axis=0))
 
 
 class _Robust(Settings, frozen=True):
-    """Abstract: every model counts alike, since how many rows a party has is only what it says."""
+    """Abstract: every model counts the same, since how many rows a party has is only what it says."""
 
     def combine(self, models: list[Weights], shares: list[float]) -> Weights:
         """One model from all; who has no rows counts for nothing."""

@@ -4,7 +4,6 @@ from typing import NamedTuple, TypeAlias
 from warnings import catch_warnings, simplefilter
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
 from laconic.threads import limit_threads
 from laconic.values import Array, Rng, Settings, Weights, check_above_zero, check_least
@@ -93,6 +92,8 @@ class Matching(Settings, frozen=True):
         added = min(len(own), max(_MOST_UNITS - len(sums), 1))
         added = max(added, len(own) - len(sums))
         new = alone[:, None] + 2 * np.log(self.gamma / parties) - 2 * np.log(np.arange(1, added + 1))
+        from scipy.optimize import linear_sum_assignment
+
         return np.asarray(linear_sum_assignment(np.hstack([known, new]), maximize=True)[1])
 
     def _gather(self, nets: list["Units"], places: list[Array]) -> tuple[Array, Array, Array]:

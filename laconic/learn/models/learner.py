@@ -14,7 +14,7 @@ Shard: TypeAlias = tuple[Array, Array]
 """Prepared rows and their labels."""
 
 CONSTANT = "constant"
-"""The one array of a model that always says the same class."""
+"""The one array of a model that always says the same class, or the same number."""
 
 
 class Learner(Settings, frozen=True):
@@ -47,10 +47,12 @@ class Learner(Settings, frozen=True):
         valid: Shard | None = None,
         judged: int | None = None,
         groups: Array | None = None,
+        own: int = 0,
     ) -> Weights:
         """Learn from rows of which the first `judged` are like those to be predicted; None for all of them.
 
         `groups` are numbers, the same for rows that belong together; learners that hold rows out keep these together.
+        The first `own` columns are the label holder's, so that learners that choose may do without all others.
         """
         return self.fit(task, x, y, rng, valid)
 
@@ -95,7 +97,7 @@ def refuse_missing(model: str, x: Array) -> None:
 
 
 def fit_models(learner: Learner, task: Task, shards: Sequence[Shard], rng: Rng) -> list[Weights]:
-    """A model for each shard that has rows; for a shard of one class, the model that always says it."""
+    """A model for each shard that has rows; for a shard of one class or number, the model that always says it."""
     filled = [(x, y) for x, y in shards if len(y)]
     models: list[Weights] = [{CONSTANT: np.unique(y)} for _, y in filled]
     varied = [place for place, model in enumerate(models) if len(model[CONSTANT]) > 1]
@@ -105,9 +107,11 @@ def fit_models(learner: Learner, task: Task, shards: Sequence[Shard], rng: Rng) 
 
 
 def predict_model(learner: Learner, task: Task, weights: Weights, x: Array) -> Array:
-    """Probabilities for rows from one of the models of `fit_models`."""
+    """Probabilities or numbers for rows from one of the models of `fit_models`."""
     if CONSTANT not in weights:
         return learner.predict(task, weights, x)
+    if task.kind == "regression":
+        return np.full(len(x), float(weights[CONSTANT][0]))
     code = int(weights[CONSTANT][0])
     if task.kind == "binary":
         return np.full(len(x), float(code), dtype=np.float32)
@@ -120,12 +124,17 @@ def classes_of(learner: Learner, task: Task, models: Sequence[Weights], x: Array
     return np.array(decided, dtype=np.int64).reshape(len(models), len(x))
 
 
+def numbers_of(learner: Learner, task: Task, models: Sequence[Weights], x: Array) -> Array:
+    """The mean of the numbers that models give each row."""
+    return np.asarray(np.mean([predict_model(learner, task, weights, x) for weights in models], axis=0))
+
+
 def check_model(learner: Learner, task: Task, weights: object, shape: tuple[int, ...], sender: str) -> Weights:
     """The weights, if they can be a model of this learner for rows of this shape; else a `WireError` says why not."""
     try:
         model = _arrays(weights)
         if CONSTANT in model:
-            _check_constant(model, len(task.classes))
+            _check_constant(model, task)
         else:
             learner.check(task, model, shape)
     except (ValueError, KeyError, TypeError) as problem:
@@ -145,7 +154,11 @@ def _arrays(weights: object) -> Weights:
     return weights
 
 
-def _check_constant(model: Weights, classes: int) -> None:
-    code = model[CONSTANT]
+def _check_constant(model: Weights, task: Task) -> None:
+    code, classes = model[CONSTANT], len(task.classes)
+    if task.kind == "regression":
+        if len(model) != 1 or code.shape != (1,) or code.dtype.kind != "f":
+            raise ValueError("a constant must be one number")
+        return
     if len(model) != 1 or code.shape != (1,) or code.dtype.kind not in "iu" or not 0 <= code[0] < classes:
         raise ValueError(f"a constant must be one class code from 0 to {classes - 1}")

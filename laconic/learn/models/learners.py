@@ -9,6 +9,7 @@ from math import prod
 from typing import ClassVar, TypeAlias
 
 import numpy as np
+from msgspec import UNSET
 from torch.nn import functional
 
 from laconic.learn.models.best import Best, Mixture, chosen_in
@@ -58,8 +59,16 @@ class Network(Learner, frozen=True):
         return predict_supervised(self.form(x.shape[1:]), task, weights, [x])
 
     def check(self, task: Task, weights: Weights, shape: Shape) -> None:
-        """Refuse what are not the weights of this net."""
-        load(self.form(shape).build(shape, task.outputs), weights)
+        """Refuse what are not the weights of this net, and the scale of numbers if parties agreed on none."""
+        scale = {name: values for name, values in weights.items() if name in (MEAN, SD)}
+        own = task.kind == "regression" and task.scale is UNSET
+        if scale.keys() != ({MEAN, SD} if own else set()) or any(values.shape != (1,) for values in scale.values()):
+            raise ValueError(
+                f"it has the scale {sorted(scale)} of numbers, which does not fit the label {task.label!r}"
+            )
+        load(
+            self.form(shape).build(shape, task.outputs), {name: weights[name] for name in weights if name not in scale}
+        )
 
     def form(self, shape: Shape) -> Net:
         """The net for rows of this shape."""

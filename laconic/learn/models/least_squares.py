@@ -10,8 +10,6 @@ from typing import NamedTuple
 
 import msgspec
 import numpy as np
-from scipy.optimize import minimize_scalar
-from scipy.special import expit, logsumexp, softmax
 
 from laconic.tables.task import Task
 from laconic.values import Array
@@ -233,6 +231,8 @@ def sharpness(means: Array, within: Array, shares: Array) -> float:
         within: the covariance of scores within classes, (scores, scores).
         shares: each class's share of the rows.
     """
+    from scipy.special import logsumexp
+
     variances, turn = np.linalg.eigh((within + within.T) / 2)
     root = turn * np.sqrt(variances.clip(min=1e-12))
     rng = np.random.default_rng(0)
@@ -248,6 +248,8 @@ def sharpness(means: Array, within: Array, shares: Array) -> float:
             true = np.take_along_axis(sharp, np.arange(len(means))[:, None, None], axis=2)[..., 0]
             wrong = logsumexp(sharp, axis=2) - true
         return float(shares @ wrong.mean(axis=1))
+
+    from scipy.optimize import minimize_scalar
 
     return float(np.exp(minimize_scalar(loss, bounds=(-2.0, 6.0), method="bounded").x))
 
@@ -302,6 +304,8 @@ def targets_of(task: Task, y: Array) -> Array:
 
 def to_predictions(task: Task, scores: Array, factor: float) -> Array:
     """Probabilities, or numbers, from scores."""
+    from scipy.special import expit, softmax
+
     if task.kind == "regression":
         return np.asarray(scores[:, 0])
     return np.asarray(expit(factor * scores[:, 0]) if task.kind == "binary" else softmax(factor * scores, axis=1))

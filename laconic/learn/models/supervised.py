@@ -41,7 +41,7 @@ def fit_supervised(
         what: a name for the work, shown with its progress.
 
     Returns:
-        The net's weights, and for regression the labels' scale.
+        The net's weights, and for regression the labels' scale, unless parties agreed on one.
     """
     scale = heads.scale_of(task, y)
     valid = valid if valid is not None and len(valid[1]) else None
@@ -55,12 +55,12 @@ def fit_supervised(
         valid=valid and ([to_tensor(x) for x in valid[0]], heads.to_targets(task, valid[1], scale)),
         what=what,
     )
-    return {**weights_of(module), **scale}
+    return {**weights_of(module), **heads.kept_scale(task, scale)}
 
 
 def predict_supervised(net: AnyNet, task: Task, weights: Weights, inputs: Sequence[Array]) -> Array:
     """Predictions for rows, from the same net, task and what `fit_supervised` returned."""
-    scale = {name: values for name, values in weights.items() if name in (heads.MEAN, heads.SD)}
+    scale = heads.scale_in(task, weights)
     module = net.model([x.shape[1:] for x in inputs], task.outputs)
     load(module, {name: values for name, values in weights.items() if name not in scale})
     return heads.to_predictions(task, evaluate(module, [to_tensor(x) for x in inputs]), scale)
@@ -130,9 +130,9 @@ def fit_from(
 
     Args:
         net: the form of the net.
-        task: two classes or several.
+        task: classes, or numbers of whose scale parties agreed.
         start: the weights to start from.
-        rows: prepared rows and their class codes.
+        rows: prepared rows and their labels.
         trainer: how to train.
         rng: randomness for the order of rows.
         pull: weight of half the squared distance from `start`, which is added to the loss.
@@ -144,7 +144,7 @@ def fit_from(
     module = load(net.build(x.shape[1:], task.outputs), start)
     anchors = {name: values.detach().clone() for name, values in module.named_parameters()}
     pushes = {name: to_tensor(values) for name, values in (push or {}).items()}
-    targets = heads.to_targets(task, y, {})
+    targets = heads.to_targets(task, y, heads.agreed_scale(task))
     if not isinstance(trainer, Sgd):
         pulls = _pulls(pull, anchors, pushes) if pull or pushes else None
         trainer.fit(module, [to_tensor(x)], targets, heads.loss_of(task), rng, what="local rows", pulls=pulls)
@@ -174,16 +174,19 @@ def _pulls(pull: float, anchors: dict[str, Tensor], pushes: dict[str, Tensor]) -
 
 
 def fit_to_shares(net: Net, task: Task, start: Weights, rows: tuple[Array, Array], trainer: Sgd, rng: Rng) -> Weights:
-    """Train from given weights towards probabilities, shape as `Task.shape`, instead of labels: distillation."""
+    """Train from given weights towards probabilities or numbers, shape as `Task.shape`: distillation."""
     x, shares = rows
+    wanted = (
+        heads.to_targets(task, shares, heads.agreed_scale(task)) if task.kind == "regression" else to_tensor(shares)
+    )
     module = load(net.build(x.shape[1:], task.outputs), start)
 
     def loss(outputs: Tensor, targets: Tensor) -> Tensor:
         if task.kind == "binary":
             return functional.binary_cross_entropy_with_logits(outputs.squeeze(1), targets)
-        return functional.cross_entropy(outputs, targets)
+        return functional.cross_entropy(outputs, targets) if task.classes else heads.loss(task, outputs, targets)
 
-    trainer.fit(module, [to_tensor(x)], to_tensor(shares), loss, rng, what="distilling")
+    trainer.fit(module, [to_tensor(x)], wanted, loss, rng, what="distilling")
     return {name: values.copy() for name, values in weights_of(module).items()}
 
 
@@ -219,7 +222,8 @@ def fit_top(
 ) -> Weights:
     """Learn labels from own columns and received numbers; `judged` and `groups`: see `Learner.fit_all`."""
     if isinstance(top, Learner):
-        return top.fit_all(task, _beside(inputs), y, rng, valid and (_beside(valid[0]), valid[1]), judged, groups)
+        own = prod(inputs[0].shape[1:]) if len(inputs) > 1 else 0
+        return top.fit_all(task, _beside(inputs), y, rng, valid and (_beside(valid[0]), valid[1]), judged, groups, own)
     return fit_supervised(top, task, inputs, y, trainer, rng, valid=valid, what="label holder")
 
 

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 from torch import Tensor, nn
 
 from laconic.learn.nets.layers import Shape
@@ -109,6 +108,8 @@ def _in_order(part: PartLayer, codes: Array, count: int) -> Array:
     # Under randomised response, parties may have learnt more classes than the rows have.
     present = np.unique(codes)
     classes = present if len(present) >= head.shape[1] else np.arange(count)
+    from scipy.optimize import linear_sum_assignment
+
     places, columns = linear_sum_assignment(together[classes], maximize=True)
     found = head[:, columns]
     if len(columns) == count:

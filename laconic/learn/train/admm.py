@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from scipy.special import expit, softmax, wrightomega
 
 from laconic.tables.task import Task
 from laconic.values import Array
@@ -47,6 +46,8 @@ def targets_of(task: Task, y: Array) -> Array:
 
 def loss_gradient(task: Task, sums: Array, targets: Array) -> Array:
     """How each row's loss changes with its logits: prediction less target."""
+    from scipy.special import expit, softmax
+
     sums = np.asarray(sums, np.float64)
     if task.kind == "multiclass":
         predicted: Array = softmax(sums, axis=1)
@@ -125,6 +126,8 @@ def _logits_by_total(pulled: Array, rho: float) -> Array:
     pulled - total - log(rho), and all p must add up to 1. Their sum falls with `total` and is convex, so that Newton's
     method goes straight up to it from below.
     """
+    from scipy.special import wrightomega
+
     total = pulled.max(axis=1, keepdims=True) - 1.0 / rho
     for _ in range(_MOST_STEPS):
         omega = wrightomega(pulled - total - np.log(rho))
@@ -144,6 +147,8 @@ def _look_softmax(z: Array) -> tuple[Array, Array]:
 
 
 def _look_sigmoid(z: Array) -> tuple[Array, Array]:
+    from scipy.special import expit
+
     return np.logaddexp(0.0, z)[:, 0], expit(z)
 
 

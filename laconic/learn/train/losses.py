@@ -6,9 +6,11 @@ from typing import TypeAlias
 
 import numpy as np
 import torch
+from msgspec import UNSET
 from torch import Tensor
 from torch.nn import functional
 
+from laconic.errors import DataError
 from laconic.learn.device import device_now
 from laconic.learn.nets.nets import to_array, to_tensor
 from laconic.tables.task import Task
@@ -72,12 +74,42 @@ _SLOPES: dict[Loss, Loss] = {
 def scale_of(task: Task, y: Array) -> Weights:
     """Mean and standard deviation of training labels for regression, nothing for classes.
 
-    Labels that are all equal get standard deviation 1, so that they still can be scaled.
+    Parties that agreed on a scale use that. Labels that are all equal get standard deviation 1, so that they still can
+    be scaled.
     """
     if task.kind != "regression":
         return {}
+    if task.scale is not UNSET:
+        return agreed_scale(task)
     sd = float(np.std(y, dtype=np.float64))
     return {MEAN: np.array([np.mean(y, dtype=np.float64)]), SD: np.array([sd if sd > 0 else 1.0])}
+
+
+def agreed_scale(task: Task) -> Weights:
+    """The scale that parties with other rows agreed on; nothing for classes.
+
+    Raises:
+        DataError: labels are numbers, and nobody agreed on a scale.
+    """
+    if task.kind != "regression":
+        return {}
+    if task.scale is UNSET:
+        raise DataError(
+            f"label {task.label!r} is a number, and parties have not agreed on mean and spread, by which nets learn; "
+            "say label_mean and label_spread in the schema, or let parties agree without one"
+        )
+    return {MEAN: np.array([task.scale.mean]), SD: np.array([task.scale.spread])}
+
+
+def kept_scale(task: Task, scale: Weights) -> Weights:
+    """What a model keeps of the scale that it learnt by: nothing if the task says it."""
+    return scale if task.scale is UNSET else {}
+
+
+def scale_in(task: Task, weights: Weights) -> Weights:
+    """The scale that a model learnt by: its own, or the one that the task says."""
+    own = {name: values for name, values in weights.items() if name in (MEAN, SD)}
+    return own or agreed_scale(task)
 
 
 def to_targets(task: Task, y: Array, scale: Weights) -> Tensor:

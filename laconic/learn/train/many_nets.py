@@ -12,7 +12,7 @@ from laconic.learn.device import device_now
 from laconic.learn.kernels import Stage, forwards, slopes
 from laconic.learn.nets.layers import Shape
 from laconic.learn.nets.nets import Mlp, make, to_array, to_tensor, weights_of
-from laconic.learn.train.losses import slope_of
+from laconic.learn.train.losses import MEAN, SD, kept_scale, scale_of, slope_of
 from laconic.learn.train.sgd import Sgd, move
 from laconic.tables.task import Task
 from laconic.values import Array, Rng, Weights, flat, track
@@ -69,14 +69,21 @@ def fit_dense_nets(
     """Train a net for each shard, given where each one's first weights and order of rows come from."""
     shape: Shape = shards[0][0].shape[1:]
     nets = DenseNets(net, [weights_of(make(net, shape, task.outputs, rng)) for rng in own], trainer)
-    slope = slope_of(task)
+    slope, scales = slope_of(task), [scale_of(task, y) for _, y in shards]
+    shards = [(x, _targets(y, scale)) for (x, y), scale in zip(shards, scales, strict=True)]
     for epoch in track(trainer.epochs, f"{len(shards)} nets"):
         for batch in _batches(shards, trainer.batch, own):
             outputs, targets = nets.outputs(to_tensor(batch.x)), torch.tensor(batch.targets, device=device_now())
             by_row = slope(outputs.flatten(0, 1), targets.flatten()).view_as(outputs)
             by_row.mul_(to_tensor(batch.shares))
             nets.learn(by_row, trainer.lr_at((epoch + batch.before) / trainer.epochs), batch.active)
-    return nets.weights()
+    kept = (kept_scale(task, scale) for scale in scales)
+    return [{**weights, **scale} for weights, scale in zip(nets.weights(), kept, strict=True)]
+
+
+def _targets(y: Array, scale: Weights) -> Array:
+    """Class codes as they are, and numbers standardised."""
+    return np.asarray((y - scale[MEAN]) / scale[SD], dtype=np.float32) if scale else y
 
 
 class _Batch(NamedTuple):
@@ -97,7 +104,9 @@ def _batches(shards: Sequence[tuple[Array, Array]], size: int, own: Sequence[Rng
         rows = [order[at : at + size] for order in orders]
         most = max(map(len, rows))
         x = np.zeros((len(rows), most, prod(shards[0][0].shape[1:])), np.float32)
-        targets, shares = np.zeros((len(rows), most), np.int64), np.zeros((len(rows), most, 1), np.float32)
+        numbers = shards[0][1].dtype.kind == "f"
+        targets = np.zeros((len(rows), most), np.float32 if numbers else np.int64)
+        shares = np.zeros((len(rows), most, 1), np.float32)
         for place, (chosen, shard) in enumerate(zip(rows, shards, strict=True)):
             x[place, : len(chosen)] = flat(shard[0][chosen])
             targets[place, : len(chosen)] = shard[1][chosen]

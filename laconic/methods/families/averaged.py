@@ -24,6 +24,7 @@ from laconic.learn.models.learners import Network
 from laconic.learn.models.server_steps import AnyServerStep, TakeAverage
 from laconic.learn.models.supervised import fit_from
 from laconic.learn.nets.nets import Net, default_net, make, weights_of
+from laconic.learn.train.losses import agreed_scale
 from laconic.learn.train.sgd import Sgd
 from laconic.methods.families.model_checks import ModelCheck, mark_of, read_marks
 from laconic.methods.families.rows import computes_alone, labelled
@@ -145,6 +146,7 @@ def refuse_single_models(name: str, average: AnyAverage, check: ModelCheck | Non
 
 def first_model(local: Local, hub: Party) -> Weights:
     """Random weights, where all parties start from."""
+    agreed_scale(task_of(hub))  # Of numbers there must be one; better to know before anybody is asked.
     module = make(local.net_for(hub), hub.data.shape, task_of(hub).outputs, hub.rng)
     return {name: values.copy() for name, values in weights_of(module).items()}
 
@@ -199,8 +201,6 @@ class Averaging(Method, frozen=True):
     """
 
     kind: ClassVar[Literal["vertical", "horizontal"]] = "horizontal"
-    tasks: ClassVar[tuple[str, ...]] = ("binary", "multiclass")
-
     net: Net | None = None
     trainer: Sgd | DpSgd = Sgd(epochs=10, batch=32)
     exchanges: int = 1
@@ -283,7 +283,7 @@ class Averaging(Method, frozen=True):
         return peers if self.check is None else self.check.trusted(hub, peers)
 
     def sift(self, hub: Party, peers: Peers, models: dict[str, Weights]) -> dict[str, Weights]:
-        """The models that count; parties judge them first if the check says so."""
+        """The models that count; parties judge them first if the check asks for it."""
         if self.check is None or not self.check.wants_marks(hub, models):
             return models if self.check is None else self.check.sift(hub, models)
         answers = peers.ask(self.judge, models=list(models.values()))
@@ -300,15 +300,14 @@ class Averaging(Method, frozen=True):
 
     def within(self, budget: Budget, rows: int, hub: str, guests: tuple[str, ...]) -> Self:
         """The same with as little noise as keeps a budget: on updates, or in the steps of `DpSgd`."""
-        alone = msgspec.structs.replace(budget, people="disjoint")
         if self.updates is not None:
             wanted = dict.fromkeys(guests, self.updates.demand(self.exchanges))
-            sigma = max(alone.multipliers(wanted).values())
+            sigma = max(budget.multipliers(wanted).values())
             return msgspec.structs.replace(self, updates=self.updates.with_sigma(sigma))
         if isinstance(self.trainer, DpSgd):
             once = self.trainer.demand(rows)
             wanted = dict.fromkeys(guests, once._replace(answers=once.answers * self.exchanges))
-            sigma = max(alone.multipliers(wanted).values())
+            sigma = max(budget.multipliers(wanted).values())
             return msgspec.structs.replace(self, trainer=self.trainer.with_sigma(sigma))
         raise PlanError(
             "budget.epsilon needs noise: method.trainer.type = DpSgd hides single rows, method.updates.clip = 1.0 "

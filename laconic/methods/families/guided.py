@@ -8,6 +8,7 @@ import numpy as np
 from torch import nn
 
 from laconic.core.align import PAIRED
+from laconic.core.capabilities import Kept
 from laconic.core.method import Method, task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
@@ -70,7 +71,7 @@ class Gradients(Settings, frozen=True):
         return peers.tolerant.ask_each(method.learn_from_gradients, questions)
 
     def asks(self, method: "Guided") -> tuple[Ask, ...]:
-        """What parties are asked; how many numbers is known beforehand only if `numbers` says so."""
+        """What parties are asked; how many numbers is known beforehand only if `numbers` is set."""
         begin = method.begin_and_send
         first = Ask.later(begin) if self.numbers is None else Ask.known(begin, count=self.numbers)
         return first, Ask.later(method.learn_from_gradients)
@@ -339,11 +340,14 @@ class Guided(Method, frozen=True):
             paired = {name: block[PAIRED] for name, block in received.items() if PAIRED in block and len(at)}
             widths = {name: block.shape[1] for name, block in hub.memory["received"].items()}
             numbers = beside_own(hub, at, widths, paired)
+            hub.memory["paired"] = paired
             note_outside(hub, at, paired)
             own = np.concatenate([flat(hub.data.x[at]), numbers], axis=1) if len(at) else x[:0]
             y = np.concatenate([labelled(hub, "train")[1], labels_at(hub, at)])
+            columns = flat(hub.data.x).shape[1] if hub.data.columns else 0
+            both, groups = np.concatenate([x, own]), groups_at(hub, at)
             hub.memory["model"] = model.fit_all(
-                task_of(hub), np.concatenate([x, own]), y, hub.rng, judged=len(x), groups=groups_at(hub, at)
+                task_of(hub), both, y, hub.rng, judged=len(x), groups=groups, own=columns
             )
             hub.memory["tried"] = what_was_tried([hub.memory["model"]])
             return
@@ -406,6 +410,14 @@ class Guided(Method, frozen=True):
             return split_learning.predict_from_outputs(self.split, hub, outputs, rows)
         x = self._columns_beside(hub, list(outputs.values()), rows)
         return predict_top(model, task_of(hub), hub.memory["model"], [x])
+
+    def answers_at_hand(self, hub: Party) -> Kept:
+        """What parties sent about rows that not all share, as answers to `give_outputs`: nobody is asked about these.
+
+        Shared rows are asked for again: what was sent of them may lack validation rows.
+        """
+        paired = hub.memory.get("paired", {})
+        return {name: {"give_outputs": {PAIRED: numbers}} for name, numbers in paired.items()}
 
     def stored_parts(self, hub: Party, places: Array) -> dict[str, Array]:
         """Each party's numbers for these places in cut "train"; where trees see them, the hub's own columns."""

@@ -36,10 +36,17 @@ Marks: TypeAlias = Mapping[str, Mapping[str, float]]
 def mark_of(task: Task, predictions: Array, labels: Array) -> float | None:
     """How well predictions rank rows by class, from 0 to 1: AUC, of more classes the mean of each against the rest.
 
-    It does not depend on shares of classes, which parties have of their own. None if all rows are of one class.
+    It does not depend on shares of classes, which parties have of their own. Of numbers it is where Spearman's rank
+    correlation lies between -1 and 1. None if all rows are of one class or number.
     """
+    from scipy.stats import spearmanr
     from sklearn.metrics import roc_auc_score
 
+    if task.kind == "regression":
+        if len(np.unique(labels)) < 2:
+            return None
+        ranked = len(np.unique(predictions)) > 1 and np.isfinite(predictions).all()
+        return float((spearmanr(predictions, labels).statistic + 1) / 2) if ranked else _GUESSING
     columns = np.stack([1.0 - predictions, predictions], axis=1) if predictions.ndim == 1 else predictions
     shares = np.bincount(labels.astype(np.int64), minlength=len(task.classes)) / max(1, len(labels))
     present = [code for code, share in enumerate(shares) if 0 < share < 1]
@@ -242,7 +249,7 @@ class _Facts(msgspec.Struct, frozen=True, kw_only=True):
         if check.judged:
             return (
                 f"a model that does not fit the others: agreement with the nearest of them {self.nearest:.2f}, and on "
-                f"other parties' rows an AUC of {self.mark:.2f}, where theirs have {self.usual_mark:.2f}"
+                f"other parties' rows a rank mark (AUC) of {self.mark:.2f}, where theirs have {self.usual_mark:.2f}"
             )
         return (
             f"a model that changed in another direction than the others': agreement {self.own:.2f}, theirs "

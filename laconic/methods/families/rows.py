@@ -183,7 +183,6 @@ class RowPooling(Method, frozen=True):
     """Abstract: a method whose server has everybody's rows."""
 
     kind: ClassVar[Literal["vertical", "horizontal"]] = "horizontal"
-    tasks: ClassVar[tuple[str, ...]] = ("binary", "multiclass")
 
     rounds = 1  # All rows come in one exchange.
 

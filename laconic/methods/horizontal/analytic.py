@@ -86,7 +86,7 @@ class Analytic(Method, frozen=True):
         if any(not weight > 0 for weight in self.class_weights.values()):
             raise ValueError(f"class_weights must be above 0, not {self.class_weights}")
         if self.privacy is not None and (self.class_weights or self.penalty is not None):
-            raise ValueError("with privacy rows count alike and noise decides the penalty; leave these two out")
+            raise ValueError("with privacy all rows count the same and noise decides the penalty; leave these two out")
 
     @property
     def rounds(self) -> int:
@@ -216,11 +216,11 @@ class Analytic(Method, frozen=True):
         self._solve(hub)
 
     def within(self, budget: Budget, rows: int, hub: str, guests: tuple[str, ...]) -> "Analytic":
-        """The same with as little noise as keeps a budget; each row is at one party, which has the budget whole."""
+        """The same with as little noise as keeps a budget."""
         if self.class_weights or self.penalty is not None:
             raise PlanError("budget.epsilon needs noise on the sums: leave out class_weights and penalty")
         privacy = self.privacy or GaussianSums()
-        sigma = replace(budget, people="disjoint").multipliers(dict.fromkeys(guests, privacy.demand()))
+        sigma = budget.multipliers(dict.fromkeys(guests, privacy.demand()))
         # All parties share one setting: the most careful one.
         return replace(self, privacy=privacy.with_sigma(max(sigma.values())))
 
@@ -250,7 +250,7 @@ class Analytic(Method, frozen=True):
         return chosen.sized(most if not rows else min(most, max(rows // 4, 1)), shape)
 
     def _weights(self, party: Party, y: Array) -> Array | None:
-        """How much each row counts, by its class; None if all count alike."""
+        """How much each row counts, by its class; None if all count the same."""
         if not self.class_weights:
             return None
         classes = task_of(party).classes

@@ -9,7 +9,7 @@ from laconic.core.method import task_of
 from laconic.core.party import Party
 from laconic.learn.models.supervised import fit_to_shares
 from laconic.learn.nets.nets import load, to_array, to_tensor
-from laconic.learn.train.losses import to_predictions
+from laconic.learn.train.losses import agreed_scale, to_predictions
 from laconic.learn.train.sgd import Sgd, evaluate
 from laconic.methods.families.averaged import Averaging
 from laconic.values import Array, Weights
@@ -47,7 +47,7 @@ class FedDf(Averaging, frozen=True):
         return fit_to_shares(self.local.net_for(hub), task_of(hub), start, rows, self.distiller, hub.rng)
 
     def _taught(self, hub: Party, models: list[Weights], x: Array) -> Array:
-        """The average of all nets' outputs, before they become probabilities, as probabilities."""
+        """The average of all nets' outputs, before they become probabilities or numbers, as such."""
         form = self.local.net_for(hub).build(hub.data.shape, task_of(hub).outputs)
         outputs = [to_array(evaluate(load(form, model), [to_tensor(x)])) for model in models]
-        return to_predictions(task_of(hub), to_tensor(self.average.mean_outputs(outputs)), {})
+        return to_predictions(task_of(hub), to_tensor(self.average.mean_outputs(outputs)), agreed_scale(task_of(hub)))

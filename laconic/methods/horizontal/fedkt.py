@@ -5,11 +5,14 @@ few shards, trains a teacher on each, lets them vote on public rows, and trains 
 for several partitions and sends its students. The server lets all students vote on the public rows, a party's votes
 counting only where its students agree, and trains the final model on the winners. Any classifier will do.
 
+Of numbers, models' means are learnt in place of winners; there is no noise for these, so `L0` alone will do.
+
 Beyond the paper: votes count by rows and are cut at the classes' shares of all rows (`PooledShares`), noisy votes are
 smoothed before they are learnt (`NoisyVotes.smooth`), and a privacy budget decides noise and number of labels.
 """
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
@@ -29,7 +32,7 @@ from laconic.learn.models.elections import (
     fall_back,
     winners,
 )
-from laconic.learn.models.learner import CONSTANT, Shard, check_model, classes_of, fit_models, predict_model
+from laconic.learn.models.learner import CONSTANT, Shard, check_model, classes_of, fit_models, numbers_of, predict_model
 from laconic.learn.models.learners import AnyClassifier, Network
 from laconic.learn.models.supervised import mean_of
 from laconic.learn.train.sgd import Sgd
@@ -51,6 +54,7 @@ from laconic.privacy.mechanisms.votes import (
     note_model,
     under_noise,
 )
+from laconic.tables.task import Task
 from laconic.values import Array, Rng, Settings, Weights
 
 
@@ -80,6 +84,8 @@ class Majority(Settings, frozen=True):
 
 class PooledShares(Settings, frozen=True):
     """Parties count by their rows, and each class wins as often as it is among all parties' rows.
+
+    Of numbers, the mean over parties is by their rows.
 
     Parties send how many rows of each class they have, which a party can get wrong on purpose; use `Majority` where
     that is to be feared. At `L2` these counts bear noise like one more vote. At `L1` it is refused: noise that hides
@@ -122,7 +128,6 @@ class FedKt(Method, frozen=True):
     """
 
     kind: ClassVar[Literal["vertical", "horizontal"]] = "horizontal"
-    tasks: ClassVar[tuple[str, ...]] = ("binary", "multiclass")
     uses: ClassVar[tuple[str, ...]] = ("train", "public")
 
     model: AnyClassifier = Network()
@@ -163,11 +168,15 @@ class FedKt(Method, frozen=True):
         answers = peers.tolerant.ask(self.give_students, seed=seed)
         sent = {name: self._read(hub, name, answer) for name, answer in answers.items()}
         x, task = hub.data.part("public")[0], task_of(hub)
-        groups = [classes_of(self.model, task, students, x) for students, _ in sent.values() if students]
+        groups = [students for students, _ in sent.values() if students]
         if not groups:
             raise ValueError("no party has any rows to learn from; deal the rows anew")
-        counts = np.array([own for students, own in sent.values() if students])
-        rows, labels = self._elect(hub, groups, counts, self._asked(len(x), seed))
+        counts, asked = np.array([own for students, own in sent.values() if students]), self._asked(len(x), seed)
+        if task.kind == "regression":
+            rows, labels = asked, self._mean_numbers(task, groups, counts, x[asked])
+        else:
+            votes = [classes_of(self.model, task, students, x) for students in groups]
+            rows, labels = self._elect(hub, votes, counts, asked)
         hub.memory["model"] = fit_models(self.model, task, [(x[rows], labels)], hub.rng)[0]
         yield
         if self.more is not None:
@@ -204,7 +213,7 @@ class FedKt(Method, frozen=True):
     @step(
         takes=None,
         gives="its student models, trained on public rows as models of its own rows label them, and how many rows of "
-        "each class it has, where votes are cut at classes' shares",
+        "each class it has, where votes are cut at classes' shares, or how many rows, where these count",
     )
     def give_students(self, party: Party, seed: int) -> Any:
         """Train teachers on shards of this party's rows, let them label public rows, and train students on that."""
@@ -214,6 +223,8 @@ class FedKt(Method, frozen=True):
         teachers = fit_models(kind, task, shards, party.rng)
         if not teachers:
             return {"students": []}
+        if task.kind == "regression":
+            return self._students_of_numbers(party, teachers, sizes)
         asked = np.arange(len(x)) if guard is None else self._asked(len(x), seed)
         votes = np.split(classes_of(kind, task, teachers, x[asked]), np.cumsum(sizes)[:-1])
         counts = [count_votes(one, len(task.classes)) for one in votes]
@@ -235,6 +246,24 @@ class FedKt(Method, frozen=True):
         answer = self._answer(students, guard.noisy(own, party.rng) if self._by_share else own)
         return under_noise(answer, guard.words(answers, 1, _ROW))
 
+    def _students_of_numbers(self, party: Party, teachers: list[Weights], sizes: list[int]) -> dict[str, Any]:
+        """Students of the mean of each partition's teachers; noise there is none for, as numbers have no bound."""
+        if self.level != L0():
+            raise ValueError(
+                f"label {task_of(party).label!r} is a number, and {type(self.level).__name__} puts noise on votes for "
+                "classes; use level=L0(), FedAvg with trainer=DpSgd(...), or Analytic with privacy"
+            )
+        x, task, kind = party.data.part("public")[0], task_of(party), self.teacher or self.model
+        ends = np.cumsum([0, *sizes])
+        parts = [teachers[start:end] for start, end in pairwise(ends)]
+        learnt = [(x, numbers_of(kind, task, part, x)) for part in parts]
+        return self._answer(fit_models(self.model, task, learnt, party.rng), np.array([len(party.data.cut("train"))]))
+
+    def _mean_numbers(self, task: Task, groups: list[list[Weights]], counts: Array, x: Array) -> Array:
+        """The mean over parties of what each one's students say, by their rows where these are asked for."""
+        numbers = [numbers_of(self.model, task, students, x) for students in groups]
+        return np.asarray(np.average(numbers, axis=0, weights=counts[:, 0] if self._by_share else None))
+
     def within(self, budget: Budget, rows: int, hub: str, guests: tuple[str, ...]) -> "FedKt":
         """The same with labels asked for and noise that keep a budget.
 
@@ -242,7 +271,7 @@ class FedKt(Method, frozen=True):
         the least party's rows allow. A level that is set stays; at `L1` the budget is for the final model.
 
         Args:
-            budget: what may be lost. At `L2` each row is at one party, which has the budget whole.
+            budget: what may be lost. At `L2`, people who are at all parties lose at each.
             rows: how many rows the party with the fewest has.
             hub: the server's name.
             guests: the parties' names.
@@ -258,7 +287,8 @@ class FedKt(Method, frozen=True):
             )
         at_server = level.at_server() is not None
         voters = len(guests) if at_server else method.teachers
-        answers = (mu_of(budget.epsilon, budget.delta) * _NOISE_PER_VOTER * voters) ** 2 / 2
+        copies = len(guests) if budget.people == "shared" and not at_server else 1
+        answers = (mu_of(budget.epsilon, budget.delta) * _NOISE_PER_VOTER * voters) ** 2 / 2 / copies
         labels = self.labels or max(_LEAST_LABELS, int(answers / (1 if at_server else method.partitions)))
 
         def with_noise(sigma: float) -> FedKt:
@@ -267,7 +297,8 @@ class FedKt(Method, frozen=True):
 
         def events(sigma: float) -> Events:
             found = with_noise(sigma).expected_noise(rows, hub, guests)
-            return together({str(at): events_of(one) for at, one in enumerate(next(iter(found.values())))})
+            once = together({str(at): events_of(one) for at, one in enumerate(next(iter(found.values())))})
+            return {event: copies * count for event, count in once.items()}
 
         return with_noise(budget.least_noise(events))
 
@@ -367,7 +398,7 @@ class FedKt(Method, frozen=True):
                 f"{name} did not send {self.partitions} students, nor none; check that its plan is the same"
             )
         models = [check_model(self.model, task, one, hub.data.shape, name) for one in students]
-        nothing = np.zeros(len(task.classes))
+        nothing = np.zeros(max(1, len(task.classes)))
         return models, _check_counts(
             answer.get("counts"), nothing.shape, name
         ) if models and self._by_share else nothing

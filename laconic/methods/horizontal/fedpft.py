@@ -149,7 +149,7 @@ class FedPft(Method, frozen=True):
     def within(self, budget: Budget, rows: int, hub: str, guests: tuple[str, ...]) -> "FedPft":
         """The same with as little noise as keeps a budget; each row is at one party, which has the budget whole."""
         privacy = self.privacy or GaussianMoments()
-        sigma = replace(budget, people="disjoint").multipliers(dict.fromkeys(guests, privacy.demand()))
+        sigma = budget.multipliers(dict.fromkeys(guests, privacy.demand()))
         return replace(self, privacy=privacy.with_sigma(max(sigma.values())))
 
     def expected_noise(self, rows: int, hub: str, guests: tuple[str, ...]) -> dict[str, tuple[Noise, ...]]:

@@ -93,8 +93,14 @@ class FedTrees(Method, frozen=True):
             trees, own = [one["trees"] for one in grown], [one["counts"] for one in grown]
             hub.memory["model"] = _add_up(task_of(hub), trees, own, counts)
         else:
-            # Nobody has rows of two classes: the class that most rows are of is all that is known.
-            hub.memory["model"] = {CONSTANT: np.array([counts.sum(axis=0).argmax()])}
+            hub.memory["model"] = {CONSTANT: self._only_known(hub, sent, counts)}
+
+    def _only_known(self, hub: Party, sent: list[dict[str, Any]], counts: Array) -> Array:
+        """What is known where nobody has rows of two classes, or of two numbers: the usual class, or the mean."""
+        if task_of(hub).kind == "regression":
+            numbers = [float(one["trees"][CONSTANT][0]) for one in sent]
+            return np.array([np.average(numbers, weights=counts[:, 0])])
+        return np.array([counts.sum(axis=0).argmax()])
 
     def what_computes(self, party: Party, peers: tuple[str, ...]) -> Exported:
         """The model, at whoever has it."""

@@ -14,7 +14,7 @@ from laconic.core.method import task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.learn.models.elections import count_votes, winners
-from laconic.learn.models.learner import classes_of, fit_models, predict_model
+from laconic.learn.models.learner import classes_of, fit_models, numbers_of, predict_model
 from laconic.learn.models.learners import AnyClassifier, Network
 from laconic.methods.families.rows import RowPooling, computes_alone
 from laconic.values import Array
@@ -22,6 +22,8 @@ from laconic.values import Array
 
 class Pate(RowPooling, frozen=True):
     """Teachers on shards of everybody's rows label the public rows, and the model learns that.
+
+    Classes are voted on; of numbers, the mean over teachers is learnt.
 
     Attributes:
         model: what is learnt in the end.
@@ -41,13 +43,16 @@ class Pate(RowPooling, frozen=True):
             raise ValueError(f"teachers must be 1 or more, not {self.teachers}")
 
     def fit(self, hub: Party, peers: Peers, /) -> Iterator[None]:
-        """Collect all rows, train teachers, let them vote on the public rows, and learn the winners."""
+        """Collect all rows, train teachers, let them label the public rows, and learn that."""
         x, y = self.pool(peers)
         public, task = hub.data.part("public")[0], task_of(hub)
         shards = [(x[rows], y[rows]) for rows in np.array_split(hub.rng.permutation(len(y)), self.teachers)]
         teachers = fit_models(self.teacher or self.model, task, shards, hub.rng)
-        votes = classes_of(self.teacher or self.model, task, teachers, public)
-        labels = winners(count_votes(votes, len(task.classes)), hub.rng)
+        kind = self.teacher or self.model
+        if task.kind == "regression":
+            labels = numbers_of(kind, task, teachers, public)
+        else:
+            labels = winners(count_votes(classes_of(kind, task, teachers, public), len(task.classes)), hub.rng)
         hub.memory["model"] = fit_models(self.model, task, [(public, labels)], hub.rng)[0]
         yield
 

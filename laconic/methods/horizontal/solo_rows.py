@@ -27,7 +27,6 @@ class SoloRows(Method, frozen=True):
     """
 
     kind: ClassVar[Literal["vertical", "horizontal"]] = "horizontal"
-    tasks: ClassVar[tuple[str, ...]] = ("binary", "multiclass")
     predicts_from: ClassVar[tuple[str, ...]] = ()
 
     model: AnyClassifier = Network()

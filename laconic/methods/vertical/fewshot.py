@@ -104,7 +104,7 @@ class FewShot(Guided, frozen=True):
             raise ValueError(
                 "labels=RandomisedResponse(...) covers what is derived from labels as released, but the weight of "
                 f"evidence of {hub.name}'s {', '.join(map(repr, weighed))} comes from true ones, and enters the "
-                "probabilities that FewShot sends; say prepare = 'bins' there, leave labels out, or use OneShot"
+                "probabilities that FewShot sends. Say prepare = 'bins' there, leave labels out, or use OneShot"
             )
 
     def _probabilities(

@@ -8,8 +8,6 @@ from collections.abc import Iterable
 from math import exp, inf, log, sqrt
 
 import numpy as np
-from scipy.optimize import brentq
-from scipy.special import log_ndtr, ndtr
 
 from laconic.core.ledger import Noise, Noised
 from laconic.core.party import Party
@@ -87,6 +85,8 @@ def gaussian_scale(epsilon: float, delta: float, sensitivity: float) -> float:
 
 def gaussian_delta(epsilon: float, scale: float, sensitivity: float) -> float:
     """The least delta of one release with noise of this standard deviation (Theorem 8 of the paper above)."""
+    from scipy.special import log_ndtr, ndtr
+
     if scale == 0:
         return 1.0
     shift, slope = sensitivity / (2 * scale), epsilon * scale / sensitivity
@@ -116,6 +116,8 @@ def epsilon_of(mu: float, delta: float) -> float:
     if delta_of(mu, 0.0) <= delta:
         return 0.0
     most = mu * mu / 2 + mu * sqrt(2 * log(1 / delta))  # where the plain tail bound of a Gaussian already suffices
+    from scipy.optimize import brentq
+
     return float(brentq(lambda epsilon: delta_of(mu, epsilon) - delta, 0.0, most, xtol=1e-10))
 
 

@@ -18,7 +18,6 @@ from typing import Any, ClassVar, NamedTuple, TypeAlias
 import msgspec
 import numpy as np
 from msgspec.structs import replace
-from scipy.special import log_ndtr, logsumexp, ndtri
 
 from laconic.core.ledger import Noise, Noised
 from laconic.core.party import Party
@@ -152,6 +151,8 @@ class GaussianVotes(Settings, frozen=True):
 
     def draw(self, uniform: Array) -> Array:
         """Noise from as many numbers between 0 and 1."""
+        from scipy.special import ndtri
+
         return np.asarray(self.sigma * ndtri(uniform))
 
     def words(self, moved: int, count: int, unit: str, secure: bool) -> Noise:
@@ -210,14 +211,18 @@ def log_laplace_doubt(counts: Array, gamma: float) -> Array:
     """Per row, the logarithm of a bound on the probability that Laplace noise changes the winner.
 
     Papernot and others 2017, lemma 4. In logarithms, for where voters agree the probability is far below what can be
-    told from 0 beside 1, and an answer that is priced as if nothing could change it is priced too low.
+    distinguished from 0 beside 1, and an answer that is priced as if nothing could change it is priced too low.
     """
+    from scipy.special import logsumexp
+
     gaps = _gaps(counts) * gamma
     return np.asarray(logsumexp(np.log(2 + gaps) - log(4) - gaps, axis=1))
 
 
 def log_gaussian_doubt(counts: Array, sigma: float) -> Array:
     """The same for Gaussian noise (Papernot and others 2018)."""
+    from scipy.special import log_ndtr, logsumexp
+
     bound = logsumexp(log_ndtr(-_gaps(counts) / (sqrt(2) * sigma)), axis=1)
     return np.asarray(np.minimum(bound, np.log1p(-1 / counts.shape[1])))
 
@@ -242,6 +247,8 @@ def _laplace_moments(log_q: float, worst: float) -> Array:
 
 def _gaussian_divergences(log_q: float, sigma: float) -> Array:
     """Renyi divergences of one answer (Papernot and others 2018, theorem 6), for one vote moved under noise sigma."""
+    from scipy.special import logsumexp
+
     plain = _ORDERS / sigma**2
     q = np.exp(log_q)
     second = sigma * sqrt(max(-log_q, 0.0))

@@ -67,17 +67,20 @@ PRIVATE = [
 ]
 
 
+ALONE = Budget(epsilon=2.0, people="disjoint")
+
+
 @pytest.mark.parametrize(
     "method", PRIVATE, ids=["rows", "rows, masked", "rows, scaffold", "parties", "parties, masked"]
 )
 def test_a_budget_is_kept_and_nothing_leaves_without_noise(method):
     pytest.importorskip("dp_accounting")
-    result = simulate(method.within(Budget(epsilon=2.0), FEWEST, BINARY.hub, BINARY.peers), BINARY)
+    result = simulate(method.within(ALONE, FEWEST, BINARY.hub, BINARY.peers), BINARY)
     paid = price(ledgers_of(result), 1e-5, "disjoint")
     assert 1.9 < paid.epsilon <= 2.0
     assert paid.open == () and paid.secure
     assert {one.label for one in result.releases} <= {"noised", "no rows"}
-    expected = method.within(Budget(epsilon=2.0), FEWEST, BINARY.hub, BINARY.peers).expected_noise(FEWEST, "", ("a",))
+    expected = method.within(ALONE, FEWEST, BINARY.hub, BINARY.peers).expected_noise(FEWEST, "", ("a",))
     assert len(expected["a"]) == 2
 
 

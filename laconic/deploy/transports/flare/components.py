@@ -20,7 +20,7 @@ from laconic.deploy.transports.secure_channel import refusal
 from laconic.errors import LaconicError, PartyAbsent
 
 _HUB = "server"
-"""How the engine calls the hub's end of a line; the certificate of the line says so."""
+"""How the engine calls the hub's end of a line; as the certificate of the line names it."""
 
 
 def _folder() -> Path:
