@@ -7,6 +7,7 @@ import pytest
 
 from laconic import FedOnce, VimSgd
 from laconic.core import Peers, WireLog
+from laconic.deploy import responder
 from laconic.errors import LaconicError, PartyAbsent
 from laconic.testing import bare_party
 from tests.attacks.harness import (
@@ -61,6 +62,19 @@ def test_greetings_do_not_fill_a_partys_disk(tmp_path):
     for number in range(8):
         assert was_answered(trial.hub(run=f"run-{number}").greet())
     assert size_of(trial.site("shop")) == once, "copies of the rows, or whatever else"
+
+
+def test_half_sent_questions_do_not_fill_a_partys_disk(trial, monkeypatch):
+    """In each of many runs, a hub sends all of a long question but its end."""
+    monkeypatch.setattr(responder, "_LONGEST", 100_000)
+    for number in range(8):
+        hub = trial.hub(run=f"run-{number}")
+        hub.greet()
+        assert hub.send_part(bytes(8_000))["type"] == "Have"
+    kept = [path.parent.name for path in (trial.site("shop") / "runs").glob("*/asked.*")]
+    assert sorted(kept) == ["run-5", "run-6", "run-7"], (
+        "at most what one question may have, 100,000 bytes, of which 80,000 are yet to come"
+    )
 
 
 def _lying(wrong):
