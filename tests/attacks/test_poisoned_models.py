@@ -119,7 +119,7 @@ def test_where_directions_say_nothing_wrong_labels_are_found_by_marks():
     hub.memory.pop("contributions")
     kept = JUDGED.sift(hub, models, given([[0.9, 0.8, 0.8, 0.2]] * 3 + [[0.2, 0.2, 0.2, 0.9]]))
     assert list(kept) == ["party 0", "party 1", "party 2"]
-    assert "AUC of 0.20, where theirs have 0.80" in hub.memory["contributions"][3]["problems"][0]
+    assert "(AUC) of 0.20, where theirs have 0.80" in hub.memory["contributions"][3]["problems"][0]
 
 
 def test_an_honest_party_of_other_shares_stays_if_others_find_its_model_good():
