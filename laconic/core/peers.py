@@ -73,7 +73,8 @@ class Peers:
         for party in waiting:
             self.log.book(name, words.takes, words.gives, number, party, down=len(blobs[party]), up=None)
         if waiting and not self._tolerant:
-            raise PartyAbsent(tuple(waiting), name, matching=self.log.phase == "align")
+            method = type(self._script).__name__
+            raise PartyAbsent(tuple(waiting), name, matching=self.log.phase == "align", method=method)
 
     def only(self, names: tuple[str, ...]) -> "Peers":
         """A cohort of these peers."""
