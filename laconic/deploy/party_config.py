@@ -86,7 +86,8 @@ def read_party(path: Path | str) -> PartyFile:
         raise PlanError(f"{path}: there is no setting path (found: {party.path!r}); name the data in data.source")
     data = party.data
     if data is not None:
-        data = msgspec.structs.replace(data, source=_beside(path, data.source))
+        erased = None if data.erased is None else _beside(path, data.erased)
+        data = msgspec.structs.replace(data, source=_beside(path, data.source), erased=erased)
     account = party.account and os.fspath(path.absolute().parent / Path(party.account).expanduser())
     return msgspec.structs.replace(party, data=data, account=account, path=str(path))
 

@@ -23,6 +23,7 @@ from laconic import (
     Scaffold,
     SoloRows,
     execute,
+    fit,
     load_model,
 )
 from laconic.cli import main
@@ -33,8 +34,8 @@ from laconic.deploy.party_memory import PartyFolder
 from laconic.deploy.responder import OnlineResponder
 from laconic.deploy.session import online_session
 from laconic.deploy.statements import check_result
-from laconic.errors import PlanError, Refused
-from laconic.learn import Network, Sgd
+from laconic.errors import DataError, PlanError, Refused
+from laconic.learn import Logistic, Network, Sgd
 from laconic.plan import plan_fingerprint
 from tests.data.hospitals import NAMES, hospitals, open_rows, visits
 from tests.deploy.sites import agree, make_sites, straight
@@ -245,3 +246,30 @@ def test_a_schema_that_changed_between_training_and_prediction_is_refused_by_nam
         assert said.exit_code == 2
         assert words in said.stderr
         assert "next.csv" in said.stderr
+
+
+def test_a_party_leaves_the_server_s_model_as_if_it_had_never_taken_part(tmp_path):
+    method = FedKt(model=Logistic(), partitions=1, teachers=2)
+    sites = furnish(tmp_path)
+    host(sites, plan_of(method))
+    assert call("home", sites["registry"].folder, "-o", tmp_path / "model").exit_code == 0
+    said = call("forget", "west", tmp_path / "model" / "server")
+    assert said.exit_code == 0, said.output
+    new = open_rows(30).drop(columns="patient")
+    left = load_model(tmp_path / "model" / "server").predict(new).predictions
+    plan = plan_of(method, sites)
+    two = {name: path for name, path in plan.data.files.items() if name != "west"}
+    never = fit(msgspec.structs.replace(plan, data=msgspec.structs.replace(plan.data, files=two)))
+    assert (left == never.predict(new).predictions).all()
+
+
+def test_people_who_asked_to_be_erased_are_left_out_of_the_next_training(tmp_path):
+    sites = furnish(tmp_path)
+    (sites["north"].folder / "erased.txt").write_text("p3\np7\n")
+    path = sites["north"].folder / "party.toml"
+    path.write_text(path.read_text().replace('key = "patient"\n', 'key = "patient"\nerased = "erased.txt"\n'))
+    fewer = furnish(tmp_path / "fewer", frames=hospitals() | {"north": hospitals()["north"].drop(index=[3, 7])})
+    assert equal(execute(plan_of(METHODS[0], sites)), execute(plan_of(METHODS[0], fewer)))
+    (sites["north"].folder / "erased.txt").unlink()
+    with pytest.raises(DataError, match=r"party 'north': the ids to be erased cannot be read from .*erased\.txt"):
+        execute(plan_of(METHODS[0], sites))
