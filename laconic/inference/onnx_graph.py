@@ -237,6 +237,10 @@ class Graph:
             target_weights=weights["leaf"].ravel().astype(float).tolist(),
         )
 
+    def first_columns(self, x: str, count: int) -> str:
+        """The first columns alone."""
+        return self.node("Gather", x, self.constant(np.arange(count), np.int64), axis=1)
+
     def filled(self, weights: Weights, x: str, farthest: float | None = None) -> str:
         """Standardised columns, zeros for what is missing, and a mark for each block that is missing."""
         mean, sd, blocks = (weights[name] for name in FILL)
@@ -319,7 +323,8 @@ def _mixture(graph: Graph, learner: Any, task: Task, weights: Weights, x: str) -
     parts = []
     for place, member in enumerate(() if chosen is None else chosen.members):
         own = {name.partition(".")[2]: values for name, values in weights.items() if name.startswith(f"{place}.")}
-        said = graph.cast(_candidate(graph, member.candidate, task, own, x), np.float64)
+        seen = graph.first_columns(x, member.columns) if member.columns else x
+        said = graph.cast(_candidate(graph, member.candidate, task, own, seen), np.float64)
         parts.append(graph.node("Mul", said, graph.constant(member.share, np.float64)))
     return parts[0] if len(parts) == 1 else graph.node("Sum", *parts)
 

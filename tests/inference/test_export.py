@@ -3,6 +3,7 @@
 import stat
 
 import numpy as np
+import pandas as pd
 import pytest
 from click.testing import CliRunner
 
@@ -115,6 +116,19 @@ def test_a_model_that_came_home_is_one_file_at_every_party(method, tmp_path):
     x = trained.hub.data.part("test")[0].astype(np.float32)
     for name, file in files.items():
         assert np.max(np.abs(run_graph(onnx.load(str(file)), {name: x}) - ours(method, trained))) < 1e-5
+
+
+def test_a_member_that_looks_at_own_columns_alone_does_so_in_the_file_too(tmp_path):
+    rng = np.random.default_rng(0)
+    ids, income, noise = np.arange(300), rng.normal(size=300), rng.normal(size=(300, 20))
+    bank = pd.DataFrame({"id": ids, "income": income, "debts": rng.normal(size=300), "left": (income > 0).astype(int)})
+    shop = pd.DataFrame({"id": ids} | {f"visits{place}": noise[:, place] for place in range(20)})
+    method = FedOnce(head=Best(seconds=4, kinds=("linear", "net")))
+    trained = train(method, federation({"bank": bank, "shop": shop}, id="id", label="left"), seed=0)
+    assert any(one.columns == 2 for one in method.head_as_fitted(trained.hub).members)
+    save_model(trained, tmp_path / "model")
+    said = chained(tmp_path / "model", tmp_path / "onnx", trained)
+    assert np.max(np.abs(said - ours(method, trained))) < 1e-5
 
 
 def test_rows_that_a_party_did_not_send_are_gaps_in_the_file_too(tmp_path):

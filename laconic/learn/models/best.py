@@ -38,6 +38,9 @@ _MOST_ROWS = 20_000
 _FEWEST = 20
 """Fewer rows than this cannot be held out: the plainest candidate is taken."""
 
+_MANY = 5_000
+"""From so many rows on, fewer folds and deeper trees are tried."""
+
 _GAIN = 0.001
 """A stack is taken if its loss is lower than that of the best candidate by this share."""
 
@@ -47,11 +50,20 @@ _CLEAR = 0.01
 _CHOICE = "choice"
 
 
-class Chosen(msgspec.Struct, frozen=True):
-    """A member of the model that was chosen, and the share of its answer that is taken."""
+class Chosen(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A member of the model that was chosen, and the share of its answer that is taken.
+
+    Attributes:
+        columns: of how many columns, the first ones, it is a model: the label holder's own; 0 for all.
+    """
 
     candidate: AnyCandidate
     share: float
+    columns: int = 0
+
+    def seen(self, x: Array) -> Array:
+        """The columns that it looks at."""
+        return x[:, : self.columns] if self.columns else x
 
 
 class Mixture(Learner, frozen=True, omit_defaults=True):
@@ -83,6 +95,7 @@ class Mixture(Learner, frozen=True, omit_defaults=True):
         valid: Shard | None = None,
         judged: int | None = None,
         groups: Array | None = None,
+        own: int = 0,
     ) -> Weights:
         """Fit to all rows, or to the first alone if others did harm."""
         used = len(y) if self.others else judged
@@ -96,7 +109,8 @@ class Mixture(Learner, frozen=True, omit_defaults=True):
     def _fit(self, task: Task, x: Array, y: Array, rng: Rng) -> Weights:
         weights: Weights = {}
         for place in track(len(self.members), "fitting what was chosen"):
-            fitted = self.members[place].candidate.fit(task, x, y, rng)
+            member = self.members[place]
+            fitted = member.candidate.fit(task, member.seen(x), y, rng)
             weights |= {f"{place}.{name}": values for name, values in fitted.items()}
         return weights
 
@@ -104,7 +118,7 @@ class Mixture(Learner, frozen=True, omit_defaults=True):
         found = np.zeros(task.shape(len(x)))
         for place, member in enumerate(self.members):
             own = {name.partition(".")[2]: values for name, values in weights.items() if name.startswith(f"{place}.")}
-            found += member.share * member.candidate.predict(task, own, x)
+            found += member.share * member.candidate.predict(task, own, member.seen(x))
         return found
 
 
@@ -160,14 +174,17 @@ class Best(Learner, frozen=True):
         valid: Shard | None = None,
         judged: int | None = None,
         groups: Array | None = None,
+        own: int = 0,
     ) -> Weights:
         """Judge candidates by the first rows, which learn from the others too, unless they do clearly better without.
 
         Others may be of other people, or of other years, so that their labels contradict. Rows of one of the `groups`
-        are held out together; where all rows are of one group, rows are held out at random.
+        are held out together; where all rows are of one group, rows are held out at random. Candidates of the label
+        holder's `own` columns alone are tried too: what others sent may be no more than noise.
         """
         rows, first = flat(x).astype(np.float32), len(y) if judged is None else judged
-        return fit_each(lambda numbers: self._fit(task, _Rows(rows, numbers, first, groups), rng), y)
+        alone = own if own < rows.shape[1] else 0
+        return fit_each(lambda numbers: self._fit(task, _Rows(rows, numbers, first, groups, alone), rng), y)
 
     def predict(self, task: Task, weights: Weights, x: Array) -> Array:
         """What the members say together."""
@@ -177,17 +194,25 @@ class Best(Learner, frozen=True):
         )
 
     def candidates(self, rows: int, columns: int, outputs: int) -> list[AnyCandidate]:
-        """What is tried on a table of this size, within the time allowed.
+        """What is tried on all columns of a table of this size, within the time allowed.
+
+        Raises:
+            PlanError: there is no time for any candidate.
+        """
+        return [one.candidate for one in self.attempts(rows, columns, outputs)]
+
+    def attempts(self, rows: int, columns: int, outputs: int, own: int = 0) -> list[Chosen]:
+        """What is tried, on all columns and on the first `own` alone, if there are others; shares are still open.
 
         Raises:
             PlanError: there is no time for any candidate.
         """
         chosen_on = min(rows, _MOST_ROWS)
-        left, found, least = self.seconds, [], np.inf
-        for one in _in_order(rows, self.kinds):
-            folds = _fold_count(chosen_on)
-            cost = folds * one.seconds(chosen_on * (folds - 1) // folds, columns, outputs)
-            cost += one.seconds(rows, columns, outputs)
+        folds, left, found, least = _fold_count(chosen_on), self.seconds, [], np.inf
+        for one in _in_order(rows, outputs, self.kinds, own):
+            width = one.columns or columns
+            cost = folds * one.candidate.seconds(chosen_on * (folds - 1) // folds, width, outputs)
+            cost += one.candidate.seconds(rows, width, outputs)
             least = min(least, cost)
             if cost <= left:
                 left -= cost
@@ -200,13 +225,13 @@ class Best(Learner, frozen=True):
         return found
 
     def _fit(self, task: Task, rows: "_Rows", rng: Rng) -> Weights:
-        candidates = self.candidates(len(rows.y), rows.x.shape[1], task.outputs)
+        attempts = self.attempts(len(rows.y), rows.x.shape[1], task.outputs, rows.own)
         rows = rows if rows.judged >= _FEWEST else rows._replace(judged=len(rows.y))
         if len(rows.y) < _FEWEST or (task.kind != "regression" and len(np.unique(rows.y)) == 1):
             only = LinearCandidate(penalty=1.0)
             choice = _Choice((Chosen(only, 1.0),), ())
         else:
-            choice = _choose(task, rows, candidates, rng)
+            choice = _choose(task, rows, attempts, rng)
             if rows.judged < len(rows.y):
                 choice = self._without_others(task, rows, rng, choice)
         used = rows if choice.others else rows.first
@@ -221,31 +246,32 @@ class Best(Learner, frozen=True):
         first = rows.first
         if task.kind != "regression" and len(np.unique(first.y)) == 1:
             return choice
-        candidates = self.candidates(rows.judged, rows.x.shape[1], task.outputs)
-        apart = _choose(task, first, candidates, rng)
+        attempts = self.attempts(rows.judged, rows.x.shape[1], task.outputs, rows.own)
+        apart = _choose(task, first, attempts, rng)
         if _lowest(apart.tried) >= (1 - _CLEAR) * _lowest(choice.tried):
             return choice
         return _Choice(apart.members, choice.tried + apart.tried, others=False)
 
 
 class _Rows(NamedTuple):
-    """Rows to choose on: how many of the first are judged by, and the group of each, if there are any."""
+    """Rows to choose on: how many of the first are judged by, the group of each, if there are any, and own columns."""
 
     x: Array
     y: Array
     judged: int
     groups: Array | None = None
+    own: int = 0
 
     @property
     def first(self) -> "_Rows":
         """The rows that are judged by, alone."""
         groups = None if self.groups is None else self.groups[: self.judged]
-        return _Rows(self.x[: self.judged], self.y[: self.judged], self.judged, groups)
+        return _Rows(self.x[: self.judged], self.y[: self.judged], self.judged, groups, self.own)
 
     def take(self, places: Array) -> "_Rows":
         """Some of the rows, in order."""
         groups = None if self.groups is None else self.groups[places]
-        return _Rows(self.x[places], self.y[places], int(np.searchsorted(places, self.judged)), groups)
+        return _Rows(self.x[places], self.y[places], int(np.searchsorted(places, self.judged)), groups, self.own)
 
 
 def _lowest(tried: Sequence[Tried]) -> float:
@@ -266,45 +292,67 @@ def chosen_in(weights: Weights, best: Best) -> Mixture | None:
     return Mixture(members=choice.members, others=choice.others, chosen_by=best)
 
 
-def _in_order(rows: int, kinds: Sequence[Kind]) -> list[AnyCandidate]:
-    """All candidates, those first that give most for their time."""
-    trees = Boosted(trees=400, depth=6, lr=0.1, rows=0.8, columns=0.8, least_rows=3.0, bins=BINS)
+def _in_order(rows: int, outputs: int, kinds: Sequence[Kind], own: int) -> list[Chosen]:
+    """All candidates, those first that give most for their time; after some of all columns, those of the own alone.
+
+    Where each class has trees of its own, fewer and larger steps are taken. Others' noise does little harm where rows
+    are many, so that fewer models of own columns are tried there.
+    """
+    count, lr = (400, 0.1) if outputs == 1 else (250, 0.16)
+    trees = Boosted(trees=count, depth=6, lr=lr, rows=0.8, columns=0.8, least_rows=3.0, bins=BINS)
     shallow = msgspec.structs.replace(trees, depth=3, columns=0.6)
-    deep = msgspec.structs.replace(trees, depth=9, lr=0.06, columns=0.5, least_rows=5.0)
-    found: list[AnyCandidate] = [LinearCandidate(penalty=penalty) for penalty in (1.0, 100.0)]
-    found += [TreesCandidate(trees=trees), NetCandidate(hidden=(64,))]
-    found += [TreesCandidate(trees=shallow), NetCandidate(hidden=(128, 64))]
-    if rows >= 5_000:
-        found.append(TreesCandidate(trees=deep))
-    return [one for one in found if msgspec.to_builtins(one)["type"] in kinds]
+    deep = msgspec.structs.replace(trees, depth=9, lr=0.6 * lr, columns=0.5, least_rows=5.0)
+    linear: list[AnyCandidate] = [LinearCandidate(penalty=penalty) for penalty in (1.0, 100.0)]
+    first: list[AnyCandidate] = [*linear, TreesCandidate(trees=trees), NetCandidate(hidden=(64,))]
+    second: list[AnyCandidate] = [TreesCandidate(trees=shallow), NetCandidate(hidden=(128, 64))]
+    is_large = rows >= _MANY
+    alone = [*linear, second[0], first[3]] if is_large else [*linear, second[0], first[3], first[2], second[1]]
+    found = [Chosen(one, 0.0) for one in first] + [Chosen(one, 0.0, own) for one in alone[:4] if own]
+    found += [Chosen(one, 0.0) for one in second] + [Chosen(one, 0.0, own) for one in alone[4:] if own]
+    found += [Chosen(TreesCandidate(trees=deep), 0.0)] if is_large else []
+    return [one for one in found if msgspec.to_builtins(one.candidate)["type"] in kinds]
 
 
 def _fold_count(rows: int) -> int:
-    return 5 if rows < 5_000 else 3
+    return 3 if rows >= _MANY else 5
 
 
-def _choose(task: Task, rows: _Rows, candidates: Sequence[AnyCandidate], rng: Rng) -> _Choice:
+def _choose(task: Task, rows: _Rows, attempts: Sequence[Chosen], rng: Rng) -> _Choice:
     """Try all candidates on the same folds of the first rows, beside all others, and weigh them."""
     taken = rows.take(_some(len(rows.y), rows.judged, rng))
-    folds = Folds(task, taken.x, taken.y, _held_out(task, taken.first, rng), taken.groups)
-    trials = [candidates[place].try_out(folds, rng) for place in track(len(candidates), "choosing a model")]
-    truth = folds.truth
+    held = _held_out(task, taken.first, rng)
+    folds = {
+        columns: Folds(task, taken.x[:, : columns or None], taken.y, held, taken.groups)
+        for columns in dict.fromkeys(one.columns for one in attempts)
+    }
+    places = track(len(attempts), "choosing a model")
+    trials = [attempts[place].candidate.try_out(folds[attempts[place].columns], rng) for place in places]
+    truth = next(iter(folds.values())).truth
     losses = [loss(task, truth, trial.predictions) for trial in trials]
     shares = _shares(task, truth, trials, losses)
-    tried = []
-    for trial, lost, share in zip(trials, losses, shares, strict=True):
-        score = headline(task, metrics(task, truth, trial.predictions))
-        tried.append(
-            Tried(model=trial.candidate.words, loss=lost, metric=score.metric, score=score.value, share=float(share))
-        )
-    members = [Chosen(trial.candidate, float(share)) for trial, share in zip(trials, shares, strict=True) if share > 0]
-    if len(members) > 1:
+    members = [
+        Chosen(trial.candidate, float(share), one.columns)
+        for one, trial, share in zip(attempts, trials, shares, strict=True)
+    ]
+    tried = [
+        _as_tried(task, truth, _words(one), trial.predictions, one.share)
+        for one, trial in zip(members, trials, strict=True)
+    ]
+    taken_ones = tuple(one for one in members if one.share > 0)
+    if len(taken_ones) > 1:
         together = sum(one.predictions * share for one, share in zip(trials, shares, strict=True))
-        score = headline(task, metrics(task, truth, np.asarray(together)))
-        lost = loss(task, truth, np.asarray(together))
-        words = f"a stack of {len(members)} of them"
-        tried.append(Tried(model=words, loss=lost, metric=score.metric, score=score.value, share=1.0))
-    return _Choice(tuple(members), tuple(tried))
+        tried.append(_as_tried(task, truth, f"a stack of {len(taken_ones)} of them", np.asarray(together), 1.0))
+    return _Choice(taken_ones, tuple(tried))
+
+
+def _as_tried(task: Task, truth: Array, words: str, predictions: Array, share: float) -> Tried:
+    score = headline(task, metrics(task, truth, predictions))
+    lost = loss(task, truth, predictions)
+    return Tried(model=words, loss=lost, metric=score.metric, score=score.value, share=share)
+
+
+def _words(one: Chosen) -> str:
+    return one.candidate.words + (", own columns alone" if one.columns else "")
 
 
 def _some(rows: int, judged: int, rng: Rng) -> Array:

@@ -180,9 +180,12 @@ class TreesCandidate(Candidate, frozen=True, tag="trees"):
         return f"boosted trees, {self.trees.trees} of depth {self.trees.depth}, lr {self.trees.lr:g}"
 
     def seconds(self, rows: int, columns: int, outputs: int) -> float:
-        """Each level of a tree passes over all rows once, and over all bins of all its nodes."""
-        nodes = min(1 << self.trees.depth, rows)
-        a_tree = 2e-4 + 3.3e-10 * rows * columns * self.trees.depth + 4e-9 * columns * BINS * nodes
+        """Each level of a tree passes over all rows once, and over all bins of all its nodes.
+
+        Few rows fill few nodes, and fewer yet where each of several classes has trees of its own.
+        """
+        nodes = min(1 << self.trees.depth, 1 + rows // (5 if outputs == 1 else 4 * outputs))
+        a_tree = 1e-4 + 3.3e-10 * rows * columns * self.trees.depth + 4e-9 * columns * BINS * nodes
         return 5e-6 * rows * columns / 40 + outputs * self.trees.trees * a_tree
 
     def try_out(self, folds: Folds, rng: Rng) -> Trial:

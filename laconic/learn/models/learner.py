@@ -47,10 +47,12 @@ class Learner(Settings, frozen=True):
         valid: Shard | None = None,
         judged: int | None = None,
         groups: Array | None = None,
+        own: int = 0,
     ) -> Weights:
         """Learn from rows of which the first `judged` are like those to be predicted; None for all of them.
 
         `groups` are numbers, the same for rows that belong together; learners that hold rows out keep these together.
+        The first `own` columns are the label holder's, so that learners that choose may do without all others.
         """
         return self.fit(task, x, y, rng, valid)
 

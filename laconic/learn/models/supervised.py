@@ -222,7 +222,8 @@ def fit_top(
 ) -> Weights:
     """Learn labels from own columns and received numbers; `judged` and `groups`: see `Learner.fit_all`."""
     if isinstance(top, Learner):
-        return top.fit_all(task, _beside(inputs), y, rng, valid and (_beside(valid[0]), valid[1]), judged, groups)
+        own = prod(inputs[0].shape[1:]) if len(inputs) > 1 else 0
+        return top.fit_all(task, _beside(inputs), y, rng, valid and (_beside(valid[0]), valid[1]), judged, groups, own)
     return fit_supervised(top, task, inputs, y, trainer, rng, valid=valid, what="label holder")
 
 

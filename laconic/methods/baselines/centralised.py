@@ -61,7 +61,8 @@ class Centralised(Pooling, frozen=True):
             x = np.concatenate([x, np.concatenate([hub.data.x[at], others], axis=1)])
             y, groups = np.concatenate([y, labels_at(hub, at)]), groups_at(hub, at)
         valid = (pooled["valid"], valid_y)
-        hub.memory["model"] = model.fit_all(task_of(hub), x, y, hub.rng, valid, len(pooled["train"]), groups)
+        own = hub.data.x.shape[1] if hub.data.columns and x.ndim == 2 else 0
+        hub.memory["model"] = model.fit_all(task_of(hub), x, y, hub.rng, valid, len(pooled["train"]), groups, own)
         hub.memory["tried"] = what_was_tried([hub.memory["model"]])
         yield
 

@@ -344,8 +344,10 @@ class Guided(Method, frozen=True):
             note_outside(hub, at, paired)
             own = np.concatenate([flat(hub.data.x[at]), numbers], axis=1) if len(at) else x[:0]
             y = np.concatenate([labelled(hub, "train")[1], labels_at(hub, at)])
+            columns = flat(hub.data.x).shape[1] if hub.data.columns else 0
+            both, groups = np.concatenate([x, own]), groups_at(hub, at)
             hub.memory["model"] = model.fit_all(
-                task_of(hub), np.concatenate([x, own]), y, hub.rng, judged=len(x), groups=groups_at(hub, at)
+                task_of(hub), both, y, hub.rng, judged=len(x), groups=groups, own=columns
             )
             hub.memory["tried"] = what_was_tried([hub.memory["model"]])
             return

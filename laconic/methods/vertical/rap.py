@@ -178,8 +178,9 @@ class Rap(Method, frozen=True):
         if len(at):
             own[:, : party.data.x.shape[1]] = party.data.x[at]
         x, y, judged = np.concatenate([x, own]), np.concatenate([y, labels_at(party, at).astype(y.dtype)]), len(y)
+        width = party.data.x.shape[1] if party.data.columns and x.ndim == 2 else 0
         party.memory["model"] = self.learner.fit_all(
-            task_of(party), x, y, party.rng, cuts.get("valid"), judged, groups_at(party, at)
+            task_of(party), x, y, party.rng, cuts.get("valid"), judged, groups_at(party, at), width
         )
 
     @step(takes="all other parties' mixed columns of the rows asked for", gives="its predictions for those rows")

@@ -212,3 +212,37 @@ def test_folds_of_groups_part_no_group_and_one_group_alone_is_parted_at_random()
             assert max(map(len, held)) <= 30
             for used, out in zip(folds.used, held, strict=True):
                 assert not set(homes[used]) & set(homes[out])
+
+
+def own_and_noise(rows, seed):
+    """Six columns of one's own, of which the label follows, and thirty of noise that others sent."""
+    x, y = table(rows, BINARY, seed)
+    return np.concatenate([x, np.random.default_rng(seed + 50).normal(size=(rows, 30)).astype(np.float32)], axis=1), y
+
+
+def test_noise_that_others_sent_does_no_harm_where_own_columns_are_known():
+    (x, y), (new_x, new_y) = own_and_noise(300, 0), own_and_noise(2000, 5)
+    best, lost = Best(kinds=("linear", "trees")), {}
+    for own in (0, 6, 36):
+        with limit_threads():
+            model = best.fit_all(BINARY, x, y, np.random.default_rng(1), own=own)
+        lost[own] = metrics(BINARY, new_y, best.predict(BINARY, model, new_x))["log_loss"]
+        alone = [one for one in tried_of(model) if one.model.endswith(", own columns alone")]
+        assert bool(alone) is (own == 6)
+        assert (sum(one.share for one in alone) > 0.6) is (own == 6)
+    assert lost[6] < 0.9 * lost[0]
+    assert lost[36] == lost[0]
+    # Home is where nobody sent anything: what is taken of noise costs little.
+    with limit_threads():
+        home = best.predict(BINARY, best.fit(BINARY, x[:, :6], y, np.random.default_rng(1)), new_x[:, :6])
+    assert lost[6] < 1.05 * metrics(BINARY, new_y, home)["log_loss"]
+
+
+def test_trying_own_columns_keeps_within_the_time_allowed():
+    def cost(seconds):
+        found = Best(seconds=seconds).attempts(4_000, 40, 1, own=15)
+        return sum(5 * one.candidate.seconds(3_200, one.columns or 40, 1) for one in found), found
+
+    for seconds in (2, 10, 60):
+        assert cost(seconds)[0] <= seconds
+    assert {one.columns for one in cost(60)[1]} == {0, 15}
