@@ -17,7 +17,7 @@ from laconic.inference.merge import read_labelled
 from laconic.inference.save import save_model
 from laconic.learn import Columns, Logistic, Network, PublicRows, RandomFourier, Sgd, Whitened
 from laconic.learn.models.least_squares import unpack
-from laconic.methods.horizontal.fedkt import PooledShares, Prox
+from laconic.methods import PooledShares, Prox
 from laconic.privacy import L1, GaussianSums
 from tests.data.hospitals import hospitals, open_rows
 

@@ -181,7 +181,7 @@ class FedKt(Method, frozen=True):
 
     def _conclude(self, hub: Party, seed: int) -> None:
         """The final model of all students at hand."""
-        x, task, sent = hub.memory["public"], task_of(hub), list(hub.memory["sent"].values())
+        x, task, sent = _public_rows(hub), task_of(hub), list(hub.memory["sent"].values())
         if not sent:
             raise ValueError("no party has any rows to learn from; deal the rows anew")
         groups, counts = [one["students"] for one in sent], np.array([one["counts"] for one in sent])
@@ -409,7 +409,7 @@ class FedKt(Method, frozen=True):
             counts: each party's rows of each class; zeros if they were not asked for.
             asked: the rows that a noisy election may ask about.
         """
-        x, classes = hub.memory["public"], len(task_of(hub).classes)
+        x, classes = _public_rows(hub), len(task_of(hub).classes)
         everything = np.arange(len(x))
         if isinstance(self.level, L1):
             # No falling back here: which rows nobody agreed on is itself a secret, so noise alone decides them.
@@ -458,7 +458,7 @@ class FedKt(Method, frozen=True):
             raise WireError(
                 f"{name} did not send {self.partitions} students, nor none; check that its plan is the same"
             )
-        shape = hub.memory["public"].shape[1:]
+        shape = _public_rows(hub).shape[1:]
         models = [check_model(self.model, task, one, shape, name) for one in students]
         if not models:
             return None
