@@ -29,10 +29,9 @@ from sklearn.datasets import load_breast_cancer
 from benchmarks.crashes import same
 from laconic import DataPlan, FedAvg, Plan, Result, write_plan
 from laconic.atomic_files import read_sealed
-from laconic.deploy.consortium import Consortium, HubAddress, PartySite, open_site
+from laconic.deploy import Consortium, HubAddress, PartySite, open_site, provision
 from laconic.deploy.execute import execute
 from laconic.deploy.transports.flare import system as engine
-from laconic.deploy.transports.flare.provisioning import provision
 from laconic.learn import Mlp, Sgd
 
 SERVER, NAMES = "registry", ("north", "south", "west")
