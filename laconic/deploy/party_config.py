@@ -160,6 +160,7 @@ def rows_from_party_files(
     for party in parties:
         if party.data is not None:
             read[party.name] = read_apart(party, data, seed)
+    refuse_homeless_names(data, list(read))
     if not read:
         raise PlanError(f"none of {', '.join(map(str, paths))} has [data]; say source and label there")
     tables |= {party: own.table for party, own in read.items()}
@@ -171,8 +172,16 @@ def rows_from_party_files(
 
 
 def people_of(data: DataPlan) -> dict[str, object]:
-    """For the record: that nobody knows who is at several parties, unless the plan says that nobody is."""
-    return {"people": UNKNOWN if data.people is None else "one party each, as the plan says"}
+    """For the record: that nobody knows who is at several parties, unless the plan says so, and who gets the model."""
+    found: dict[str, object] = {"people": UNKNOWN if data.people is None else "one party each, as the plan says"}
+    return found if data.home is None else found | {"home": list(data.home)}
+
+
+def refuse_homeless_names(data: DataPlan, names: Sequence[str]) -> None:
+    """Refuse that somebody gets the model who is no party."""
+    strangers = [name for name in data.home or () if name not in names]
+    if strangers:
+        raise PlanError(f"data.home names {strangers[0]!r}, who is no party of the plan; they are {', '.join(names)}")
 
 
 def read_apart(party: PartyFile, data: DataPlan, seed: int) -> OwnTable:
