@@ -52,13 +52,23 @@ def join(site: PartySite, tell: Tell) -> None:
             engine.stop(site.kit)
 
 
-def host(site: PartySite, plan: Path, tell: Tell, *, wait: float, deadline: float, afresh: bool = False) -> Result:
+def host(
+    site: PartySite,
+    plan: Path,
+    tell: Tell,
+    *,
+    wait: float,
+    deadline: float,
+    afresh: bool = False,
+    begun: Callable[[Path], None] = lambda _: None,
+) -> Result:
     """Host a run of a plan; one that was cut off goes on.
 
     Args:
         wait: seconds to wait for parties; then it begins without those who are missing.
         deadline: seconds that a question may take; 0 for no limit.
         afresh: begin a new run even if one was cut off.
+        begun: called with the folder of the run, once it is known.
 
     Raises:
         RunFailed: in the words of whoever ended it.
@@ -69,6 +79,7 @@ def host(site: PartySite, plan: Path, tell: Tell, *, wait: float, deadline: floa
     with _ended_by_signals(), _alone(site), _engine(site):
         run = begin_run(site, text, afresh)
         tell(f"run {run}, in {site.run(run)}")
+        begun(site.run(run))
         for attempt in range(_TRIES):
             if attempt:
                 tell(f"{_standing(site.run(run))}; going on from the journal")
