@@ -10,10 +10,9 @@ from laconic.atomic_files import read_sealed
 from laconic.deploy.consortium import Consortium, HubAddress, open_site
 from laconic.deploy.transports.flare import system as engine
 from laconic.deploy.transports.flare.provisioning import provision
-from laconic.inference.home import take_from_site
 from tests.data.hospitals import NAMES, open_rows
 from tests.deploy.sites import agree, free_port
-from tests.deploy.test_sites_apart import METHODS, equal, named, plan_of, write_own
+from tests.deploy.test_sites_apart import METHODS, call, equal, named, plan_of, write_own
 
 pytestmark = pytest.mark.slow
 RUNS = {named(method).lower(): method for method in METHODS}
@@ -57,6 +56,6 @@ def test_flare_gives_the_scores_bytes_and_predictions_of_one_process(hosted, run
     assert equal(found, execute(plan_of(RUNS[run], hosted)))
     new, said = open_rows(30).drop(columns="patient"), set()
     for site in hosted.values():
-        home = take_from_site(site, tmp_path / site.name, run)
-        said.add(load_model(home).predict(new).predictions.tobytes())
+        assert call("home", site.folder, "--run", run, "-o", tmp_path / site.name).exit_code == 0
+        said.add(load_model(tmp_path / site.name).predict(new).predictions.tobytes())
     assert len(said) == 1
