@@ -49,7 +49,7 @@ _VERTICAL = (
 )
 _HORIZONTAL = (
     *("FedKt", "FedAvg", "FedProx", "Scaffold", "FedDf", "Pfnm", "Pate", "SoloRows", "PooledRows"),
-    *("Analytic", "FedTrees"),
+    *("Analytic", "FedTrees", "FedAdam", "FedYogi", "FedPft"),
 )
 _CLASSES_ONLY = ("FedCVT", *(name for name in _HORIZONTAL if name != "Analytic"))
 
@@ -60,7 +60,7 @@ _SHORT = {
     ),
     **dict.fromkeys(("Solo", "LateFusion", "Centralised"), "method.trainer = {epochs = 4}"),
     **dict.fromkeys(("VimSgd", "VimAdmm", "VimAdmmJoint", "Vafl", "Fdml"), "method.epochs = 2"),
-    **dict.fromkeys(("FedAvg", "FedProx", "FedDf", "Pfnm"), "method.trainer.epochs = 3"),
+    **dict.fromkeys(("FedAvg", "FedProx", "FedAdam", "FedYogi", "FedDf", "Pfnm"), "method.trainer.epochs = 3"),
     **dict.fromkeys(
         ("FedKt", "Pate", "SoloRows", "PooledRows"), 'method.model = {type = "Network", trainer.epochs = 6}'
     ),

@@ -19,6 +19,7 @@ from laconic import Federation, FedOnce
 from laconic.deploy import code_digest
 from laconic.deploy.simulation import matched
 from laconic.learn import Best, BestEncoder
+from laconic.learn.encoders.beside import left_to_trees
 from laconic.learn.models.best import tried_of
 from laconic.threads import limit_threads
 from laconic.values import Array
@@ -34,6 +35,7 @@ ARMS = {
     "chosen": BestEncoder(),
 }
 HEAD = Best(seconds=30.0)
+LOST = "loses by more than a standard error"
 
 
 def main() -> None:
@@ -77,17 +79,22 @@ def federation_of(name: str, seed: int) -> Federation:
 def measure(federation: Federation, encoder: BestEncoder, head: Best, seed: int) -> Record:
     """The label holder's loss on folds of the training rows, and what guests took."""
     own, y = federation.tables[federation.hub].part("train")
-    numbers, learnt, started = [own], 0, time.process_time()
+    numbers, learnt, shares, started = [own], 0, list[float](), time.process_time()
     for place, guest in enumerate(federation.peers):
         x, rng = federation.tables[guest].part("train")[0], np.random.default_rng([seed, place])
-        weights = encoder.sized(x, MOST_NUMBERS).fit(x, rng)
+        weights = (sized := encoder.sized(x, MOST_NUMBERS)).fit(x, rng)
         learnt += any(one.startswith("learnt.") for one in weights)
         numbers.append(encoder.encode(weights, x))
+        if encoder.beside is None:
+            by_components, by_learnt = left_to_trees(
+                x, min(sized.dim, x.shape[1]), np.random.default_rng([seed, place])
+            )
+            shares += [by_learnt / by_components] if by_learnt < 1 else []
     took = time.process_time() - started
     beside: Array = np.concatenate(numbers, axis=1)
     tried = tried_of(head.fit(federation.task, beside, np.asarray(y), np.random.default_rng(seed)))
     allowance = {"trials": 1, "seconds_of_choice": head.seconds}
-    facts = {"guests": len(federation.peers), "learnt": learnt, "encoding_seconds": round(took, 2)}
+    facts = {"guests": len(federation.peers), "learnt": learnt, "encoding_seconds": round(took, 2), "left": shares}
     return {"loss": min(one.loss for one in tried), **facts, "allowance": allowance}
 
 
@@ -104,8 +111,18 @@ def report(records: Sequence[Record]) -> str:
         "The label holder's loss by cross-validation on training rows (lower is better), means over seeds, by what "
         f"guests send beside columns by rank; at most {ROWS:,} rows of a table, a fifth of which nobody looks at. A "
         "change is against components, seed by seed, with its standard error; negative is better. `learnt` counts "
-        "guests that chose the autoencoder.\n\n"
-        + markdown([*head, "learnt", "processor seconds per guest", "loses by more than a standard error"], rows)
+        "guests that chose the autoencoder. What learnt numbers leave: what trees do not rebuild of a guest's columns, "
+        "in % of the same with components, from the guest with least to the one with most.\n\n"
+        + markdown(
+            [
+                *head,
+                "learnt",
+                "learnt numbers leave, %",
+                "processor seconds per guest",
+                "loses by more than a standard error",
+            ],
+            rows,
+        )
     )
 
 
@@ -121,6 +138,7 @@ def _line(name: str, seeds: Sequence[int], arms: dict[str, dict[int, Record]]) -
     }
     took = [arms["chosen"][seed] for seed in seeds]
     learnt, guests = (sum(one[name] for one in took) for name in ("learnt", "guests"))
+    left = [share for one in took for share in one.get("left", ())]
     error = _error(changes["chosen"])
     lost = "one seed" if error is None else "yes" if statistics.fmean(changes["chosen"]) > error else "no"
     return [
@@ -129,6 +147,7 @@ def _line(name: str, seeds: Sequence[int], arms: dict[str, dict[int, Record]]) -
         *(f"{statistics.fmean(values):.4f}" for values in losses.values()),
         *(_signed(values) for values in changes.values()),
         f"{learnt} of {guests}",
+        f"{100 * min(left):.0f} to {100 * max(left):.0f}" if left else "",
         f"{sum(one['encoding_seconds'] for one in took) / guests:.1f}",
         lost,
     ]

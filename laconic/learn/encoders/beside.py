@@ -19,7 +19,7 @@ from laconic.values import Array, Rng, Weights
 
 Rest: TypeAlias = Literal["components", "autoencoder"]
 
-_ENOUGH, _CLEAR = 0.05, 0.95
+_ENOUGH, _CLEAR = 0.05, 0.7
 """Nothing is learnt if components leave trees no more than the first share; else learnt numbers must leave the second
 share of what components leave."""
 
@@ -42,18 +42,53 @@ def fit_beside(x: Array, dim: int, rest: Rest | None, rng: Rng) -> Weights:
         rest: what comes beside the ranks; None takes what is better on rows held out.
         rng: takes part only if an autoencoder is trained.
     """
+    _, ranks, left = _ranks(x, dim)
+    with_components = ranks | _components(x, left)
+    if left == 0 or rest == "components":
+        return with_components
+    if rest is None and not _is_better(left_to_trees(x, dim, rng)):
+        return with_components
+    return ranks | _learn(x[_some(len(x), _ROWS, rng)], ranks, left, rng)
+
+
+def left_to_trees(x: Array, dim: int, rng: Rng) -> tuple[float, float]:
+    """What trees do not rebuild with components beside the ranks, and with learnt numbers, on rows held out.
+
+    The second is 1 where nothing was learnt: components leave little, or there are too few rows to tell.
+    """
+    scores, ranks, left = _ranks(x, dim)
+    rows = rng.permutation(_some(len(x), _ROWS, rng))
+    used = len(rows) * 2 // 3
+    # The last of the rows to learn from, then those held out.
+    learnt_from = min(used, _JUDGE_ROWS * 2 // 3)
+    judged = rows[used - learnt_from :][:_JUDGE_ROWS]
+    columns = _some(scores.shape[1], _JUDGE_COLUMNS, rng)
+    columns = columns[scores[judged][:, columns].std(axis=0) > 0]
+    if left == 0 or used < _FEWEST or not len(columns):
+        return 0.0, 1.0
+
+    def left_by(weights: Weights) -> float:
+        return not_rebuilt(_put_out(weights, x[judged]), scores[np.ix_(judged, columns)], learnt_from)
+
+    by_components = left_by(ranks | _components(x, left))
+    if by_components <= _ENOUGH:
+        return by_components, 1.0
+    return by_components, left_by(ranks | _learn(x[rows[:used]], ranks, left, rng))
+
+
+def _is_better(left: tuple[float, float]) -> bool:
+    """Whether trees rebuild clearly more from learnt numbers."""
+    by_components, by_learnt = left
+    return by_components > _ENOUGH and by_learnt <= _CLEAR * by_components
+
+
+def _ranks(x: Array, dim: int) -> tuple[Array, Weights, int]:
+    """All columns by rank, those that are sent, and how many numbers are left beside them."""
     knots, heights = fit_scores(x)
     scores = score(x, knots, heights)
     chosen = choose_columns(scores, min(dim, max(8, dim // 2)))
     ranks = {"heights": heights[chosen], "knots": knots[chosen], "columns": np.array(chosen, dtype=np.int64)}
-    ranks = {f"scores.{name}": values for name, values in ranks.items()}
-    left = dim - len(chosen)
-    with_components = ranks | _components(x, left)
-    if left == 0 or rest == "components":
-        return with_components
-    if rest is None and not _is_learnt_better(x, scores, ranks, with_components, rng):
-        return with_components
-    return ranks | _learn(x[_some(len(x), _ROWS, rng)], ranks, left, rng)
+    return scores, {f"scores.{name}": values for name, values in ranks.items()}, dim - len(chosen)
 
 
 def not_rebuilt(sent: Array, scores: Array, learnt_from: int) -> float:
@@ -73,28 +108,6 @@ def not_rebuilt(sent: Array, scores: Array, learnt_from: int) -> float:
     around = ((scores[others] - scores[first].mean(axis=0)) ** 2).mean(axis=0)
     errors = ((guess.reshape(scores[others].shape) - scores[others]) ** 2).mean(axis=0)
     return float(np.minimum(errors / np.maximum(around, 1e-12), 1.0)[around > 1e-12].mean())
-
-
-def _is_learnt_better(x: Array, scores: Array, ranks: Weights, with_components: Weights, rng: Rng) -> bool:
-    """Whether trees rebuild clearly more from learnt numbers, on rows from which these were not learnt."""
-    rows = rng.permutation(_some(len(x), _ROWS, rng))
-    used = len(rows) * 2 // 3
-    # The last of the rows to learn from, then those held out.
-    learnt_from = min(used, _JUDGE_ROWS * 2 // 3)
-    judged = rows[used - learnt_from :][:_JUDGE_ROWS]
-    columns = _some(scores.shape[1], _JUDGE_COLUMNS, rng)
-    columns = columns[scores[judged][:, columns].std(axis=0) > 0]
-    if used < _FEWEST or not len(columns):
-        return False
-
-    def left(weights: Weights) -> float:
-        return not_rebuilt(_put_out(weights, x[judged]), scores[np.ix_(judged, columns)], learnt_from)
-
-    by_components = left(with_components)
-    if by_components <= _ENOUGH:
-        return False
-    with_learnt = ranks | _learn(x[rows[:used]], ranks, len(with_components["sums.bias"]), rng)
-    return left(with_learnt) <= _CLEAR * by_components
 
 
 def _components(x: Array, count: int) -> Weights:
