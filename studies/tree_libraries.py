@@ -19,10 +19,9 @@ import numpy as np
 
 from laconic import FedOnce
 from laconic.deploy import code_digest
-from laconic.learn import BestEncoder
-from laconic.learn.models.best import Best
+from laconic.learn import Best, BestEncoder
 from laconic.learn.models.candidates import BINS, Folds, TreesCandidate, loss
-from laconic.tables.task import Task
+from laconic.tables import Task
 from laconic.threads import limit_threads
 from laconic.values import Array
 from studies.encoder_choice import MOST_NUMBERS, federation_of
