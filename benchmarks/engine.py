@@ -9,6 +9,7 @@ FedOnce, which is first.
 """
 
 import argparse
+import os
 import statistics
 import tempfile
 import time
@@ -18,10 +19,11 @@ from typing import Any
 
 import msgspec
 
-from laconic import DataPlan, FedOnce, Plan, Result, SplitNN, VimAdmm, execute, write_plan
+from laconic import DataPlan, FedOnce, Plan, Result, SplitNN, VimAdmm, write_plan
 from laconic.atomic_files import read_sealed
 from laconic.core import WireLog
 from laconic.deploy import Consortium, HubAddress, Journal, PartySite, open_site, provision
+from laconic.deploy.execute import execute
 from laconic.deploy.transports.flare import system as engine
 from laconic.learn import Sgd
 
@@ -39,6 +41,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--port", type=int, default=8461)
     port = parser.parse_args().port
+    print(f"Load average before: {os.getloadavg()[0]:.1f}")
     with tempfile.TemporaryDirectory() as folder:
         sites = _make_sites(Path(folder), port)
         try:

@@ -39,15 +39,15 @@ class StepError(LaconicError):
 class PartyAbsent(LaconicError):
     """A party did not answer in time, and cannot be done without: by the method, or while rows are matched."""
 
-    def __init__(self, names: tuple[str, ...], step: str, *, matching: bool = False) -> None:
+    def __init__(self, names: tuple[str, ...], step: str, *, matching: bool = False, method: str = "") -> None:
         self.names = names
         self.step = step
         parties = " and ".join(names)
-        instead = (
-            "make a plan without it: rows are matched among all parties"
-            if matching
-            else "use a method that can do without it (FedOnce can)"
-        )
+        instead = "use a method that can do without it (FedOnce can)"
+        if matching:
+            instead = "make a plan without it: rows are matched among all parties"
+        elif method == "FedOnce":
+            instead = "leave it out: whoever joins later has to answer, and everybody while method.more trains"
         super().__init__(
             f"{parties} did not answer the question `{step}` in time; start the party again, raise the deadline, or "
             f"{instead}"

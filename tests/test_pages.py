@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from tools.prose import long_sentences, page_blocks, pages
+
 ROOT = Path(__file__).parent.parent
 PAGES = sorted(path.relative_to(ROOT).as_posix() for path in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 
@@ -25,6 +27,22 @@ def test_links_of_a_page_lead_somewhere(page):
 @pytest.mark.parametrize("page", [page for page in PAGES if not page.startswith("docs/methods/")])
 def test_no_page_installs_the_stranger_of_this_name_from_the_package_index(page):
     assert not re.search(r"pip install '?laconic\b(?!-fl)", (ROOT / page).read_text())
+
+
+def test_no_page_has_a_sentence_of_more_than_35_words():
+    blocks = [
+        ("page", path.relative_to(ROOT).as_posix(), block)
+        for path in pages()
+        for block in page_blocks(path.read_text())
+    ]
+    found = long_sentences(blocks)
+    assert not found, "end the sentence earlier:\n" + "\n".join(found)
+
+
+def test_the_changelog_has_no_entry_twice():
+    starts = re.findall(r"^- (.{60,90})", (ROOT / "CHANGELOG.md").read_text(), flags=re.M)
+    twice = {one for one in starts if starts.count(one) > 1}
+    assert not twice, f"a merge keeps both copies of a changed entry; delete one of: {twice}"
 
 
 def test_the_readme_saves_a_result_before_it_uses_it():

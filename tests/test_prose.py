@@ -16,7 +16,7 @@ from tools.prose import (
 EVERYTHING = list(read())
 
 
-def test_no_page_help_or_error_has_a_sentence_of_more_than_35_words():
+def test_no_help_or_error_has_a_sentence_of_more_than_35_words():
     found = long_sentences(EVERYTHING)
     assert not found, "\n".join(found)
 

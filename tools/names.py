@@ -42,8 +42,8 @@ PACKAGES = {
     "core": (
         "Absence Ask Blob Budgeted Carrier Contribution Crossing EVERY_ROW Entry Erasable Exportable Exported Ledger "
         "Look Mergeable Method Noise Noised Opening Party PartyTraffic Peers Price Question Release Result Script "
-        "Traffic Tried Tunable Tuning WireLog answer decode decode_question encode read_heading run step steps_of "
-        "task_of unwrap"
+        "Traffic Tried Tunable Tuning Watcher WireLog answer decode decode_question encode read_heading run step "
+        "steps_of task_of unwrap watching"
     ),
     "data": (
         "Biased Dataset Dirichlet Equal Federation Groups HalfTest IdRules Iid LABEL_HOLDER OwnData Patches Quadrants "
@@ -51,8 +51,8 @@ PACKAGES = {
     ),
     "deploy": (
         "Advice Allowance Candidate Consortium EpsilonAccount Faults FittedRun Forked HubAddress Importance InProcess "
-        "Journal KeyRing PartyFile PartyFolder PartySite Policy Processes Recorder RunLimits Runtime SecretKey advise "
-        "code_digest compare_plans denoise "
+        "Journal KeyRing PartyFile PartyFolder PartySite Policy Processes Recorder RunLimits RunState Runtime "
+        "SecretKey Watch advise code_digest compare_plans denoise "
         "make_key open_calls open_runtime open_site provision reach read_party read_public save_key roles "
         "seal_plan simulate summarise train trust write_consortium"
     ),

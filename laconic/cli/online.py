@@ -1,12 +1,23 @@
 """`laconic request`, `provision`, `accept`, `join`, `host`, `status`, `stop`: parties on different machines."""
 
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from laconic.cli.envelopes import Mail, mail_options
-from laconic.cli.options import FILE, FOLDER, hand_over, refuse_no_plan, result_options, showing_progress
+from laconic.cli.options import (
+    FILE,
+    FOLDER,
+    hand_over,
+    refuse_no_plan,
+    result_options,
+    say_address,
+    watch_option,
+    watch_run,
+)
 from laconic.errors import PlanError
 
 if TYPE_CHECKING:
@@ -186,6 +197,7 @@ _WAITING = 3
 @click.option("--without", multiple=True, metavar="NAME", help="By mail: do without a party, if the method can.")
 @click.option("-o", "--output", type=FILE, metavar="FILE", help="With --predict: the CSV file. [scores.csv]")
 @result_options
+@watch_option
 @click.pass_context
 def host(
     context: click.Context,
@@ -201,6 +213,7 @@ def host(
     output: Path | None,
     as_json: bool,
     save: Path | None,
+    watched: bool,
 ) -> None:
     """Run a plan as the party that asks; a run that was cut off goes on from its journal.
 
@@ -215,6 +228,7 @@ def host(
     Examples:
       laconic host plan.toml --site sites/bank
       laconic host plan.toml --site sites/bank --deadline 600 --save result.json
+      laconic host plan.toml --site sites/bank --watch
       laconic host plan.toml --envelopes inbox --party bank.toml
       laconic host plan.toml --envelopes november --party bank.toml --predict november.txt -o scores.csv
     """
@@ -230,19 +244,35 @@ def host(
         from laconic.deploy.transports.flare.operating import host as host_run
 
         opened = open_site(site)
-        result = host_run(opened, plan, tell, wait=wait, deadline=deadline, afresh=afresh)
+        with _follow_site(watched, plan.stem, opened.consortium.parties) as begun:
+            result = host_run(opened, plan, tell, wait=wait, deadline=deadline, afresh=afresh, begun=begun)
         hand_over(result, as_json, save)
         _sign(save, opened.ring)
         return
     own = mail.context(plan, party or Path())
     try:
-        found = _host_by_mail(own, mail, envelopes or Path(), without, output)
+        found = _host_by_mail(own, mail, envelopes or Path(), without, output, watched=watched)
     except Waiting as waiting:
         _say_waiting(waiting, envelopes or Path())
         context.exit(_WAITING)
     if found is not None:
         hand_over(found, as_json, save)
         _sign(save, own.ring)
+
+
+@contextmanager
+def _follow_site(watched: bool, title: str, parties: Sequence[str]) -> "Iterator[Callable[[Path], None]]":
+    """A live page of a run in the engine's process, by the file that it writes; call what it gives with the folder."""
+    from laconic.deploy.watch import STATE, read_state
+    from laconic.report.live import serve_live
+
+    found: list[Path] = []
+    if not watched:
+        yield found.append
+        return
+    with serve_live(lambda: read_state([*found, Path()][0] / STATE, title, parties)) as address:
+        say_address(address)
+        yield found.append
 
 
 def _sign(save: Path | None, ring: "KeyRing") -> None:
@@ -254,7 +284,7 @@ def _sign(save: Path | None, ring: "KeyRing") -> None:
 
 
 def _host_by_mail(
-    own: "PartyContext", mail: Mail, envelopes: Path, without: tuple[str, ...], output: Path | None
+    own: "PartyContext", mail: Mail, envelopes: Path, without: tuple[str, ...], output: Path | None, *, watched: bool
 ) -> "Result | None":
     """Train from envelopes; or predict from them, which gives a file and no result."""
     from laconic.deploy.coordinator import host as train
@@ -262,7 +292,8 @@ def _host_by_mail(
 
     ids = mail.new_ids()
     if ids is None:
-        with showing_progress() as listener:
+        title = f"{type(own.session.method).__name__}, by envelope"
+        with watch_run(watched, title, own.session.peers) as listener:
             return train(own, envelopes, without=without, days=mail.days, listener=listener)
     found = score(own, envelopes, ids, without=without, days=mail.days)
     path = output or Path("scores.csv")

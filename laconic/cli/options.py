@@ -1,7 +1,7 @@
 """Options that say what to run. Each is a short way to set one key of the plan, and `--set` reaches all of them."""
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from errno import EPIPE
 from pathlib import Path
@@ -309,6 +309,48 @@ def showing_progress() -> "Iterator[Listener | None]":
 
         with listening(show):
             yield show
+
+
+watch_option = click.option(
+    "--watch", "watched", is_flag=True, help="Show the run on a page while it goes on, on this machine only."
+)
+
+
+@contextmanager
+def watch_run(watched: bool, title: str, parties: Sequence[str] = ()) -> "Iterator[Listener | None]":
+    """Show progress on the terminal and, if watched, on a live page too; gives who is to be called with progress."""
+    with showing_progress() as shown:
+        if not watched:
+            yield shown
+            return
+        from laconic.core.traffic import watching
+        from laconic.deploy.watch import Watch
+        from laconic.report.live import serve_live
+        from laconic.values import listening
+
+        watch = Watch(title, parties)
+
+        def note(what: str, done: int, of: int | None) -> None:
+            watch.note(what, done, of)
+            if shown is not None:
+                shown(what, done, of)
+
+        with serve_live(watch.state) as address, watching(watch), listening(note):
+            say_address(address)
+            words = "stopped before it was finished"
+            try:
+                yield note
+                words = "finished"
+            except LaconicError as problem:
+                words = f"ended: {problem}"
+                raise
+            finally:
+                watch.end(words)
+
+
+def say_address(address: str) -> None:
+    """Say where the live page is, on standard error."""
+    click.echo(f"Watch at {address}", err=True)
 
 
 def show_notes(notes: list[str]) -> None:

@@ -15,7 +15,8 @@ from laconic.cli.options import (
     read_aloud,
     result_options,
     show,
-    showing_progress,
+    watch_option,
+    watch_run,
 )
 from laconic.errors import PlanError
 
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 @click.option("--replace", is_flag=True, help="Replace a model that is already in that folder.")
 @click.option("--leakage", is_flag=True, help="Measure how well others can rebuild columns from what leaves openly.")
 @columns_option
+@watch_option
 @click.pass_context
 def run(
     context: click.Context,
@@ -49,6 +51,7 @@ def run(
     replace: bool,
     leakage: bool,
     every_column: bool,
+    watched: bool,
 ) -> None:
     """Run a method, or a plan from a file, and show what it scored, what crossed and what was given away.
 
@@ -61,6 +64,7 @@ def run(
       laconic run FedOnce --files bank.csv shop.csv --id customer --label churned --model churn
       laconic run FedAvg --files north.csv south.csv west.csv --label diagnosis
       laconic run FedKt --files north.csv south.csv west.csv --label diagnosis --public open.csv
+      laconic run SplitNN --files bank.csv shop.csv --id customer --label churned --look-every 50 --watch
       laconic run my-plan.toml --seed 1
     """
     from laconic.atomic_files import refuse_unwritable, refuse_unwritable_folder
@@ -78,7 +82,7 @@ def run(
     if model is None and replace:
         raise PlanError("--replace is for a saved model: name its folder with --model FOLDER")
     card = None
-    with showing_progress() as listener:
+    with watch_run(watched, _title(plan)) as listener:
         if leakage:
             result, card = _measured(plan, listener, read_aloud(every_column)), None
         elif model is None:
@@ -97,6 +101,13 @@ def run(
         from laconic.report.tables import show_card
 
         show(show_card(card), f"\nSaved in {model}, one folder per party.")
+
+
+def _title(plan: "Plan") -> str:
+    """Which method runs on what, for a page."""
+    files = plan.data.files.values() if isinstance(plan.data.files, dict) else plan.data.files
+    names = [Path(one).name for one in files]
+    return f"{type(plan.method).__name__} on {plan.data.name or ', '.join(names)}"
 
 
 def _measured(plan: "Plan", listener: "Listener | None", on_read: "OnRead") -> "Result":

@@ -35,7 +35,9 @@ from .step import step as step
 from .step import steps_of as steps_of
 from .traffic import Crossing as Crossing
 from .traffic import Traffic as Traffic
+from .traffic import Watcher as Watcher
 from .traffic import WireLog as WireLog
+from .traffic import watching as watching
 from .wire import Blob as Blob
 from .wire import Question as Question
 from .wire import decode as decode

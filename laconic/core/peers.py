@@ -62,6 +62,8 @@ class Peers:
         number = self.log.next_round()
         blobs = self._write_all(name, words, number, payloads)
         waiting = dict.fromkeys(payloads)
+        if self.log.watcher is not None:
+            self.log.watcher.asked(self.log.phase, number, name, tuple(payloads))
         for party, blob in self._carrier.carry(self._script, blobs, self._deadline):
             if party not in waiting:
                 continue
@@ -71,7 +73,8 @@ class Peers:
         for party in waiting:
             self.log.book(name, words.takes, words.gives, number, party, down=len(blobs[party]), up=None)
         if waiting and not self._tolerant:
-            raise PartyAbsent(tuple(waiting), name, matching=self.log.phase == "align")
+            method = type(self._script).__name__
+            raise PartyAbsent(tuple(waiting), name, matching=self.log.phase == "align", method=method)
 
     def only(self, names: tuple[str, ...]) -> "Peers":
         """A cohort of these peers."""

@@ -19,7 +19,7 @@ from laconic.core.peers import Peers
 from laconic.core.result import Absence, Contribution, Look, PartyTraffic, Release, Result, Tried
 from laconic.core.traffic import WireLog
 from laconic.errors import BudgetSpent, DataError
-from laconic.tables.task import ROOTS, Task, headline, metrics, resample
+from laconic.tables.task import ROOTS, Score, Task, headline, metrics, resample
 from laconic.threads import limit_threads
 from laconic.values import Array, Listener
 
@@ -99,6 +99,7 @@ def run(
             else:
                 scored = _scored_at_home(task_of(hub), home(hub, peers))
                 facts["scored"] = scored.rows
+        _tell_score(log, headline(task_of(judge), scored.metrics), final=True)
         return _record(method, hub, peers, judge, scored, facts, tuple(curve), stopped)
 
 
@@ -245,7 +246,13 @@ def _look(method: Method, hub: Party, peers: Peers, judge: Party, rows: str, num
         values = mean_metrics(_score(judge, rows, predictions_of(method, hub, peers, rows)))
     hub.rng, hub.phase = rng, phase
     score, log = headline(task_of(judge), values), peers.log
+    _tell_score(log, score, final=False)
     return Look(bytes=log.bytes["fit"], rounds=log.rounds["fit"], score=score, metrics=values)
+
+
+def _tell_score(log: WireLog, score: Score, *, final: bool) -> None:
+    if log.watcher is not None:
+        log.watcher.scored(score.metric, score.value, final=final)
 
 
 def _score(judge: Party, rows: str, predictions: Mapping[str, Array]) -> dict[str, dict[str, float]]:

@@ -1,9 +1,11 @@
 """The record of what crossed the wire, to the byte, kept by the hub."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from time import perf_counter
+from typing import Protocol
 
 import msgspec
 
@@ -19,6 +21,32 @@ class Crossing(msgspec.Struct, frozen=True, kw_only=True):
     up: int | None
     takes: str | None
     gives: str | None
+
+
+class Watcher(Protocol):
+    """Hears how a run stands while it goes on: nothing that the hub does not know, and no row or prediction."""
+
+    def asked(self, phase: str, number: int, step: str, parties: Sequence[str], /) -> None:
+        """The hub asks these parties, in round `number` of a phase."""
+
+    def answered(self, crossing: Crossing, /) -> None:
+        """A party has answered, or has not in time."""
+
+    def scored(self, metric: str, value: float, /, *, final: bool) -> None:
+        """How good the model is by now, on held-out rows."""
+
+
+_watcher: ContextVar[Watcher | None] = ContextVar("watcher", default=None)
+
+
+@contextmanager
+def watching(watcher: Watcher) -> Iterator[None]:
+    """Let `watcher` hear of every run that begins within this block."""
+    token = _watcher.set(watcher)
+    try:
+        yield
+    finally:
+        _watcher.reset(token)
 
 
 class Traffic(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,6 +79,7 @@ class WireLog:
         self.crossings: list[Crossing] = []
         self.rounds = Counter[str]()
         self.bytes = Counter[str]()
+        self.watcher = _watcher.get()
         self._seconds: dict[str, float] = defaultdict(float)
 
     def next_round(self) -> int:
@@ -62,10 +91,13 @@ class WireLog:
         self, step: str, takes: str | None, gives: str | None, number: int, party: str, *, down: int, up: int | None
     ) -> None:
         """Add one crossing of the phase, in its round `number`."""
-        self.crossings.append(
-            Crossing(phase=self.phase, round=number, step=step, party=party, down=down, up=up, takes=takes, gives=gives)
+        crossing = Crossing(
+            phase=self.phase, round=number, step=step, party=party, down=down, up=up, takes=takes, gives=gives
         )
+        self.crossings.append(crossing)
         self.bytes[self.phase] += down + (up or 0)
+        if self.watcher is not None:
+            self.watcher.answered(crossing)
 
     @contextmanager
     def during(self, phase: str) -> Iterator[None]:

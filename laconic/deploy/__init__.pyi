@@ -42,3 +42,5 @@ from .transports.flare.provisioning import provision as provision
 from .transports.inprocess import Recorder as Recorder
 from .transports.inprocess import open_calls as open_calls
 from .tuning import Allowance as Allowance
+from .watch import RunState as RunState
+from .watch import Watch as Watch

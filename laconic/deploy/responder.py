@@ -273,12 +273,23 @@ class OnlineResponder:
             self._make_folder(run)
             there = path.stat().st_size if path.exists() else 0
             if part.data and part.at == there and there + len(part.data) <= part.size:
-                for other in run.folder.glob("asked.*"):
-                    if other != path:
-                        other.unlink()
+                _make_room(path, part.size)
                 with append_private(path) as stream:
                     there += stream.write(part.data)
         return frames.BytesReceived(there)
+
+
+def _make_room(path: Path, size: int) -> None:
+    """Forget what came of other questions of the run, and of other runs, the oldest first, if all are over the limit.
+
+    Otherwise each run could leave as much as one question may have; who asks them still sends them again.
+    """
+    others = {one: one.stat() for one in path.parent.parent.glob("*/asked.*") if one != path}
+    total = size + sum(stat.st_size for stat in others.values())
+    for other, stat in sorted(others.items(), key=lambda one: one[1].st_mtime):
+        if other.parent == path.parent or total > _LONGEST:
+            other.unlink()
+            total -= stat.st_size
 
 
 def _checked(question: str) -> str:

@@ -6,6 +6,8 @@ import pytest
 
 from tests.attacks.harness import (
     HUB,
+    LIMITED,
+    PRIVATE,
     Mail,
     Trial,
     keep_and_load,
@@ -94,3 +96,18 @@ def test_nobody_else_can_read_keys_or_sites(tmp_path, umask):
         one for one in readable_by_others(tmp_path / "shop") if not one.endswith((".public", ".csv", ".toml"))
     ] == []
     assert readable_by_others(provision(tmp_path, own_keys=False) / "shop") == []
+
+
+def test_nobody_else_can_read_the_keys_that_a_party_makes_itself(tmp_path, umask):
+    provision(tmp_path, own_keys=True)
+    private = [path for path in (tmp_path / "shop").rglob("*") if path.suffix in (".key", ".secret") or path.is_dir()]
+    assert len(private) >= 2
+    assert not [path for path in private if path.stat().st_mode & 0o077]
+
+
+def test_nobody_else_can_read_a_partys_account(tmp_path, umask):
+    trial = Trial(tmp_path, method=PRIVATE, allow=f"{LIMITED}max_epsilon = 100.0\n")
+    trial.host()
+    account = tmp_path / "shop.account"
+    assert (account / "spent.db").exists()
+    assert not account.stat().st_mode & 0o077 and readable_by_others(account) == []

@@ -1,9 +1,15 @@
 """Attacks 10, 13 and 17: a party that lies to the hub, and hubs that get in each other's way."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
-from laconic.errors import LaconicError
+from laconic import FedOnce, VimSgd
+from laconic.core import Peers, WireLog
+from laconic.deploy import responder
+from laconic.errors import LaconicError, PartyAbsent
+from laconic.testing import bare_party
 from tests.attacks.harness import (
     ENGINE_HUB,
     HUB,
@@ -14,6 +20,7 @@ from tests.attacks.harness import (
     frame,
     read_frame,
     size_of,
+    was_answered,
 )
 
 BLOB = 32_768
@@ -53,9 +60,21 @@ def test_greetings_do_not_fill_a_partys_disk(tmp_path):
     trial.hub(run="first").greet()
     once = size_of(trial.site("shop"))
     for number in range(8):
-        trial.hub(run=f"run-{number}").greet()
-    copies = (size_of(trial.site("shop")) - once) / (2000 * 3 * 8)
-    assert copies < 3, f"8 greetings left {copies:.0f} copies of the rows"
+        assert was_answered(trial.hub(run=f"run-{number}").greet())
+    assert size_of(trial.site("shop")) == once, "copies of the rows, or whatever else"
+
+
+def test_half_sent_questions_do_not_fill_a_partys_disk(trial, monkeypatch):
+    """In each of many runs, a hub sends all of a long question but its end."""
+    monkeypatch.setattr(responder, "_LONGEST", 100_000)
+    for number in range(8):
+        hub = trial.hub(run=f"run-{number}")
+        hub.greet()
+        assert hub.send_part(bytes(8_000))["type"] == "Have"
+    kept = [path.parent.name for path in (trial.site("shop") / "runs").glob("*/asked.*")]
+    assert sorted(kept) == ["run-5", "run-6", "run-7"], (
+        "at most what one question may have, 100,000 bytes, of which 80,000 are yet to come"
+    )
 
 
 def _lying(wrong):
@@ -122,6 +141,17 @@ def test_a_run_that_cannot_match_without_a_party_does_not_advise_the_method_it_r
         trial.host(away=("insurer",))
     assert "insurer" in str(caught.value)
     assert "FedOnce" not in str(caught.value)
+
+
+def test_a_party_that_is_to_join_and_is_away_is_no_reason_for_the_same_method():
+    """Nobody answers the guest's first question when a model of FedOnce is to take it in."""
+    nobody = SimpleNamespace(carry=lambda *_: iter(()))
+    method, others = FedOnce(), VimSgd()
+    with pytest.raises(PartyAbsent) as caught:
+        method.take_in(Peers(method, bare_party("bank"), nobody, WireLog(), ("insurer",)))
+    assert "insurer did not answer" in str(caught.value) and "FedOnce" not in str(caught.value)
+    with pytest.raises(PartyAbsent, match="FedOnce can"):
+        Peers(others, bare_party("bank"), nobody, WireLog(), ("insurer",)).ask(others.begin)
 
 
 WRONG = {

@@ -119,7 +119,7 @@ def test_where_directions_say_nothing_wrong_labels_are_found_by_marks():
     hub.memory.pop("contributions")
     kept = JUDGED.sift(hub, models, given([[0.9, 0.8, 0.8, 0.2]] * 3 + [[0.2, 0.2, 0.2, 0.9]]))
     assert list(kept) == ["party 0", "party 1", "party 2"]
-    assert "AUC of 0.20, where theirs have 0.80" in hub.memory["contributions"][3]["problems"][0]
+    assert "(AUC) of 0.20, where theirs have 0.80" in hub.memory["contributions"][3]["problems"][0]
 
 
 def test_an_honest_party_of_other_shares_stays_if_others_find_its_model_good():
@@ -129,6 +129,17 @@ def test_an_honest_party_of_other_shares_stays_if_others_find_its_model_good():
     assert list(SIFT.sift(hub, models)) == ["party 0", "party 1", "party 2"]
     hub.memory.pop("contributions")
     assert len(JUDGED.sift(hub, models, given([[0.8] * 4] * 4))) == 4
+
+
+def test_where_all_models_rank_badly_an_honest_one_stays_and_noise_is_found():
+    """As on credit_default: marks near guessing are luck, but honest changes agree, and noise agrees with nobody's."""
+    rng = np.random.default_rng(0)
+    way = rng.normal(size=500)
+    honest = [way + spread * rng.normal(size=500) for spread in (0.5, 0.5, 2.5, 0.5)]
+    hub, models = models_of(honest)
+    assert len(JUDGED.sift(hub, models, given([[0.51, 0.65, 0.74, 0.68]] * 4))) == 4
+    hub, models = models_of([*honest[:2], rng.normal(size=500), honest[3]])
+    assert list(JUDGED.sift(hub, models, given([[0.52, 0.64, 0.64, 0.60]] * 4))) == ["party 0", "party 1", "party 3"]
 
 
 @pytest.mark.parametrize("parties", [3, 4, 5])

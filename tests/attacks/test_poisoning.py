@@ -157,6 +157,40 @@ def test_a_few_huge_rows_are_found():
     assert gone == {"club"} and "times as large" in said["club"][0]
 
 
+def weak_predictions(seed, count=300):
+    """Numbers to be predicted, and a party's honest predictions, which explain one or two hundredths of them."""
+    rng = np.random.default_rng(seed)
+    cause = rng.normal(size=count)
+    return {"train": 0.12 * cause + rng.normal(size=count)}, {"train": (0.12 * cause)[:, None]}
+
+
+def test_a_party_that_predicts_little_but_better_than_the_mean_is_no_liar():
+    """Of 20, most agree with the labels no better than a coincidence could, and by that alone they were left out."""
+    weak = [weak_predictions(seed) for seed in range(20)]
+    called_bad = [
+        sum(
+            bool(found_by({"shop": sent}, {}, labels, predictions=known, check=Check())[1]["shop"])
+            for labels, sent in weak
+        )
+        for known in (False, True)
+    ]
+    assert called_bad[0] >= 3 * called_bad[1] > 0
+
+
+@pytest.mark.parametrize("how", ["shuffled", "shifted", "of one class"])
+def test_predictions_that_say_nothing_of_these_rows_are_found(how):
+    labels, _, received = rows_of_three(count=900)
+    rng = np.random.default_rng(1)
+    right = {name: {"train": labels["train"][:, None] + rng.normal(size=(900, 1))} for name in received}
+    bad = {
+        "shuffled": rng.permutation(right["shop"]["train"]),
+        "shifted": 3.0 + 1e-6 * rng.normal(size=(900, 1)),
+        "of one class": 0.99 + 1e-3 * rng.normal(size=(900, 1)),
+    }[how]
+    sent = right | {"shop": {"train": bad.astype(np.float32)}}
+    assert found_by(sent, {}, {"train": labels["train"]}, predictions=True)[0] == {"shop"}
+
+
 @pytest.mark.parametrize(
     ("sent", "words"),
     [

@@ -62,10 +62,13 @@ def test_no_path_of_the_party_is_in_what_the_hub_hears(trial):
     assert str(trial.root) not in str(said)
 
 
-def test_a_party_that_allows_nothing_reads_no_row_for_a_greeting(trial):
-    trial.write_party("shop", allow="methods = []\n")
-    said = trial.hub().greet()
-    assert not was_answered(said)
+def test_a_party_that_allows_nothing_reads_no_row_for_a_greeting(trial, monkeypatch):
+    read, usual = [], responder.read_rows
+    monkeypatch.setattr(responder, "read_rows", lambda *given: read.append(given) or usual(*given))
+    for allow, rows_read in (("methods = []\n", 0), ('methods = ["ExactMatch", "Rap"]\n', 0), (ALLOW, 1)):
+        trial.write_party("shop", allow=allow)
+        assert was_answered(trial.hub().greet()) is bool(rows_read)
+        assert len(read) == rows_read
     assert not list((trial.site("shop") / "runs").rglob("memory*"))
 
 

@@ -79,7 +79,7 @@ class LateFusion(Method, frozen=True):
         own = {"train": _wide(self.give_predictions(hub, "valid"))} if hub.data.columns else {}
         # These are the rows that the check knows as training rows: there are no others whose labels are secret.
         received = {name: {"train": _wide(values)} for name, values in sent.items()}
-        check.sift(hub, received, own, {"train": labelled(hub, "valid")[1]})
+        check.sift(hub, received, own, {"train": labelled(hub, "valid")[1]}, predictions=True)
 
     def fit_opening(self) -> Opening:
         """Labels must be waited for."""

@@ -54,7 +54,14 @@ class Check(Settings, frozen=True):
         check_above_zero(1.0, significance=self.significance)
 
     def sift(
-        self, hub: Party, received: Mapping[str, Any], own: Cuts, labels: Cuts, *, noised: bool = False
+        self,
+        hub: Party,
+        received: Mapping[str, Any],
+        own: Cuts,
+        labels: Cuts,
+        *,
+        noised: bool = False,
+        predictions: bool = False,
     ) -> dict[str, Any]:
         """What counts of what parties sent; what was found is in `hub.memory["contributions"]`.
 
@@ -64,6 +71,8 @@ class Check(Settings, frozen=True):
             own: what the hub has itself, by cut; empty if it has nothing.
             labels: the labels of each cut that is looked at.
             noised: whether parties put noise on their numbers; then how they fit these rows is no problem of theirs.
+            predictions: whether the numbers are predictions of these labels, which the parties do not have. One that
+                predicts better than the labels' mean is then not called unrelated, however little it has to say.
 
         Raises:
             WireError: a party sent what cannot be used, and nobody is to be left out.
@@ -72,7 +81,8 @@ class Check(Settings, frozen=True):
         self._refuse(broken)
         sound = {name: {cut: flat(received[name][cut]) for cut in labels} for name in received if name not in broken}
         found = {name: Contribution(**_UNREADABLE, party=name, problems=(words,)) for name, words in broken.items()}
-        found |= self._examine(sound, own, labels, noised)
+        good = {name for name in sound if predictions and _beats_the_mean(sound[name], labels)}
+        found |= self._examine(sound, own, labels, noised, good)
         kept = [name for name in received if not (self.leave_out and found[name].problems)]
         if received and not kept and not any(block.size for block in own.values()):
             raise WireError(
@@ -89,8 +99,10 @@ class Check(Settings, frozen=True):
             said = "; ".join(f"{name} sent {words}" for name, words in broken.items())
             raise WireError(f"{said}; mend it there, or go on without: method.check.leave_out = true")
 
-    def _examine(self, sound: Mapping[str, Cuts], own: Cuts, labels: Cuts, noised: bool) -> dict[str, Contribution]:
-        """What was found in each of the contributions that can be used."""
+    def _examine(
+        self, sound: Mapping[str, Cuts], own: Cuts, labels: Cuts, noised: bool, good: set[str]
+    ) -> dict[str, Contribution]:
+        """What was found in each of the contributions that can be used; `good` ones fit these rows."""
         sizes = {name: _size(cuts["train"]) for name, cuts in sound.items()}
         hub_size = [_size(own["train"])] if own and own["train"].size else []
         probe = _Probe(sound, own, labels)
@@ -101,7 +113,7 @@ class Check(Settings, frozen=True):
             usual = others[(len(others) - 1) // 2] if others else 0.0
             scale = max(map(_size, cuts.values())) / usual if usual > 0 else None
             facts = _Facts(cuts["train"], scale, p_values[name], worths.get(name))
-            found[name] = facts.judged(name, self, noised=noised)
+            found[name] = facts.judged(name, self, fits=noised or name in good)
         sane = [name for name, one in found.items() if not one.problems]
         for name in () if noised else probe.harmful(sane):
             found[name] = msgspec.structs.replace(found[name], problems=(_HARMS,))
@@ -141,15 +153,15 @@ class _Facts:
         self.rank = _rank(block)
         self.scale, self.p_value, self.worth = scale, p_value, worth
 
-    def judged(self, name: str, check: Check, *, noised: bool) -> Contribution:
-        """The same with what is wrong about it, in words."""
+    def judged(self, name: str, check: Check, *, fits: bool) -> Contribution:
+        """The same with what is wrong about it, in words; whether it `fits` these rows may be known otherwise."""
         problems = []
         if self.constant == self.columns:
             problems.append("the same numbers for all rows")
         if self.scale is not None and self.scale > check.scale:
             problems.append(f"numbers {self.scale:,.0f} times as large as the usual other party's")
         unrelated = self.p_value is not None and self.p_value > check.significance
-        if unrelated and not noised and self.constant < self.columns:
+        if unrelated and not fits and self.constant < self.columns:
             problems.append(
                 "numbers that have nothing to do with these rows: no agreement with labels or with anybody's"
             )
@@ -244,6 +256,19 @@ def _targets(labels: Array) -> Array:
     if labels.ndim == 2 or labels.dtype.kind == "f":
         return flat(labels.reshape(len(labels), -1)).astype(np.float64)
     return np.asarray(labels[:, None] == np.arange(int(labels.max(initial=0)) + 1), dtype=np.float64)
+
+
+def _beats_the_mean(cuts: Cuts, labels: Cuts) -> bool:
+    """Whether predictions are nearer to the labels than their mean is.
+
+    Of numbers that have nothing to do with the rows, those of some spread hardly ever are; an honest model is, even
+    where its agreement is too weak to exclude a coincidence. Both are needed to call predictions unrelated.
+    """
+    said, right = _below(cuts).astype(np.float64), _targets(np.concatenate([labels[cut] for cut in cuts]))
+    right = right[:, -said.shape[1] :]  # Of two classes, the probability of the second.
+    return bool(
+        said.shape == right.shape and np.square(said - right).sum() < np.square(right - right.mean(axis=0)).sum()
+    )
 
 
 class _Probe:

@@ -26,8 +26,8 @@ _TELLING = 0.2
 """If the other models agree less than this with each other, nobody can be called different."""
 _FEWEST = 3
 """With two models, nobody knows which of them is the odd one."""
-_GUESSING, _KNOWING = 0.5, 0.55
-"""The mark of a model that guesses, and the least usual mark at which marks say something."""
+_GUESSING, _KNOWING, _PRECISE = 0.5, 0.55, 0.75
+"""The mark of a model that guesses, the least usual mark at which marks say something, and where they say all."""
 
 Marks: TypeAlias = Mapping[str, Mapping[str, float]]
 """By party that judged, and by party whose model it is: from 0 to 1."""
@@ -81,7 +81,8 @@ class ModelCheck(Settings, frozen=True):
         judged: let every party mark all models of the first exchange by its own rows, in one exchange more. It finds
             wrong labels far more surely, but every party sees the others' models. Three parties or more are needed.
         standing: a problem if the mean of two numbers is less than this: the cosine with the nearest other change, from
-            0 on, and the middle mark above guessing as a share of the usual one, up to 1. Used if parties judge.
+            0 on, and the middle mark above guessing as a share of the usual one, up to 1. Where the usual mark is near
+            guessing, that share is mostly luck, and the cosine counts for more. Used if parties judge.
     """
 
     leave_out: bool = False
@@ -189,6 +190,7 @@ class _Evidence:
             own=float(np.median(cosines[0, 1:])),
             usual=float(np.median(pairs)),
             nearest=float(cosines[0, 1:].max()),
+            closest=float(pairs.max()),
             mark=marks[name],
             usual_mark=float(np.median(known)) if known else None,
         )
@@ -208,6 +210,7 @@ class _Facts(msgspec.Struct, frozen=True, kw_only=True):
     own: float | None = None
     usual: float | None = None
     nearest: float | None = None
+    closest: float | None = None
     mark: float | None = None
     usual_mark: float | None = None
 
@@ -226,12 +229,18 @@ class _Facts(msgspec.Struct, frozen=True, kw_only=True):
     def standing(self) -> float | None:
         """The mean of agreement with the nearest other and of the share of the usual mark; None if nobody can tell.
 
-        It is at least a half for whoever has the usual mark.
+        Where marks are precise, it is at least a half for whoever has the usual mark. They err by much the same
+        whatever they are, so that the error of their share grows as the usual one nears guessing: then the mean counts
+        by its precision, and for the rest the agreement alone, which noise does not have.
         """
         if self.nearest is None or self.mark is None or self.usual_mark is None or self.usual_mark < _KNOWING:
             return None
-        share = (self.mark - _GUESSING) / (self.usual_mark - _GUESSING)
-        return (max(0.0, self.nearest) + min(1.0, share)) / 2
+        agreement = max(0.0, self.nearest)
+        both = (agreement + min(1.0, (self.mark - _GUESSING) / (self.usual_mark - _GUESSING))) / 2
+        if self.closest is None or self.closest < _TELLING:
+            return both
+        precision = min(1.0, ((self.usual_mark - _GUESSING) / (_PRECISE - _GUESSING)) ** 2)
+        return precision * both + (1 - precision) * min(1.0, agreement / (2 * _TELLING))
 
     def words(self, check: ModelCheck) -> str:
         """What is wrong."""

@@ -46,10 +46,11 @@ def draw_scatter(chart: Mapping[str, Any], key: str, heading: str, alt: str) -> 
     points = [point for point in chart["points"] if point[key] > 0]
     if not points:
         return "<p>Nothing crossed, so there is nothing to draw.</p>"
-    return _both(lambda size: _scatter(chart, points, key, heading, size), alt)
+    return both_sizes(lambda size: _scatter(chart, points, key, heading, size), alt)
 
 
-def _both(draw: Callable[[float], tuple[float, str]], alt: str) -> str:
+def both_sizes(draw: Callable[[float], tuple[float, str]], alt: str) -> str:
+    """A chart for a desktop and one for a phone; `draw` gives height and body for a width."""
     found = []
     for name, width in _SIZES.items():
         height, body = draw(width)
@@ -190,7 +191,7 @@ def brief(label: str) -> str:
 
 def draw_bars(bars: Sequence[Point], labels: Sequence[str], alt: str) -> str:
     """How much each party matters: bars, a block for each measure and method."""
-    return _both(lambda width: _bars(bars, labels, width), alt)
+    return both_sizes(lambda width: _bars(bars, labels, width), alt)
 
 
 def _bars(bars: Sequence[Point], labels: Sequence[str], width: float) -> tuple[float, str]:
@@ -221,7 +222,7 @@ def draw_flow(lines: Sequence[Mapping[str, Any]], hub: str, alt: str) -> str:
     parties = list(dict.fromkeys(name for line in lines for name in (line["sender"], line["receiver"]) if name != hub))
     up = {name: sum(line["bytes"] for line in lines if line["sender"] == name) for name in parties}
     down = {name: sum(line["bytes"] for line in lines if line["receiver"] == name) for name in parties}
-    return _both(lambda width: _flow(parties, up, down, hub, width), alt) if parties else ""
+    return both_sizes(lambda width: _flow(parties, up, down, hub, width), alt) if parties else ""
 
 
 def _flow(

@@ -11,7 +11,7 @@ from laconic import FedAvg, FedDf, FedProx, Scaffold, check_method, price, simul
 from laconic.core import Party, Peers, Question, WireLog, answer, decode, decode_question, encode
 from laconic.deploy import open_calls
 from laconic.errors import PartyAbsent, Refused, StepError, WireError
-from laconic.learn import Columns, Krum, Sgd
+from laconic.learn import Columns, Krum, Median, Sgd
 from laconic.methods import ModelCheck, SecureSums
 from laconic.methods.families.sums import _read
 from laconic.methods.horizontal.analytic import Analytic
@@ -154,7 +154,7 @@ def share(one: Party, count: int, drawn: bool = False):
     return ask(one, "share_secrets", keys=json.dumps({"p0": own} | others))
 
 
-@pytest.mark.parametrize("settings", [{"average": Krum()}, {"check": ModelCheck()}])
+@pytest.mark.parametrize("settings", [{"average": Krum()}, {"average": Median()}, {"check": ModelCheck()}])
 def test_what_looks_at_single_models_is_refused_with_the_reason(settings):
     for kind in (FedAvg, FedProx, Scaffold):
         with pytest.raises(ValueError, match="under secure sums the server sees nothing but"):

@@ -11,12 +11,14 @@ from nvflare.collab import collab
 from nvflare.collab.api.exceptions import CollabCallError
 
 from laconic.atomic_files import hold, write_sealed, write_whole
+from laconic.core.traffic import watching
 from laconic.deploy.consortium import LOG, PartySite, open_site
 from laconic.deploy.coordinator import host_run
 from laconic.deploy.error_log import ErrorLog
 from laconic.deploy.responder import OnlineResponder
 from laconic.deploy.transports.rpc_client import ConnectionBroken, Line
 from laconic.deploy.transports.secure_channel import refusal
+from laconic.deploy.watch import STATE, Watch
 from laconic.errors import LaconicError, PartyAbsent
 
 _HUB = "server"
@@ -90,18 +92,26 @@ class FlareHub:
                 self._host_alone(site, run, folder, line)
 
     def _host_alone(self, site: PartySite, run: str, folder: Path, line: Line) -> None:
+        watch = Watch(run, file=folder / STATE)
+
         def note(what: str, done: int, of: int | None) -> None:
+            watch.note(what, done, of)
             words = f"{what} {done}" + ("" if of is None else f" of {of}")
             write_whole(folder / "progress", words.encode(), private=True)
 
         for name in ("error", "absent"):
             (folder / name).unlink(missing_ok=True)
         try:
-            host_run(site, run, line, deadline=self._deadline, listener=note)
+            with watching(watch):
+                host_run(site, run, line, deadline=self._deadline, listener=note)
+            watch.end("finished")
         except PartyAbsent as problem:
+            watch.end(f"ended: {problem}")
             write_sealed(folder / "absent", str(problem).encode())
         except LaconicError as problem:
+            watch.end(f"ended: {problem}")
             write_sealed(folder / "error", str(problem).encode())
         # A bug must reach whoever waits for the result; the trace tells where it is.
         except Exception:
+            watch.end("ended by an error")
             write_sealed(folder / "error", traceback.format_exc().encode())

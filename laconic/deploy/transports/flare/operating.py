@@ -33,6 +33,9 @@ def join(site: PartySite, tell: Tell) -> None:
         raise PlanError(f"{site.name} is the hub; start it with `laconic host PLAN.toml --site {site.folder}`")
     site.ring  # noqa: B018 (whether the keys are there is better said now than when the hub calls)
     with _ended_by_signals():
+        engine.stop(
+            site.kit
+        )  # A command that was killed leaves its engine behind, and two would be in each other's way.
         process = engine.start(site.kit, site.name)
         tell(f"{site.name} is ready for {site.consortium.hub.address}:{site.consortium.hub.port}; Ctrl-C stops it")
         try:
@@ -49,13 +52,23 @@ def join(site: PartySite, tell: Tell) -> None:
             engine.stop(site.kit)
 
 
-def host(site: PartySite, plan: Path, tell: Tell, *, wait: float, deadline: float, afresh: bool = False) -> Result:
+def host(
+    site: PartySite,
+    plan: Path,
+    tell: Tell,
+    *,
+    wait: float,
+    deadline: float,
+    afresh: bool = False,
+    begun: Callable[[Path], None] = lambda _: None,
+) -> Result:
     """Host a run of a plan; one that was cut off goes on.
 
     Args:
         wait: seconds to wait for parties; then it begins without those who are missing.
         deadline: seconds that a question may take; 0 for no limit.
         afresh: begin a new run even if one was cut off.
+        begun: called with the folder of the run, once it is known.
 
     Raises:
         RunFailed: in the words of whoever ended it.
@@ -66,6 +79,7 @@ def host(site: PartySite, plan: Path, tell: Tell, *, wait: float, deadline: floa
     with _ended_by_signals(), _alone(site), _engine(site):
         run = begin_run(site, text, afresh)
         tell(f"run {run}, in {site.run(run)}")
+        begun(site.run(run))
         for attempt in range(_TRIES):
             if attempt:
                 tell(f"{_standing(site.run(run))}; going on from the journal")

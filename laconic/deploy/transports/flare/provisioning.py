@@ -205,7 +205,7 @@ def _engine_request(name: str, key: Path) -> str:
     except ImportError as problem:
         raise MissingExtra("nvflare", "flare") from problem
     if not key.exists():
-        key.parent.mkdir(parents=True, exist_ok=True)
+        make_private_folder(key.parent)
         with os.fdopen(os.open(key, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as stream:
             stream.write(serialize_pri_key(generate_keys()[0]))
     own: Any = serialization.load_pem_private_key(key.read_bytes(), None)
