@@ -38,7 +38,8 @@ from laconic.deploy.party_memory import PartyFolder
 from laconic.deploy.responder import OnlineResponder
 from laconic.deploy.session import online_session
 from laconic.deploy.statements import check_result
-from laconic.errors import DataError, LaconicError, PlanError, Refused
+from laconic.deploy.transports.rpc_client import ConnectionBroken
+from laconic.errors import DataError, LaconicError, PartyAbsent, PlanError, Refused
 from laconic.learn import Logistic, Mlp, Network, Sgd
 from laconic.plan import plan_fingerprint
 from tests.data.hospitals import NAMES, hospitals, open_rows, visits
@@ -370,3 +371,34 @@ def test_looks_are_refused_in_one_process_too(tmp_path):
     plan = msgspec.structs.replace(plan_of(METHODS[0], furnish(tmp_path)), look_every=1)
     with pytest.raises(PlanError, match="look_every scores the model on rows in one place"):
         execute(plan)
+
+
+@pytest.mark.parametrize("until", ["take_model", "end"])
+def test_a_party_lost_at_the_very_end_is_waited_for_and_the_run_ends_as_if_nothing_had_been(tmp_path, until):
+    """Found by killing engines at random: the result lacked a party's score, or its ledger."""
+    sites, plan = furnish(tmp_path), plan_of(METHODS[0])
+    agree(sites, sites["registry"], plan, "one")
+    others = {name: OnlineResponder(site) for name, site in sites.items() if name != "registry"}
+    lost = []
+
+    def line(site, frame, seconds):
+        if site == "west" and not lost and at_end(sites["south"], until):
+            lost.append(site)
+        if site in lost:
+            raise ConnectionBroken(f"{site} is away")
+        return others[site].hear(frame)
+
+    with pytest.raises(PartyAbsent, match="west did not answer"):
+        host_run(sites["registry"], "one", line)
+    again = host_run(sites["registry"], "one", straight(others))
+    assert equal(again, execute(plan_of(METHODS[0], sites)))
+
+
+def at_end(site, until):
+    """Whether a site has confirmed its columns after learning; or, until the end, has the model."""
+    kept = PartyFolder(site.run("one") / "memory")
+    entries = kept.load().ledger.entries if kept.begun else ()
+    return any(
+        (one.step, one.times) == (("show_fingerprint", 2) if until == "take_model" else ("take_model", 1))
+        for one in entries
+    )
