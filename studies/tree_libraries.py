@@ -170,7 +170,7 @@ def report(records: Sequence[Record]) -> str:
     return (
         "The label holder's loss by cross-validation on training rows (lower is better), means over seeds, by whose "
         "boosted trees it tries; in brackets the change against XGBoost in per cent, seed by seed, with its standard "
-        "error. Seconds are of this study and no comparison of speed: XGBoost stops early, scikit-learn grows all trees, "
+        "error. Seconds are of this study and no comparison of speed: XGBoost stops early, scikit-learn grows all, "
         "and LightGBM predicts anew at every look.\n\n" + markdown(head, rows)
     )
 
