@@ -46,12 +46,22 @@ from laconic import (
     write_plan,
 )
 from laconic.atomic_files import read_sealed
-from laconic.deploy import Consortium, HubAddress, PartySite, Processes, open_site, provision
+from laconic.deploy import (
+    Consortium,
+    HubAddress,
+    PartySite,
+    Processes,
+    make_key,
+    open_site,
+    provision,
+    save_key,
+    seal_plan,
+)
 from laconic.deploy.coordinator import host
 from laconic.deploy.execute import execute
 from laconic.deploy.party_context import open_context
-from laconic.deploy.sealed_answers import answer_envelope, seal_plan
-from laconic.deploy.transports.envelopes.keys import add_key, make_key, save_key
+from laconic.deploy.sealed_answers import answer_envelope
+from laconic.deploy.transports.envelopes.keys import add_key
 from laconic.deploy.transports.flare import system as engine
 from laconic.errors import PlanError, Waiting
 from laconic.learn import Network, Sgd
