@@ -65,10 +65,11 @@ def _of_table(name: str, seed: int, head: Best) -> Iterator[Job]:
 
 
 def _of_arm(name: str, seed: int, encoder: BestEncoder, head: Best) -> Record:
-    return measure(_federation(name, seed), encoder, head, seed)
+    return measure(federation_of(name, seed), encoder, head, seed)
 
 
-def _federation(name: str, seed: int) -> Federation:
+def federation_of(name: str, seed: int) -> Federation:
+    """The parties of a table with matched rows, of which at most `ROWS` are drawn by the seed."""
     table = (TABLES | UNSEEN)[name]
     federation = replace(table, rows=ROWS).federation(seed)
     return federation if federation.aligned else matched(FedOnce(), federation, seed=seed)

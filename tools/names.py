@@ -41,8 +41,8 @@ PACKAGES = {
     ),
     "core": (
         "Absence Ask Blob Budgeted Carrier Contribution Crossing EVERY_ROW Entry Erasable Exportable Exported Leakage "
-        "Ledger Look Mergeable Method Noise Noised Opening Party PartyTraffic Peers Price Question RebuiltColumn Release "
-        "Result Script "
+        "Ledger Look Mergeable Method Noise Noised Opening Party PartyTraffic Peers Price Question "
+        "RebuiltColumn Release Result Script "
         "Traffic Tried Tunable Tuning Watcher WireLog answer decode decode_question encode read_heading run step "
         "steps_of task_of unwrap watching"
     ),

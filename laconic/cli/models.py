@@ -160,13 +160,15 @@ def read_new_files(parts: "Mapping[str, Part]", files: dict[str, Path]) -> "dict
 def _from_files(
     folder: Path, files: tuple[str, ...], absent: str, without: tuple[str, ...], reasons: bool
 ) -> "tuple[Scores, Reasons | None]":
-    from laconic.inference.forget import forgotten
+    from laconic.inference.forget import forgotten, rows_due
     from laconic.inference.local_transport import parts_of
     from laconic.inference.new_rows import reach_rows
     from laconic.inference.predict import load_model
     from laconic.inference.reasons import refuse_without_answers
 
     model = load_model(folder)
+    for name, count in rows_due(model.part).items():
+        show_notes([f"{count:,} rows of {name} are to be erased from this model; train it again without them"])
     hub, parts = model.part.about.party, parts_of(folder)
     if model.method.kind == "horizontal" and len(files) == 1:
         # All parties have the same columns, and the hub has the whole model: whose rows they are does not matter.
@@ -386,7 +388,8 @@ def forget(party: str, folder: Path, erased: Path | None, accept: bool) -> None:
     What was deleted is written to forgotten.jsonl in the hub's folder, with the digests of all files before and after.
 
     With --rows only these rows go, where the method can take them out exactly (Analytic). Their party sends what they
-    had added, which shows them to the server: of one row, its features and its label as they are.
+    had added, which shows them to the server: of one row, its features and its label as they are. Of other horizontal
+    methods the record says that these rows are due, and the next training must leave them out.
 
     \b
     Examples:
@@ -407,7 +410,10 @@ def forget(party: str, folder: Path, erased: Path | None, accept: bool) -> None:
         record, card = erase(folder, party, _labelled(parts[party].about, erased))
     gone = [name for name in record.before if name not in record.after]
     files = f" ({', '.join(gone)})" if gone else ""
-    if record.erased:
+    if record.due:
+        click.echo(f"{record.people:,} rows of {party} are on record to be erased. Nobody was asked, and the model is "
+                   "as it was: its method cannot take single rows out.")  # fmt: skip
+    elif record.erased:
         click.echo(f"{record.people:,} rows of {party} are taken out; the server has seen them, summed, for this.")
     else:
         click.echo(f"{party} is forgotten: what is kept about its {record.people:,} people is deleted{files}.")

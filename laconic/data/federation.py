@@ -78,6 +78,12 @@ class Federation:
         return self.kind == "horizontal" and not {"test", "valid"} & set(self.tables[self.hub].cuts)
 
     @property
+    def home(self) -> tuple[str, ...] | None:
+        """Which parties get the final model, where the plan names some; None for every one."""
+        named = self.facts.get("home")
+        return tuple(map(str, named)) if isinstance(named, list) else None
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """What was decided when the tables were read, and should be looked at."""
         found = self.facts.get("notes") or ()

@@ -76,6 +76,8 @@ class OwnData(Settings, frozen=True, tag=False):
         delimiter: what is between the columns of a CSV file; unset to detect it from its first lines.
         encoding: of a CSV file, such as cp1252; unset for UTF-8, or UTF-16 if the file begins with its mark.
         ids: how ids are written before they are compared, for every column of the key.
+        erased: a file of ids, one per line, of people who asked to be erased: their rows are left out of all that is
+            trained from now on. None for nobody.
     """
 
     source: str
@@ -91,8 +93,11 @@ class OwnData(Settings, frozen=True, tag=False):
     delimiter: str | None = None
     encoding: str | None = None
     ids: IdRules = IdRules()
+    erased: str | None = None
 
     def __post_init__(self) -> None:
+        if self.erased is not None and not self.keys:
+            raise ValueError("erased names people by their ids; say data.key, the column that has them")
         if not all(self.keys):
             raise ValueError("key must name the column, or columns, that say who a row is about; or leave it out")
         if len(set(self.keys)) < len(self.keys):

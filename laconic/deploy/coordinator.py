@@ -66,7 +66,7 @@ def _run(
         look_every=plan.look_every,
         data=session.facts,
         listener=listener,
-        home=bring_home(method, sign) if session.apart else None,
+        home=bring_home(method, sign, plan.data.home) if session.apart else None,
     )
     return finished(result, plan)
 

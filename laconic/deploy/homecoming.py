@@ -1,6 +1,6 @@
 """The model comes home: parties with other rows get the final model from the server, and predict by themselves."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, Literal, TypeAlias
 
@@ -102,13 +102,20 @@ class Homecoming(Script, frozen=True):
         party.memory[MODEL], party.memory[SIGNED] = model, signed["signature"]
         if not len(party.data.cuts.get(HELD_OUT, ())):
             return msgspec.to_builtins(HomeScore(0, {}))
-        method = find_script(self.method)
+        method, allowed = find_script(self.method), self.method["class"]
         if not isinstance(method, Method):
             raise TypeError(f"{self.method['class']} is no method")
         y, learnt = party.data.part(HELD_OUT)[1], labels_of(party, "train")
         # As where one party has all labels: errors of numbers are scaled by the range of training labels.
         spread = float(np.ptp(learnt)) if learnt.dtype.kind == "f" and len(learnt) else 0.0
-        found = predict_at_home(method, party.name, party.data, model, HELD_OUT)
+        try:
+            found = predict_at_home(method, party.name, party.data, model, HELD_OUT)
+        except (ValueError, KeyError, TypeError, RuntimeError) as problem:
+            raise Refused(
+                f"the model that came home to {party.name} is of another plan or of other columns: {allowed} cannot "
+                "predict its rows with it",
+                f" ({problem})",
+            ) from problem
         return msgspec.to_builtins(HomeScore(len(found), metrics(task_of(party), np.asarray(y), found, spread or 1.0)))
 
 
@@ -117,14 +124,19 @@ def model_text(model: Mapping[str, Any]) -> bytes:
     return b"laconic model 1\0" + blake2b(encode(dict(model)), digest_size=32).digest()
 
 
-def bring_home(method: Method, sign: Sign | None = None) -> Home:
-    """How a run ends where only the parties have rows to score the model on: it comes home, and they score it."""
+def bring_home(method: Method, sign: Sign | None = None, only: Sequence[str] | None = None) -> Home:
+    """How a run ends where only the parties have rows to score the model on: it comes home, and they score it.
+
+    Args:
+        only: who gets the model; None for every party.
+    """
 
     def deliver(hub: Party, peers: Peers) -> HomeScores:
         model = final_model(method, hub)
         if model is None:
             raise PlanError(f"{type(method).__name__} has no model that parties could score; {_REMEDY}")
-        found = Homecoming.of(method).deliver(hub, peers, model, sign)
+        named = peers if only is None else peers.only(tuple(name for name in peers.names if name in only))
+        found = Homecoming.of(method).deliver(hub, named, model, sign)
         each = {name: (one.rows, one.metrics) for name, one in found.items()}
         return HomeScores(each, digest_of(encode(model)))
 

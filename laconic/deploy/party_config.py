@@ -86,7 +86,8 @@ def read_party(path: Path | str) -> PartyFile:
         raise PlanError(f"{path}: there is no setting path (found: {party.path!r}); name the data in data.source")
     data = party.data
     if data is not None:
-        data = msgspec.structs.replace(data, source=_beside(path, data.source))
+        erased = None if data.erased is None else _beside(path, data.erased)
+        data = msgspec.structs.replace(data, source=_beside(path, data.source), erased=erased)
     account = party.account and os.fspath(path.absolute().parent / Path(party.account).expanduser())
     return msgspec.structs.replace(party, data=data, account=account, path=str(path))
 
@@ -159,6 +160,7 @@ def rows_from_party_files(
     for party in parties:
         if party.data is not None:
             read[party.name] = read_apart(party, data, seed)
+    refuse_homeless_names(data, list(read))
     if not read:
         raise PlanError(f"none of {', '.join(map(str, paths))} has [data]; say source and label there")
     tables |= {party: own.table for party, own in read.items()}
@@ -170,8 +172,16 @@ def rows_from_party_files(
 
 
 def people_of(data: DataPlan) -> dict[str, object]:
-    """For the record: that nobody knows who is at several parties, unless the plan says that nobody is."""
-    return {"people": UNKNOWN if data.people is None else "one party each, as the plan says"}
+    """For the record: whether it is known who is at several parties, and who gets the model."""
+    found: dict[str, object] = {"people": UNKNOWN if data.people is None else "one party each, as the plan says"}
+    return found if data.home is None else found | {"home": list(data.home)}
+
+
+def refuse_homeless_names(data: DataPlan, names: Sequence[str]) -> None:
+    """Refuse that somebody gets the model who is no party."""
+    strangers = [name for name in data.home or () if name not in names]
+    if strangers:
+        raise PlanError(f"data.home names {strangers[0]!r}, who is no party of the plan; they are {', '.join(names)}")
 
 
 def read_apart(party: PartyFile, data: DataPlan, seed: int) -> OwnTable:

@@ -16,7 +16,7 @@ from laconic.deploy.consortium import Consortium
 from laconic.deploy.execute import align_of, deal_of, federation_of
 from laconic.deploy.homecoming import Homecoming, refuse_homeless
 from laconic.deploy.party_account import PartyAccount
-from laconic.deploy.party_config import PartyFile, known_columns, people_of, read_apart, seed_of
+from laconic.deploy.party_config import PartyFile, known_columns, people_of, read_apart, refuse_homeless_names, seed_of
 from laconic.deploy.policy import Gatekeeper, read_policy
 from laconic.deploy.question_forecast import SERVER, QuestionForecast
 from laconic.errors import DataError, PlanError
@@ -224,6 +224,7 @@ def _refuse_unrunnable(plan: Plan) -> None:
     if SERVER in _file_names(plan):
         raise PlanError(f"no party can be called {SERVER!r}, as the hub is; rename it in data.files")
     refuse_homeless(method)
+    refuse_homeless_names(data, _file_names(plan))
     if "public" in method.uses and data.public is None:
         raise PlanError(
             f"{name} learns from public rows, and the plan names none; say data.public = FILE (--public FILE), a file "

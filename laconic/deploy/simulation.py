@@ -23,7 +23,7 @@ from laconic.deploy.homecoming import bring_home, refuse_homeless
 from laconic.deploy.journal import Journal
 from laconic.deploy.transports import Runtime, open_runtime
 from laconic.deploy.transports.inprocess import open_calls
-from laconic.errors import DataError
+from laconic.errors import DataError, PlanError
 from laconic.learn.device import Device, on_device
 from laconic.plan.runtime import AnyRuntime, InProcess
 from laconic.privacy.row_releases import take_over
@@ -260,6 +260,8 @@ def train(
         align, max_bytes, look_every, rows, device, listener: as for `simulate`.
     """
     hub, judge, others = roles(method, federation, seed)
+    if look_every is not None and federation.at_home:
+        raise PlanError("look_every scores the model on rows in one place, and parties keep theirs; leave it out")
     with on_device(device), open_runtime(others, runtime or InProcess(workers=workers)) as carrier:
         if isinstance(carrier, Journal):
             hub.keep_secret(carrier.secret)
@@ -274,7 +276,7 @@ def train(
             rows=rows,
             data={"name": federation.name, "kind": federation.kind} | federation.facts,
             listener=listener,
-            home=bring_home(method) if federation.at_home else None,
+            home=bring_home(method, only=federation.home) if federation.at_home else None,
         )
     found = {party.name: party.data for party in (judge, *others)}
     matched = {name: found[name] for name in federation.tables}

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from laconic.atomic_files import note_written, unbroken
-from laconic.core.capabilities import Growable, Mergeable
+from laconic.core.capabilities import Erasable, Growable, Mergeable
 from laconic.core.method import Method
 from laconic.errors import DataError
 from laconic.inference.absent import Refit
@@ -31,6 +31,12 @@ APART = "other parties' parts do not depend on it: each learnt from its own rows
 TOGETHER = "other parties' nets were trained together with it and stay as they are; train again to be rid of that too"
 
 
+DUE = (
+    "all that these rows taught the model, until it is trained again without them: take them out of the party's "
+    "source, or name their ids in a file (data.erased in its party file), and train again"
+)
+
+
 class Forgotten(msgspec.Struct, frozen=True, kw_only=True):
     """What was deleted when a party left.
 
@@ -41,6 +47,7 @@ class Forgotten(msgspec.Struct, frozen=True, kw_only=True):
             that is in both with another digest is replaced.
         stays: what the party's presence may still show in.
         erased: whether only these people went, and the party is still in the model.
+        due: whether the model still holds what their rows taught it, until it is trained again without them.
     """
 
     party: str
@@ -50,6 +57,7 @@ class Forgotten(msgspec.Struct, frozen=True, kw_only=True):
     after: dict[str, str]
     stays: str
     erased: bool = False
+    due: bool = False
 
 
 @limit_threads()
@@ -84,7 +92,9 @@ def forget(folder: Path, party: str, *, accept: bool = False) -> tuple[Forgotten
 def erase(folder: Path, party: str, rows: Table) -> tuple[Forgotten, Card]:
     """Take some rows of one party out of a model exactly, if its method can; the party sends what they had added.
 
-    What it sends gives these rows away to the server: of one row, its features and its label as they are.
+    What it sends gives these rows away to the server: of one row, its features and its label as they are. Where the
+    method cannot, nobody is asked and the model stays as it is: the record says that these rows are due, and the next
+    training leaves them out (`data.erased` of the party file).
 
     Args:
         folder: the model's, with the party's own folder in it.
@@ -92,6 +102,9 @@ def erase(folder: Path, party: str, rows: Table) -> tuple[Forgotten, Card]:
     """
     part = load_part(hub_folder(folder))
     method = part.method()
+    if method.kind == "horizontal" and not isinstance(method, Erasable):
+        record = msgspec.structs.replace(_record(party, rows.rows, DUE), erased=True, due=True)
+        return _save(part, Model(part, method), part, record, part.card.asked if part.card else ())
     merged = erase_rows(part, method, party, rows)
     record = msgspec.structs.replace(_record(party, rows.rows, STAYS), erased=True)
     done = _save(merged.part, Model(merged.part, method), part, record, ())
@@ -127,6 +140,16 @@ def forgotten(hub: Part) -> dict[str, str]:
     records = [msgspec.json.decode(line, type=Forgotten) for line in hub.texts.get(RECORD, "").splitlines()]
     there = {*hub.about.peers, *(members_of(hub, hub.method()) if records else ())}
     return {record.party: record.at for record in records if record.party not in there and not record.erased}
+
+
+def rows_due(hub: Part) -> dict[str, int]:
+    """By party, how many rows are to be erased from the model that it still holds: it must be trained again."""
+    found: dict[str, int] = {}
+    for line in hub.texts.get(RECORD, "").splitlines():
+        record = msgspec.json.decode(line, type=Forgotten)
+        if record.due:
+            found[record.party] = found.get(record.party, 0) + record.people
+    return found
 
 
 def refuse_forgotten(hub: Part, files: Mapping[str, Path]) -> None:

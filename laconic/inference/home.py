@@ -5,20 +5,20 @@ from pathlib import Path
 
 import msgspec
 
+from laconic.core.capabilities import Mergeable
 from laconic.core.ledger import Ledger
 from laconic.core.party import Party
 from laconic.deploy.consortium import PartySite
 from laconic.deploy.homecoming import MODEL, SIGNED, final_model, model_text
 from laconic.deploy.party_context import find_run
 from laconic.deploy.party_memory import PartyFolder
-from laconic.deploy.session import envelope_session, online_session
+from laconic.deploy.session import Session, envelope_session, online_session
 from laconic.deploy.statements import Checked
 from laconic.deploy.transports.envelopes.keys import KeyRing
 from laconic.errors import DataError, PlanError
-from laconic.inference.bundle import About, load_part, save_part
+from laconic.inference.bundle import About, Part, load_part, save_part
 from laconic.inference.bundle_files import refuse_full
 from laconic.inference.save import home_part
-from laconic.plan.plan import Plan
 from laconic.plan.text import read_plan, read_plan_file, write_plan
 from laconic.tables.table import Table
 
@@ -34,8 +34,8 @@ def take_from_site(site: PartySite, out: Path, run: str | None = None, *, replac
         kept = _kept(folder / "memory", folder / "model")
         if kept is not None:
             plan = read_plan((folder / "plan.toml").read_text(encoding="utf-8"))
-            host = online_session(plan, site.consortium).host
-            return _save(kept, plan, host, site.ring, out, replace_old=replace_old)
+            session = online_session(plan, site.consortium)
+            return _save(kept, session, site.ring, out, replace_old=replace_old)
     raise PlanError(f"no model came home to {site.name} in {run or 'any run'} yet; see `laconic status {site.folder}`")
 
 
@@ -47,7 +47,7 @@ def take_from_mail(plan_path: Path, party_path: Path, ring: KeyRing, out: Path, 
         raise PlanError(
             f"no model of this plan came home yet in {run}; answer the envelope that brings it with `laconic answer`"
         )
-    return _save(kept, plan, envelope_session(plan, kept.data).host, ring, out, replace_old=replace_old)
+    return _save(kept, envelope_session(plan, kept.data), ring, out, replace_old=replace_old)
 
 
 def check_home(folder: Path, ring: KeyRing) -> Checked:
@@ -74,10 +74,11 @@ def _kept(*folders: Path) -> Party | None:
     return None
 
 
-def _save(party: Party, plan: Plan, host: str, ring: KeyRing, out: Path, *, replace_old: bool) -> Path:
-    model = party.memory.get(MODEL) or final_model(plan.method, party)
+def _save(party: Party, session: Session, ring: KeyRing, out: Path, *, replace_old: bool) -> Path:
+    plan, method, host = session.plan, session.method, session.host
+    model = party.memory.get(MODEL) or final_model(method, party)
     if model is None:
-        raise DataError(f"{party.name} has nothing to predict from; {type(plan.method).__name__} asks parties for that")
+        raise DataError(f"{party.name} has nothing to predict from; {type(method).__name__} asks parties for that")
     signature = party.memory.get(SIGNED, "")
     if MODEL in party.memory and not ring.named(host).verifies(bytes.fromhex(signature), model_text(model)):
         raise DataError(
@@ -89,8 +90,8 @@ def _save(party: Party, plan: Plan, host: str, ring: KeyRing, out: Path, *, repl
         party=party.name,
         hub=party.name,
         peers=(),
-        method=msgspec.to_builtins(plan.method),
-        seed=0,
+        method=msgspec.to_builtins(method),
+        seed=plan.seed if MODEL not in party.memory else 0,
         id="",
         columns=table.columns,
         recipe=table.recipe,
@@ -99,5 +100,9 @@ def _save(party: Party, plan: Plan, host: str, ring: KeyRing, out: Path, *, repl
     texts = {"plan.toml": write_plan(plan)}
     if signature:
         texts[SIGNATURE] = f'server = "{host}"\nsignature = "{signature}"\n'
-    part = home_part(msgspec.structs.replace(about, hub=host), model, Ledger(party.ledger.entries), texts)
-    return save_part(out, part)
+    if MODEL not in party.memory and isinstance(method, Mergeable):
+        # The server's own: with what each party sent, so that one can leave or join.
+        return save_part(out, Part(about, dict(party.memory), Ledger(party.ledger.entries), texts=texts))
+    return save_part(
+        out, home_part(msgspec.structs.replace(about, hub=host), model, Ledger(party.ledger.entries), texts)
+    )

@@ -45,6 +45,7 @@ class DataPlan(Settings, frozen=True, tag=False):
             another unit. None for as usual.
         people: of horizontal party files, `apart` says that nobody is at two parties, so that each may spend all of
             budget.epsilon. None if nobody knows: then it holds for someone who is at all of them.
+        home: of horizontal party files, the parties that get the final model, and score it; None for every one.
         kinds: what a column of the files is (numeric, categorical, date), or an example of how it is written (1,234.5,
             1.234,5, 31.01.2013, 01/31/2013), where that should not be inferred.
         task: what the label is; none to guess it from its cells.
@@ -82,6 +83,7 @@ class DataPlan(Settings, frozen=True, tag=False):
     schema: str | None = None
     agree: SameColumns | None = None
     people: Literal["apart"] | None = None
+    home: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         if self.split_by is not None and self.group is not None:
@@ -209,7 +211,9 @@ def _check_columns_apart(method: Method, data: DataPlan) -> None:
         )
     if data.of_parties and (data.id, data.label, data.task, data.kinds) != (None, None, None, {}):
         raise ValueError("party files say id, label, task and kinds themselves; leave those out")
-    horizontal = {"public": data.public, "schema": data.schema, "agree": data.agree, "people": data.people}
+    horizontal = {"public": data.public, "schema": data.schema, "agree": data.agree, "people": data.people} | {
+        "home": data.home
+    }
     for name, given in horizontal.items():
         if given is not None:
             raise ValueError(
@@ -226,6 +230,8 @@ def _check_rows_apart(method: Method, data: DataPlan) -> None:
         raise ValueError(
             "data.schema is for party files, and says all that public rows or agreeing would; leave these out"
         )
+    if data.home is not None and (not data.of_parties or not data.home):
+        raise ValueError("data.home names party files' parties, one or more, that get the final model; or leave it out")
     if data.people is not None and not data.of_parties:
         raise ValueError("data.people is for party files; of tables in one place, ids (data.id) say who is at several")
     if data.match != ExactMatch():

@@ -4,6 +4,7 @@ import shutil
 
 import msgspec
 import numpy as np
+import pandas as pd
 import pytest
 from click.testing import CliRunner
 
@@ -23,7 +24,11 @@ from laconic import (
     Scaffold,
     SoloRows,
     execute,
+    fit,
     load_model,
+    rows_from_frames,
+    train,
+    write_plan,
 )
 from laconic.cli import main
 from laconic.deploy.consortium import Consortium, HubAddress
@@ -33,8 +38,9 @@ from laconic.deploy.party_memory import PartyFolder
 from laconic.deploy.responder import OnlineResponder
 from laconic.deploy.session import online_session
 from laconic.deploy.statements import check_result
-from laconic.errors import PlanError, Refused
-from laconic.learn import Network, Sgd
+from laconic.deploy.transports.rpc_client import ConnectionBroken
+from laconic.errors import DataError, LaconicError, PartyAbsent, PlanError, Refused
+from laconic.learn import Logistic, Mlp, Network, Sgd
 from laconic.plan import plan_fingerprint
 from tests.data.hospitals import NAMES, hospitals, open_rows, visits
 from tests.deploy.sites import agree, make_sites, straight
@@ -64,6 +70,12 @@ def around(hub="registry"):
 def furnish(folder, hub="registry", allow=None, frames=None, more=""):
     """A site for everyone, with rows of its own but for a server's, and public rows."""
     sites = make_sites(folder, around(hub), "")
+    write_own(sites, allow, frames, more)
+    return sites
+
+
+def write_own(sites, allow=None, frames=None, more=""):
+    """Rows, public rows and a party file at each site."""
     allow = f"\n[allow]\nmethods = {allow or ALLOWED!r}\n"
     for name, site in sites.items():
         open_rows().drop(columns="patient").to_csv(site.folder / "open.csv", index=False)
@@ -72,7 +84,6 @@ def furnish(folder, hub="registry", allow=None, frames=None, more=""):
         (site.folder / "party.toml").write_text(text)
         if name in NAMES:
             (frames or hospitals())[name].to_csv(site.folder / "rows.csv", index=False)
-    return sites
 
 
 def plan_of(method, sites=None, **settings):
@@ -245,3 +256,149 @@ def test_a_schema_that_changed_between_training_and_prediction_is_refused_by_nam
         assert said.exit_code == 2
         assert words in said.stderr
         assert "next.csv" in said.stderr
+
+
+def test_a_party_leaves_the_server_s_model_as_if_it_had_never_taken_part(tmp_path):
+    method = FedKt(model=Logistic(), partitions=1, teachers=2)
+    sites = furnish(tmp_path)
+    host(sites, plan_of(method))
+    assert call("home", sites["registry"].folder, "-o", tmp_path / "model").exit_code == 0
+    said = call("forget", "west", tmp_path / "model" / "server")
+    assert said.exit_code == 0, said.output
+    new = open_rows(30).drop(columns="patient")
+    left = load_model(tmp_path / "model" / "server").predict(new).predictions
+    plan = plan_of(method, sites)
+    two = {name: path for name, path in plan.data.files.items() if name != "west"}
+    never = fit(msgspec.structs.replace(plan, data=msgspec.structs.replace(plan.data, files=two)))
+    assert (left == never.predict(new).predictions).all()
+
+
+def test_people_who_asked_to_be_erased_are_left_out_of_the_next_training(tmp_path):
+    sites = furnish(tmp_path)
+    (sites["north"].folder / "erased.txt").write_text("p3\np7\n")
+    path = sites["north"].folder / "party.toml"
+    path.write_text(path.read_text().replace('key = "patient"\n', 'key = "patient"\nerased = "erased.txt"\n'))
+    fewer = furnish(tmp_path / "fewer", frames=hospitals() | {"north": hospitals()["north"].drop(index=[3, 7])})
+    assert equal(execute(plan_of(METHODS[0], sites)), execute(plan_of(METHODS[0], fewer)))
+    (sites["north"].folder / "erased.txt").unlink()
+    with pytest.raises(DataError, match=r"party 'north': the ids to be erased cannot be read from .*erased\.txt"):
+        execute(plan_of(METHODS[0], sites))
+
+
+def test_parties_that_the_plan_names_get_the_model_and_no_others(tmp_path):
+    sites = furnish(tmp_path)
+    hosted = host(sites, plan_of(METHODS[0], home=("north", "west")))
+    assert equal(hosted, execute(plan_of(METHODS[0], sites, home=("north", "west"))))
+    assert set(hosted.by_party) == {"north", "west"}
+    having = [name for name in NAMES if MODEL in PartyFolder(sites[name].run("one") / "memory").load().memory]
+    assert having == ["north", "west"]
+    assert "no model came home to south" in call("home", sites["south"].folder, "-o", tmp_path / "model").stderr
+    for plan in (plan_of(METHODS[0], home=("east",)), plan_of(METHODS[0], sites, home=("east",))):
+        with pytest.raises(PlanError, match=r"data\.home names 'east', who is no party"):
+            online_session(plan, around())
+    with pytest.raises(PlanError, match=r"data\.home names 'east', who is no party"):
+        execute(plan_of(METHODS[0], sites, home=("east",)))
+
+
+def test_a_model_from_another_plan_is_refused_when_it_comes_home(tmp_path):
+    sites = furnish(tmp_path)
+    host(sites, plan_of(METHODS[0]))
+    party = PartyFolder(sites["north"].run("one") / "memory").load()
+    del party.memory[MODEL]
+    other = FedAvg(net=Mlp(hidden=(3,)), trainer=QUICK)
+    model = train(other, rows_from_frames(hospitals(), label="diagnosis", id="patient")).hub.memory["model"]
+    with pytest.raises(Refused, match="the model that came home to north is of another plan or of other columns"):
+        Homecoming.of(METHODS[0]).take_model(party, {"model": {"model": model}, "signature": ""})
+    # By envelope, a plan has a folder of its own: the model of another is not there.
+    (tmp_path / "other.toml").write_text(write_plan(plan_of(METHODS[0], hub="north")))
+    words = ("home", tmp_path / "other.toml", "--party", sites["north"].folder / "party.toml", "-o", tmp_path / "out")
+    assert "no model of this plan came home yet" in call(*words, "--keys", sites["north"].keys).stderr
+
+
+def one_class(frames):
+    return frames | {"west": frames["west"].assign(diagnosis="benign")}
+
+
+def same_people(frames):
+    twice = pd.concat([frames["north"].iloc[:40], frames["south"]])
+    return frames | {"south": pd.concat([twice, twice.iloc[:10]])}
+
+
+def people(sites, name, cut):
+    """Who is in a cut of a hospital's rows; rows are named by their place in its file."""
+    table, file = PartyFolder(sites[name].run("one") / "memory").load().data, sites[name].folder / "rows.csv"
+    places = [int(key.split(":")[1]) - 1 for key in table.keys[table.cut(cut)]]
+    return set(pd.read_csv(file)["patient"].iloc[places])
+
+
+@pytest.mark.parametrize("change", [one_class, same_people])
+def test_one_class_at_a_party_and_people_at_two_are_handled_as_in_one_process(tmp_path, change):
+    sites = furnish(tmp_path, frames=change(hospitals()))
+    hosted = host(sites, plan_of(METHODS[0]))
+    assert equal(hosted, execute(plan_of(METHODS[0], sites)))
+    assert hosted.score.metric == "auc"
+    assert ("auc" in hosted.by_party["west"]) is (change is same_people)
+    if change is same_people:
+        # Whoever is held out at one hospital is at the other too, as that follows from the id.
+        held, learnt = ({name: people(sites, name, cut) for name in ("north", "south")} for cut in ("test", "train"))
+        assert held["north"] & held["south"]
+        assert not held["north"] & learnt["south"] and not held["south"] & learnt["north"]
+        assert hosted.data["people"] == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda rows: rows.iloc[:0], "west"),
+        (lambda rows: rows.assign(size1="wide"), "column 'size1' holds numbers at 'north' and text at 'west'"),
+        (lambda rows: rows.assign(size1=rows["size1"] * 1000), "as if in another unit"),
+        (lambda rows: rows.drop(columns="size1"), "party 'west' has no column 'size1'"),
+        (lambda rows: rows.assign(diagnosis=rows["size0"]), "looks like a quantity at 'west' and like classes"),
+    ],
+    ids=["empty", "types", "units", "columns", "label"],
+)
+def test_odd_rows_at_one_party_end_the_run_with_party_and_column(tmp_path, change, words):
+    frames = hospitals()
+    sites = furnish(tmp_path, frames=frames | {"west": change(frames["west"])})
+    with pytest.raises(LaconicError) as problem:
+        execute(plan_of(METHODS[0], sites))
+    assert words in str(problem.value)
+    with pytest.raises(LaconicError):
+        host(sites, plan_of(METHODS[0]))
+
+
+def test_looks_are_refused_in_one_process_too(tmp_path):
+    plan = msgspec.structs.replace(plan_of(METHODS[0], furnish(tmp_path)), look_every=1)
+    with pytest.raises(PlanError, match="look_every scores the model on rows in one place"):
+        execute(plan)
+
+
+@pytest.mark.parametrize("until", ["take_model", "end"])
+def test_a_party_lost_at_the_very_end_is_waited_for_and_the_run_ends_as_if_nothing_had_been(tmp_path, until):
+    """Found by killing engines at random: the result lacked a party's score, or its ledger."""
+    sites, plan = furnish(tmp_path), plan_of(METHODS[0])
+    agree(sites, sites["registry"], plan, "one")
+    others = {name: OnlineResponder(site) for name, site in sites.items() if name != "registry"}
+    lost = []
+
+    def line(site, frame, seconds):
+        if site == "west" and not lost and at_end(sites["south"], until):
+            lost.append(site)
+        if site in lost:
+            raise ConnectionBroken(f"{site} is away")
+        return others[site].hear(frame)
+
+    with pytest.raises(PartyAbsent, match="west did not answer"):
+        host_run(sites["registry"], "one", line)
+    again = host_run(sites["registry"], "one", straight(others))
+    assert equal(again, execute(plan_of(METHODS[0], sites)))
+
+
+def at_end(site, until):
+    """Whether a site has confirmed its columns after learning; or, until the end, has the model."""
+    kept = PartyFolder(site.run("one") / "memory")
+    entries = kept.load().ledger.entries if kept.begun else ()
+    return any(
+        (one.step, one.times) == (("show_fingerprint", 2) if until == "take_model" else ("take_model", 1))
+        for one in entries
+    )

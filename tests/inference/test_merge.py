@@ -7,17 +7,18 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 
-from laconic import Analytic, FedAvg, load_model, price, rows_from_frames, train
+from laconic import Analytic, FedAvg, FedKt, load_model, price, rows_from_frames, train
 from laconic.cli import main
 from laconic.core import Party
 from laconic.errors import DataError
 from laconic.inference.bundle import load_part
-from laconic.inference.forget import RECORD, erase, forget, refuse_forgotten
+from laconic.inference.forget import RECORD, erase, forget, forgotten, refuse_forgotten, rows_due
 from laconic.inference.merge import read_labelled
 from laconic.inference.save import save_model
-from laconic.learn import Columns, PublicRows, RandomFourier, Sgd, Whitened
+from laconic.learn import Columns, Logistic, Network, PublicRows, RandomFourier, Sgd, Whitened
 from laconic.learn.models.least_squares import unpack
-from laconic.privacy import GaussianSums
+from laconic.methods import PooledShares, Prox
+from laconic.privacy import L1, GaussianSums
 from tests.data.hospitals import hospitals, open_rows
 
 EXACT = Analytic(features=RandomFourier(width=30), precision="float64")
@@ -192,7 +193,60 @@ def test_a_file_without_labels_and_a_method_that_cannot_are_refused(tmp_path):
     assert "there is no party 'east'" in unknown
     save(tmp_path / "a", FedAvg(trainer=Sgd(epochs=1)), "north", "south")
     rows = read_labelled(load_part(tmp_path / "a" / "south").about, written(tmp_path / "one.csv", "south"), [])
-    with pytest.raises(DataError, match="FedAvg cannot take single rows out"):
-        erase(tmp_path / "a", "south", rows)
+    assert erase(tmp_path / "a", "south", rows)[0].due
     with pytest.raises(DataError, match="keeps no answers"):
         forget(tmp_path / "a", "south")
+
+
+KT = FedKt(model=Logistic(), partitions=2, teachers=3)
+
+
+@pytest.mark.parametrize("method", [KT, FedKt(model=Logistic(), count=PooledShares())], ids=["majority", "by rows"])
+def test_students_that_the_server_keeps_give_the_model_that_never_saw_a_party(method, tmp_path, tmp_path_factory):
+    never = scores(save(tmp_path_factory.mktemp("never"), method, "north", "south"))
+    save(tmp_path, method, "north", "south", "west")
+    before = scores(tmp_path)
+    record, _ = forget(tmp_path, "west")
+    assert (scores(tmp_path) == never).all()
+    assert (before != never).any()
+    assert set(load_part(tmp_path / "server").memory["sent"]) == {"north", "south"}
+    assert (scores(tmp_path / "north") == never).all()
+    assert record.party == "west" and not record.erased
+    words = done("add", tmp_path, "--party", f"west={written(tmp_path / 'w.csv', 'west')}")
+    assert "west sent answers about 120 people" in words
+    assert (scores(tmp_path / "west") == scores(tmp_path)).all()
+    given = [one.step for one in load_part(tmp_path / "west").ledger.entries if one.phase == "final"]
+    assert "give_students" in given
+
+
+@pytest.mark.parametrize(
+    ("method", "words"),
+    [
+        (FedKt(model=Network(trainer=Sgd(epochs=1)), more=Prox(exchanges=1)), "went on with FedProx"),
+        (FedKt(model=Logistic(), level=L1(secure=False)), "at L1 votes bear noise that was paid for once"),
+        (FedAvg(trainer=Sgd(epochs=1)), "keeps no answers, so there is nothing to refit from; train it again without"),
+    ],
+    ids=["more", "L1", "FedAvg"],
+)
+def test_where_a_party_cannot_leave_the_reason_is_said_and_nothing_changes(method, words, tmp_path):
+    save(tmp_path, method, "north", "south", "west")
+    before = scores(tmp_path)
+    with pytest.raises(DataError, match=words):
+        forget(tmp_path, "west")
+    assert (scores(tmp_path) == before).all()
+
+
+@pytest.mark.parametrize("method", [KT, FedAvg(trainer=Sgd(epochs=1))], ids=["FedKt", "FedAvg"])
+def test_a_person_whose_rows_cannot_be_taken_out_is_on_record_until_the_next_training(method, tmp_path):
+    save(tmp_path, method, "north", "south")
+    before = scores(tmp_path)
+    words = done("forget", "north", tmp_path, "--rows", written(tmp_path / "gone.csv", "north", slice(3)))
+    assert "3 rows of north are on record to be erased" in words
+    assert "train again" in words
+    assert (scores(tmp_path) == before).all()
+    hub = load_part(tmp_path / "server")
+    assert rows_due(hub) == {"north": 3}
+    assert not forgotten(hub)
+    NEW.to_csv(tmp_path / "new.csv", index=False)
+    said = call("predict", tmp_path, "--files", tmp_path / "new.csv")
+    assert "3 rows of north are to be erased from this model; train it again without them" in said.output

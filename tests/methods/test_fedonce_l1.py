@@ -2,7 +2,7 @@ import pytest
 
 from laconic import Budget, DataPlan, Plan, check_method, execute, price, simulate
 from laconic.errors import PlanError
-from laconic.learn import Joint, Mlp, Pca
+from laconic.learn import Best, Joint, Mlp, Pca, Sgd
 from laconic.methods.vertical.fedonce import FedOnce
 from laconic.privacy import Budget as PrivacyBudget
 from laconic.privacy import ClippedGaussian, DpNat, DpPca, DpSgd, Pld, PublicProjection, ledgers_of
@@ -67,3 +67,30 @@ def test_looks_are_refused_under_a_budget():
     plan = Plan(method=FedOnce(), data=BREAST, budget=Budget(epsilon=2.0), look_every=1)
     with pytest.raises(PlanError, match="look_every"):
         execute(plan)
+
+
+def test_under_a_budget_nothing_is_chosen_on_rows_that_no_noise_covers(monkeypatch):
+    """Neither model nor width is chosen by a look at rows: only private steps and public draws see them."""
+
+    def look(*_, **__):
+        raise AssertionError("rows were looked at without a price")
+
+    for place in ("models.best.Best.fit_all", "encoders.encoder.Encoder.spread", "models.best._choose"):
+        monkeypatch.setattr(f"laconic.learn.{place}", look)
+    with pytest.raises(AssertionError, match="without a price"):
+        simulate(FedOnce(), small_federation("binary"))
+    budget = PrivacyBudget(epsilon=4.0, accountant=Pld(interval=1e-2))
+    federation = small_federation("binary")
+    private = FedOnce().within(budget, len(federation.tables["bank"].cut("train")), "bank", tuple(federation.peers))
+    result = simulate(private, federation)
+    assert result.tried == ()
+    assert isinstance(private.head, Joint)
+    with pytest.raises(PlanError, match="a net as head"):
+        FedOnce(head=Best()).within(budget, 100, "bank", ("shop",))
+
+
+def test_more_exchanges_begin_with_a_net():
+    result = simulate(FedOnce(more=Sgd(epochs=1)), small_federation("binary"))
+    assert result.tried == ()
+    with pytest.raises(ValueError, match="leave out more"):
+        FedOnce(head=Best(), more=Sgd(epochs=1))

@@ -7,9 +7,9 @@ import pytest
 from laconic import FedAvg, FedDf, FedKt, FedTrees, Pate, PooledRows, SoloRows, check_method, rows_from_frames, train
 from laconic.errors import DataError, WireError
 from laconic.learn import Logistic, Network, Sgd, check_model
+from laconic.methods import PooledShares
 from laconic.methods.families.model_checks import mark_of
 from laconic.methods.horizontal.fedavg import FedYogi
-from laconic.methods.horizontal.fedkt import PooledShares
 from laconic.privacy import L2
 from laconic.tables import Task
 from laconic.testing import small_horizontal

@@ -125,7 +125,7 @@ def test_curves_bins_and_rebuilt_columns_are_drawn_with_their_numbers():
     assert "FedOnce (area 0.8500)" in text and "0.8000 0.9000 50" in text
     assert "&lt;b&gt;age&lt;/b&gt; 0.91" in text and "<b>age</b>" not in page
     assert "color-mix(in srgb, var(--c6) 63%, var(--good))" in page and "columns rebuilt (R2)" in text
-    assert page.count("<figure>") == page.count("The numbers") + 1  # Two charts share one table.
+    assert page.count("<figure>") == page.count("<summary>The numbers") + 1  # Two charts share one table.
 
 
 def test_a_result_of_before_has_no_curves_and_still_has_a_page():
@@ -137,5 +137,5 @@ def test_a_result_of_before_has_no_curves_and_still_has_a_page():
 def test_numbers_are_shown_predicted_against_true():
     bins = (Bin(predicted=20.0, true=21.0, low=15.0, high=30.0, rows=10),)
     task = Task(kind="regression", label="price")
-    page = render_page([result(task=task, score=Score("rmse", 3.0), quality=Quality(bins=bins))])
+    page = render_page([result(task=task, score=3.0, quality=Quality(bins=bins))])
     assert "Predicted against true" in page and "15.0000 to 30.0000" in text_of(page)

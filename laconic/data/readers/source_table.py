@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -145,7 +146,20 @@ def own_frame(
     if frame is not None:
         return frame.set_axis([str(name) for name in frame.columns], axis=1)[list(names)].reset_index(drop=True)
     parts = list(read_batches(party, data, names))
-    return pandas.concat(parts, ignore_index=True) if parts else pandas.DataFrame(columns=list(names))
+    whole = pandas.concat(parts, ignore_index=True) if parts else pandas.DataFrame(columns=list(names))
+    return whole if data.erased is None or not set(data.keys) <= set(names) else _without_erased(party, data, whole)
+
+
+def _without_erased(party: str, data: OwnData, frame: "DataFrame") -> "DataFrame":
+    """The rows of everybody who did not ask to be erased."""
+    path = Path(str(data.erased))
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as problem:
+        raise DataError(f"party {party!r}: the ids to be erased cannot be read from {path}: {problem}") from problem
+    gone = {one for line in lines if (one := line.strip())}
+    kept = frame[[one not in gone for one in read_ids(frame, data.keys, data.ids, party).astype(str)]]
+    return kept.reset_index(drop=True)
 
 
 def build_table(

@@ -22,7 +22,7 @@ from laconic.core.wire import Blob, Limits
 from laconic.deploy.homecoming import script_kind
 from laconic.deploy.transports import rpc_messages as frames
 from laconic.deploy.transports.rpc_messages import question_id
-from laconic.errors import LaconicError, Refused, StepError, WireError
+from laconic.errors import LaconicError, PartyAbsent, Refused, StepError, WireError
 
 Line: TypeAlias = Callable[[str, bytes, float], bytes]
 """Brings a frame to the party named and its reply back, within so many seconds, or raises `ConnectionBroken`."""
@@ -62,27 +62,47 @@ class RpcClient:
         self._present = names
         self._greeting: frames.Greet | None = None
         self._welcomes: dict[str, frames.Welcome] = {}
+        self._lost: set[str] = set()
+        self._home: set[str] = set()
         self.shared: int | None = None
 
     def carry(self, script: Script, blobs: Mapping[str, bytes], deadline: float | None) -> Iterator[tuple[str, Blob]]:
         """Ask all at once; yield answers as they come, and leave out who cannot be reached or is late.
 
-        Who was not there to be greeted is absent from this run, and is not waited for.
+        Who was not there to be greeted is absent from this run, and is not waited for. The final model must reach all
+        others that took part to the end: taken up again, the run goes on when they are back.
         """
         deadline = self._deadline if deadline is None else deadline
         ends = None if deadline is None else monotonic() + deadline
         work = {
             name: partial(self._ask, script, name, blob, ends) for name, blob in blobs.items() if name in self._present
         }
+        answered = set()
         for name, reply in _at_once(work):
             if reply is not None:
+                answered.add(name)
                 yield name, reply
+        self._note(script_kind(script), set(work), answered)
+
+    def _note(self, kind: str, asked: set[str], answered: set[str]) -> None:
+        """Remember who dropped out while the method asked; who did not must get the model."""
+        if kind == "method":
+            self._lost |= asked - answered
+        if kind == "home":
+            self._home |= answered
+            self._refuse_lost(asked - self._lost - answered, "take_model")
+
+    def _refuse_lost(self, names: set[str], step: str) -> None:
+        if names:
+            raise PartyAbsent(tuple(sorted(names)), step)
 
     def ledgers(self) -> dict[str, Ledger]:
         """The own ledger of each party that can be reached, signed by it; the run is over for them."""
         ends = None if self._deadline is None else monotonic() + self._deadline
         work = {name: partial(self._end, name, ends) for name in self._present}
-        return {name: Ledger(said.entries, said.statement) for name, said in _at_once(work) if said is not None}
+        found = {name: Ledger(said.entries, said.statement) for name, said in _at_once(work) if said is not None}
+        self._refuse_lost(self._home - set(found), "the end of the run")
+        return found
 
     def greet(self, greeting: frames.Greet) -> dict[str, frames.Welcome]:
         """Greet all; who cannot be reached is left out, and who refuses ends the run with the party's own words."""

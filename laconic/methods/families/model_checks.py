@@ -82,7 +82,7 @@ class ModelCheck(Settings, frozen=True):
             wrong labels far more surely, but every party sees the others' models. Three parties or more are needed.
         standing: a problem if the mean of two numbers is less than this: the cosine with the nearest other change, from
             0 on, and the middle mark above guessing as a share of the usual one, up to 1. Where the usual mark is near
-            guessing, that share is mostly luck, and the cosine counts for more. Used if parties judge.
+            guessing, that share is mostly luck, and a clear cosine is enough. Used if parties judge.
     """
 
     leave_out: bool = False
@@ -229,9 +229,9 @@ class _Facts(msgspec.Struct, frozen=True, kw_only=True):
     def standing(self) -> float | None:
         """The mean of agreement with the nearest other and of the share of the usual mark; None if nobody can tell.
 
-        Where marks are precise, it is at least a half for whoever has the usual mark. They err by much the same
-        whatever they are, so that the error of their share grows as the usual one nears guessing: then the mean counts
-        by its precision, and for the rest the agreement alone, which noise does not have.
+        It is at least a half for whoever has the usual mark. Marks err by much the same whatever they are, so that the
+        error of their share grows as the usual one nears guessing: then agreement counts in place of the mean, by how
+        imprecise that is, if it is more. So nobody has a problem who ranks as usual or clearly agrees with another.
         """
         if self.nearest is None or self.mark is None or self.usual_mark is None or self.usual_mark < _KNOWING:
             return None
@@ -240,7 +240,7 @@ class _Facts(msgspec.Struct, frozen=True, kw_only=True):
         if self.closest is None or self.closest < _TELLING:
             return both
         precision = min(1.0, ((self.usual_mark - _GUESSING) / (_PRECISE - _GUESSING)) ** 2)
-        return precision * both + (1 - precision) * min(1.0, agreement / (2 * _TELLING))
+        return max(both, precision * both + (1 - precision) * min(1.0, agreement / (2 * _TELLING)))
 
     def words(self, check: ModelCheck) -> str:
         """What is wrong."""

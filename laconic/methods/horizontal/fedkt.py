@@ -165,19 +165,11 @@ class FedKt(Method, frozen=True):
     def fit(self, hub: Party, peers: Peers, /) -> Iterator[None]:
         """Take the students, let them vote on public rows, and learn the winners; absent parties do not vote."""
         seed = int(hub.rng.integers(2**31))
+        # Public rows and students stay with the server, so that a party can leave without anybody being asked.
+        hub.memory["public"] = hub.data.part("public")[0]
         answers = peers.tolerant.ask(self.give_students, seed=seed)
-        sent = {name: self._read(hub, name, answer) for name, answer in answers.items()}
-        x, task = hub.data.part("public")[0], task_of(hub)
-        groups = [students for students, _ in sent.values() if students]
-        if not groups:
-            raise ValueError("no party has any rows to learn from; deal the rows anew")
-        counts, asked = np.array([own for students, own in sent.values() if students]), self._asked(len(x), seed)
-        if task.kind == "regression":
-            rows, labels = asked, self._mean_numbers(task, groups, counts, x[asked])
-        else:
-            votes = [classes_of(self.model, task, students, x) for students in groups]
-            rows, labels = self._elect(hub, votes, counts, asked)
-        hub.memory["model"] = fit_models(self.model, task, [(x[rows], labels)], hub.rng)[0]
+        hub.memory["sent"] = {name: one for name, answer in answers.items() if (one := self._read(hub, name, answer))}
+        self._conclude(hub, seed)
         yield
         if self.more is not None:
             if CONSTANT in hub.memory["model"]:
@@ -186,6 +178,75 @@ class FedKt(Method, frozen=True):
                 models, numbers = collect(self, hub, peers)
                 hub.memory["model"] = mean_of(list(models.values()), list(numbers.values()))
                 yield
+
+    def _conclude(self, hub: Party, seed: int) -> None:
+        """The final model of all students at hand."""
+        x, task, sent = _public_rows(hub), task_of(hub), list(hub.memory["sent"].values())
+        if not sent:
+            raise ValueError("no party has any rows to learn from; deal the rows anew")
+        groups, counts = [one["students"] for one in sent], np.array([one["counts"] for one in sent])
+        asked = self._asked(len(x), seed)
+        if task.kind == "regression":
+            rows, labels = asked, self._mean_numbers(task, groups, counts, x[asked])
+        else:
+            votes = [classes_of(self.model, task, students, x) for students in groups]
+            rows, labels = self._elect(hub, votes, counts, asked)
+        hub.memory["model"] = fit_models(self.model, task, [(x[rows], labels)], hub.rng)[0]
+
+    def members(self, hub: Party) -> dict[str, int]:
+        """Whose students vote; with how many rows each made them, the server does not know."""
+        return dict.fromkeys(hub.memory.get("sent", {}), 0)
+
+    def merge_in(self, hub: Party, peers: Peers) -> None:
+        """Give parties the public rows, ask them for students, and let these vote with the others."""
+        self._refuse_changed("join")
+        again = [name for name in peers.names if name in hub.memory["sent"]]
+        if again:
+            raise ValueError(
+                f"{again[0]} has sent students of all its rows; let it be forgotten and join again with its new rows"
+            )
+        peers.ask(self.take_public, rows=hub.memory["public"])
+        seed = self._begin_again(hub)
+        for name, answer in peers.ask(self.give_students, seed=seed).items():
+            read = self._read(hub, name, answer)
+            if read is None:
+                raise ValueError(f"{name} has no rows to learn from, and sent no students")
+            hub.memory["sent"] = {**hub.memory["sent"], name: read}
+        self._conclude(hub, seed)
+
+    def take_out(self, hub: Party, name: str) -> None:
+        """Drop a party's students, and let the others vote again: as if it had never sent any."""
+        self._refuse_changed("leave")
+        hub.memory["sent"] = {one: sent for one, sent in hub.memory["sent"].items() if one != name}
+        self._conclude(hub, self._begin_again(hub))
+
+    def _begin_again(self, hub: Party) -> int:
+        """The randomness that the run began with, and the seed that it asked with."""
+        hub.turn("fit", 0)
+        return int(hub.rng.integers(2**31))
+
+    def _refuse_changed(self, verb: str) -> None:
+        """Refuse where students alone do not say what the model would be without, or with, a party."""
+        if self.more is not None:
+            raise ValueError(
+                f"the model went on with FedProx (more), for which every party trained what others had made, so nobody "
+                f"can {verb} afterwards; train again with the parties that are to be in it"
+            )
+        if isinstance(self.level, L1):
+            raise ValueError(
+                "at L1 votes bear noise that was paid for once, and another vote, without a party or with one more, "
+                f"costs as much again; to {verb}, train again"
+            )
+        if isinstance(self.count, ServerShares):
+            raise ValueError(
+                "count=ServerShares() needs the server's own labelled rows, which no saved model has; to "
+                f"{verb}, train again"
+            )
+
+    @step(takes="the public rows, which everybody may see", gives=None)
+    def take_public(self, party: Party, rows: Array) -> None:
+        """Keep the public rows that a party which joins later lacks."""
+        party.memory["public"] = rows
 
     def what_computes(self, party: Party, peers: tuple[str, ...]) -> Exported:
         """The model, at whoever has it."""
@@ -217,7 +278,7 @@ class FedKt(Method, frozen=True):
     )
     def give_students(self, party: Party, seed: int) -> Any:
         """Train teachers on shards of this party's rows, let them label public rows, and train students on that."""
-        x, task, guard = party.data.part("public")[0], task_of(party), self.level.at_parties()
+        x, task, guard = _public_rows(party), task_of(party), self.level.at_parties()
         shards, sizes = self._shards(party)
         kind = self.teacher or self.model
         teachers = fit_models(kind, task, shards, party.rng)
@@ -253,7 +314,7 @@ class FedKt(Method, frozen=True):
                 f"label {task_of(party).label!r} is a number, and {type(self.level).__name__} puts noise on votes for "
                 "classes; use level=L0(), FedAvg with trainer=DpSgd(...), or Analytic with privacy"
             )
-        x, task, kind = party.data.part("public")[0], task_of(party), self.teacher or self.model
+        x, task, kind = _public_rows(party), task_of(party), self.teacher or self.model
         ends = np.cumsum([0, *sizes])
         parts = [teachers[start:end] for start, end in pairwise(ends)]
         learnt = [(x, numbers_of(kind, task, part, x)) for part in parts]
@@ -348,7 +409,7 @@ class FedKt(Method, frozen=True):
             counts: each party's rows of each class; zeros if they were not asked for.
             asked: the rows that a noisy election may ask about.
         """
-        x, classes = hub.data.part("public")[0], len(task_of(hub).classes)
+        x, classes = _public_rows(hub), len(task_of(hub).classes)
         everything = np.arange(len(x))
         if isinstance(self.level, L1):
             # No falling back here: which rows nobody agreed on is itself a secret, so noise alone decides them.
@@ -386,10 +447,10 @@ class FedKt(Method, frozen=True):
         """How many public rows may get a label."""
         return min(max(1, round(self.queries * rows)), self.labels or rows)
 
-    def _read(self, hub: Party, name: str, answer: Any) -> tuple[list[Weights], Array]:
+    def _read(self, hub: Party, name: str, answer: Any) -> dict[str, Any] | None:
         """A party's students, each checked to be a model and nothing else, and its rows of each class.
 
-        A party without rows sends no students; counts that are not asked for are zeros.
+        A party without rows sends no students: None; counts that are not asked for are zeros.
         """
         task = task_of(hub)
         students = answer.get("students") if isinstance(answer, dict) else None
@@ -397,11 +458,20 @@ class FedKt(Method, frozen=True):
             raise WireError(
                 f"{name} did not send {self.partitions} students, nor none; check that its plan is the same"
             )
-        models = [check_model(self.model, task, one, hub.data.shape, name) for one in students]
+        shape = _public_rows(hub).shape[1:]
+        models = [check_model(self.model, task, one, shape, name) for one in students]
+        if not models:
+            return None
         nothing = np.zeros(max(1, len(task.classes)))
-        return models, _check_counts(
-            answer.get("counts"), nothing.shape, name
-        ) if models and self._by_share else nothing
+        counts = _check_counts(answer.get("counts"), nothing.shape, name) if self._by_share else nothing
+        return {"students": models, "counts": counts}
+
+
+def _public_rows(party: Party) -> Array:
+    """The public rows: among the party's own, or as they came to a party that joined later."""
+    if "public" not in party.data.cuts and "public" in party.memory:
+        return np.asarray(party.memory["public"])
+    return party.data.part("public")[0]
 
 
 def _own_shares(hub: Party) -> Array:

@@ -33,6 +33,9 @@ def join(site: PartySite, tell: Tell) -> None:
         raise PlanError(f"{site.name} is the hub; start it with `laconic host PLAN.toml --site {site.folder}`")
     site.ring  # noqa: B018 (whether the keys are there is better said now than when the hub calls)
     with _ended_by_signals():
+        engine.stop(
+            site.kit
+        )  # A command that was killed leaves its engine behind, and two would be in each other's way.
         process = engine.start(site.kit, site.name)
         tell(f"{site.name} is ready for {site.consortium.hub.address}:{site.consortium.hub.port}; Ctrl-C stops it")
         try:
