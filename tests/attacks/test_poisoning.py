@@ -1,5 +1,7 @@
 """A party sends something else than it should: constant, scaled, noisy, shuffled, no numbers, from wrong labels."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -20,7 +22,7 @@ from laconic import (
 )
 from laconic.data import Iid
 from laconic.errors import LaconicError, WireError
-from laconic.learn import Krum, Median, Sgd, TrimmedMean
+from laconic.learn import Krum, LinearModel, Median, Sgd, TrimmedMean
 from laconic.methods import Check
 from laconic.privacy import ClippedGaussian, DpSgd, PublicProjection
 from laconic.report.tables import show_result
@@ -93,7 +95,14 @@ def test_other_methods_leave_a_bad_party_out_too(federation, bad, method, how):
     assert left_out(result) == odd(result) == [bad]
 
 
-@pytest.mark.parametrize("method", [FedOnce, pytest.param(OneShot, marks=pytest.mark.slow), Rap])
+@pytest.mark.parametrize(
+    "method",
+    [
+        pytest.param(partial(FedOnce, trainer=QUICK), id="FedOnce with a net"),
+        pytest.param(partial(Rap, learner=LinearModel()), id="Rap with a linear model"),
+        *(pytest.param(one, id=one.__name__, marks=pytest.mark.slow) for one in (FedOnce, OneShot, Rap)),
+    ],
+)
 @pytest.mark.parametrize("name", ["breast_cancer", "digits", "diabetes"])
 def test_honest_parties_are_not_left_out(method, name):
     for seed in range(2):
