@@ -287,9 +287,12 @@ def _found_lines(part: str, same: list[Record], kinds: tuple[str, ...]) -> list[
     """What a bad party cost that counted, how near the check came to leaving it out by hand, and who was found."""
     lost = [one["by hand"] - one[how] for one in same for how in kinds if one.get(how) is not None]
     gaps = [abs(one[f"{how}, checked"] - one["by hand"]) for one in same for how in kinds]
+    found = [one[f"{how}, found"] for one in same for how in kinds]
+    of_found = max((gap for gap, alone in zip(gaps, found, strict=True) if alone), default=0.0)
     lines: list[list[object]] = [
         [f"{part}: largest distance from by hand" + ("" if "checked" in part else ", checked"), f"{max(gaps):.4f}"],
-        [f"{part}: bad parties found", sum(one[f"{how}, found"] for one in same for how in kinds)],
+        [f"{part}: largest distance of bad parties found", f"{of_found:.4f}"],
+        [f"{part}: bad parties found", sum(found)],
         [f"{part}: bad parties there were", len(gaps)],
     ]
     most: list[list[object]] = [[f"{part}: most lost by counting a bad party", f"{max(lost):.4f}"]] if lost else []

@@ -40,8 +40,9 @@ PACKAGES = {
         "unmask_numeric_label unmask_single unmix"
     ),
     "core": (
-        "Absence Ask Blob Budgeted Carrier Contribution Crossing EVERY_ROW Entry Erasable Exportable Exported Ledger "
-        "Look Mergeable Method Noise Noised Opening Party PartyTraffic Peers Price Question Release Result Script "
+        "Absence Ask Blob Budgeted Carrier Contribution Crossing EVERY_ROW Entry Erasable Exportable Exported Leakage "
+        "Ledger Look Mergeable Method Noise Noised Opening Party PartyTraffic Peers Price Question "
+        "RebuiltColumn Release Result Script "
         "Traffic Tried Tunable Tuning Watcher WireLog answer decode decode_question encode read_heading run step "
         "steps_of task_of unwrap watching"
     ),
@@ -86,9 +87,10 @@ PACKAGES = {
         "poisson_sample"
     ),
     "report": (
-        "Compared commands_for plot_bytes plot_importance plot_rounds plot_wire rows_of show_card show_price track"
+        "Compared commands_for plot_bytes plot_importance plot_learning plot_predictions plot_rebuilt plot_roc "
+        "plot_rounds plot_wire rows_of show_card show_price track"
     ),
-    "tables": "Column Recipe Scaled Score Table Task apply_recipe fingerprint fit_recipe headline metrics",
+    "tables": "Bin Column Quality Recipe Scaled Score Table Task apply_recipe fingerprint fit_recipe headline metrics",
     "testing": (
         "BadParty CellTruth MessyFederation Misread PartyTruth Truth bare_party check_method compare_new_rows "
         "compare_reading draw find_leak flip_labels frame_of leave_out messy_federations open_peers "

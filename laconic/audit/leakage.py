@@ -1,15 +1,21 @@
 """How much of a party's columns its open releases show: rebuilt by someone who knows one row in a hundred."""
 
+from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
 
-from laconic.audit.widths import rebuild_columns
-from laconic.core.result import Leakage
+from laconic.audit.widths import Rebuilt, rebuild
+from laconic.core.result import Leakage, RebuiltColumn, Result
 from laconic.core.wire import decode, decode_question
+from laconic.deploy.execute import OnRead, execute_and_keep, weighed
 from laconic.deploy.simulation import FittedRun
 from laconic.deploy.transports.inprocess import Recorder
-from laconic.values import Array, track
+from laconic.errors import PlanError
+from laconic.plan.plan import Plan
+from laconic.tables.quality import bins_of
+from laconic.values import Array, Listener, track
 
 _SHARE = 0.01
 _LEAST = 10
@@ -17,6 +23,21 @@ _LEAST = 10
 
 _MOST = 5_000
 """Rows that are attacked at most, drawn at random."""
+
+_SHOWN = 3
+"""Columns of each party that are shown before and after."""
+
+
+def execute_measured(
+    plan: Plan, *, listener: Listener | None = None, weigh: bool = False, on_read: OnRead = lambda _: None
+) -> Result:
+    """As `laconic.deploy.execute.execute`, with how well columns can be rebuilt from what left in the open."""
+    if plan.method.kind != "vertical":
+        raise PlanError(f"--leakage rebuilds columns from rows sent, which {type(plan.method).__name__} does not send")
+    recorder = Recorder()
+    fitted = execute_and_keep(plan, listener=listener, on_read=on_read, recorder=recorder)
+    found = measure_leakage(fitted, recorder)
+    return msgspec.structs.replace(weighed(plan, fitted) if weigh else fitted.result, leakage=found)
 
 
 def measure_leakage(fitted: FittedRun, recorder: Recorder) -> tuple[Leakage, ...]:
@@ -48,9 +69,23 @@ def _rebuild(fitted: FittedRun, who: tuple[str, str], what: tuple[str, Array]) -
     columns = fitted.federation.tables[party].part(cut)[0]
     some = rng.permutation(len(values))[:_MOST]
     known = min(max(_LEAST, round(_SHARE * len(values))), len(some) // 2)
-    found = rebuild_columns(values[some], columns[some], known, rng)
-    mean, best = (float(found.mean()), float(found.max())) if found.size else (0.0, 0.0)
-    return Leakage(party=party, step=step, rows=len(values), known=known, mean=mean, best=best)
+    found = rebuild(values[some], columns[some], known, rng)
+    r2 = found.r2[found.varies]
+    mean, best = (float(r2.mean()), float(r2.max())) if r2.size else (0.0, 0.0)
+    shown = _best_columns(found, fitted.federation.tables[party].recipe.names)
+    return Leakage(party=party, step=step, rows=len(values), known=known, mean=mean, best=best, columns=shown)
+
+
+def _best_columns(found: Rebuilt, names: Sequence[str]) -> tuple[RebuiltColumn, ...]:
+    """The columns that come out best, in bins of rows; none of images."""
+    if len(names) != len(found.r2):
+        return ()
+    order = [place for place in np.argsort(-found.r2, kind="stable") if found.varies[place]][:_SHOWN]
+    cells = ((names[at], float(found.r2[at]), found.truth[:, at], found.guess[:, at]) for at in order)
+    return tuple(
+        RebuiltColumn(name=name, r2=float(f"{r2:.4g}"), bins=bins_of(guess, true, by=true))
+        for name, r2, true, guess in cells
+    )
 
 
 def _by_row(answer: Any, rows: int) -> Array | None:

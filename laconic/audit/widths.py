@@ -1,6 +1,6 @@
 """Widths side by side: what each number of numbers per row is worth, costs, and gives away, before one is chosen."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -98,17 +98,37 @@ def rebuild_columns(
         known: how many rows the attackers know.
         rng: decides which rows those are.
     """
+    found = rebuild(sent, columns, known, rng, attackers)
+    return found.r2[found.varies]
+
+
+class Rebuilt(NamedTuple):
+    """What attackers make of a party's columns: R2 of each, whether it varies, and its cells before and after."""
+
+    r2: Array
+    varies: Array
+    truth: Array
+    guess: Array
+
+
+def rebuild(
+    sent: Array, columns: Array, known: int, rng: Rng, attackers: tuple[AnyAttacker, ...] = _ATTACKERS
+) -> Rebuilt:
+    """As `rebuild_columns`, with the rows that the attackers did not know, before and after."""
     truth, sent = (np.asarray(x, dtype=np.float64).reshape(len(x), -1) for x in (columns, sent))
     order = rng.permutation(len(sent))
     inside, outside = order[:known], order[known:]
     sent = (sent - sent[inside].mean(axis=0)) / (sent[inside].std(axis=0) + 1e-9)
     around = ((truth[outside] - truth[inside].mean(axis=0)) ** 2).sum(axis=0)
     best = np.zeros(truth.shape[1])
+    shown = np.broadcast_to(truth[inside].mean(axis=0), truth[outside].shape).copy()
     for attacker in attackers:
         guess = attacker.guess(sent[inside], truth[inside], sent[outside], rng)
         errors = ((guess - truth[outside]) ** 2).sum(axis=0)
-        best = np.maximum(best, 1 - errors / np.where(around > 0, around, np.inf))
-    return np.asarray(best[around > 0])
+        reached = 1 - errors / np.where(around > 0, around, np.inf)
+        shown[:, reached > best] = np.asarray(guess)[:, reached > best]
+        best = np.maximum(best, reached)
+    return Rebuilt(np.asarray(best), np.asarray(around > 0), truth[outside], shown)
 
 
 def _with_width(method: FedOnce, width: int) -> FedOnce:

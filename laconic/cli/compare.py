@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 @click.option("--save", type=FILE, metavar="FILE", help="Save each result as a JSON line. [compare-DATA.jsonl]")
 @click.option("--report", type=FILE, metavar="FILE", help="Write an HTML page too.")
 @click.option("--yardsticks/--no-yardsticks", default=True, help="Add the label holder alone, and all pooled. [added]")
+@click.option("--leakage", is_flag=True, help="Measure how well others can rebuild columns from what leaves openly.")
 @columns_option
 @click.pass_context
 def compare(
@@ -49,6 +50,7 @@ def compare(
     save: Path | None,
     report: Path | None,
     yardsticks: bool,
+    leakage: bool,
     every_column: bool,
 ) -> None:
     """Run several methods on the same splits and show one table: score, bytes, rounds, privacy, what was released.
@@ -63,12 +65,13 @@ def compare(
     Examples:
       laconic compare FedOnce SplitNN Rap --data breast_cancer --parties 3 --seeds 3
       laconic compare FedOnce SplitNN --data digits --look-every 5 --report digits.html
-      laconic compare FedOnce Rap --files bank.csv shop.csv --id customer --label churned
+      laconic compare FedOnce Rap --files bank.csv shop.csv --id customer --label churned --leakage --report page.html
       laconic compare FedAvg Scaffold --files north.csv south.csv west.csv --label diagnosis
       laconic compare FedOnce SplitNN Rap --data breast_cancer --tune --trials 8 --seconds 60
       laconic compare FedOnce SplitNN --data digits --set SplitNN.trainer.epochs=50 --set FedOnce.encoder.dim=8
     """
     from laconic.atomic_files import refuse_unwritable
+    from laconic.audit.leakage import execute_measured
     from laconic.deploy.compare import compare_plans as run_all
     from laconic.report.tables import show_arms
 
@@ -84,6 +87,7 @@ def compare(
             range(first, first + seeds),
             path,
             tune=allowance,
+            run=execute_measured if leakage else None,
             listener=listener,
             on_result=_teller(listener, path),
             on_read=read_aloud(every_column),

@@ -21,10 +21,7 @@ from laconic.cli.options import (
 from laconic.errors import PlanError
 
 if TYPE_CHECKING:
-    from laconic.core.result import Result
-    from laconic.deploy.execute import OnRead
     from laconic.plan.plan import Plan
-    from laconic.values import Listener
 
 
 @click.command(cls=ManyFiles, short_help="Run a method or a plan, and show the result.")
@@ -84,7 +81,9 @@ def run(
     card = None
     with watch_run(watched, _title(plan)) as listener:
         if leakage:
-            result, card = _measured(plan, listener, read_aloud(every_column)), None
+            from laconic.audit.leakage import execute_measured
+
+            result = execute_measured(plan, listener=listener, on_read=read_aloud(every_column))
         elif model is None:
             result = execute(plan, listener=listener, on_read=read_aloud(every_column))
         else:
@@ -108,21 +107,6 @@ def _title(plan: "Plan") -> str:
     files = plan.data.files.values() if isinstance(plan.data.files, dict) else plan.data.files
     names = [Path(one).name for one in files]
     return f"{type(plan.method).__name__} on {plan.data.name or ', '.join(names)}"
-
-
-def _measured(plan: "Plan", listener: "Listener | None", on_read: "OnRead") -> "Result":
-    """The result of a plan, with how well columns can be rebuilt from what left in the open."""
-    import msgspec
-
-    from laconic.audit.leakage import measure_leakage
-    from laconic.deploy.execute import execute_and_keep
-    from laconic.deploy.transports.inprocess import Recorder
-
-    if plan.method.kind != "vertical":
-        raise PlanError(f"--leakage rebuilds columns from rows sent, which {type(plan.method).__name__} does not send")
-    recorder = Recorder()
-    fitted = execute_and_keep(plan, listener=listener, on_read=on_read, recorder=recorder)
-    return msgspec.structs.replace(fitted.result, leakage=measure_leakage(fitted, recorder))
 
 
 @click.command(cls=ManyFiles, short_help="Write the plan of a run as TOML.")

@@ -19,9 +19,11 @@ from .peers import Carrier as Carrier
 from .peers import Peers as Peers
 from .result import Absence as Absence
 from .result import Contribution as Contribution
+from .result import Leakage as Leakage
 from .result import Look as Look
 from .result import PartyTraffic as PartyTraffic
 from .result import Price as Price
+from .result import RebuiltColumn as RebuiltColumn
 from .result import Release as Release
 from .result import Result as Result
 from .result import Tried as Tried

@@ -10,6 +10,7 @@ from laconic.atomic_files import write_whole
 from laconic.core.ledger import Entry, Statement
 from laconic.core.traffic import Traffic
 from laconic.shown import counted, figure, html_table, in_bytes, metric_name
+from laconic.tables.quality import Bin, Quality
 from laconic.tables.task import Score, Task
 
 
@@ -169,6 +170,20 @@ class Tuning(msgspec.Struct, frozen=True, kw_only=True):
         return self.trials_allowed, self.seconds_allowed
 
 
+class RebuiltColumn(msgspec.Struct, frozen=True, kw_only=True):
+    """A column that can be rebuilt from what a party sent, before and after.
+
+    Attributes:
+        name: of the column, as the party's models see it.
+        r2: the share of its variance that is found.
+        bins: of rows with about the same true cell: `true` is the mean of these, `predicted` that of the rebuilt ones.
+    """
+
+    name: str
+    r2: float
+    bins: tuple[Bin, ...]
+
+
 class Leakage(msgspec.Struct, frozen=True, kw_only=True):
     """How well a party's columns can be rebuilt from what it sent in the open, by someone who knows a few rows.
 
@@ -177,6 +192,7 @@ class Leakage(msgspec.Struct, frozen=True, kw_only=True):
         rows: how many rows it was about. known: how many of them the attacker knows in full.
         mean: the mean over columns of R2, the share of a column's variance that is found. best: of the column that is
             found best.
+        columns: those that are found best.
     """
 
     party: str
@@ -185,6 +201,7 @@ class Leakage(msgspec.Struct, frozen=True, kw_only=True):
     known: int
     mean: float
     best: float
+    columns: tuple[RebuiltColumn, ...] = ()
 
 
 class Tried(msgspec.Struct, frozen=True, kw_only=True):
@@ -254,6 +271,9 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
     statements: dict[str, Statement] = {}
     """What parties signed of their own ledgers, by party; see `laconic verify`."""
+
+    quality: Quality | None = None
+    """Curves of the predictions on held-out rows; None where each party has a model or a score of its own."""
 
     tuning: Tuning | None = None
     """How its settings were chosen; None if they were given."""

@@ -19,6 +19,7 @@ from laconic.core.peers import Peers
 from laconic.core.result import Absence, Contribution, Look, PartyTraffic, Release, Result, Tried
 from laconic.core.traffic import WireLog
 from laconic.errors import BudgetSpent, DataError
+from laconic.tables.quality import Quality, quality_of
 from laconic.tables.task import ROOTS, Score, Task, headline, metrics, resample
 from laconic.threads import limit_threads
 from laconic.values import Array, Listener
@@ -177,6 +178,7 @@ def _record(
         versions=_versions(),
         by_party=scored.by_party,
         resampled=scored.resampled,
+        quality=scored.quality,
         contributions=msgspec.convert(hub.memory.get("contributions", ()), tuple[Contribution, ...]),
         tried=msgspec.convert(hub.memory.get("tried", ()), tuple[Tried, ...]),
     )
@@ -190,12 +192,16 @@ class _Scored(NamedTuple):
     by_party: dict[str, dict[str, float]]
     resampled: tuple[float, ...] = ()
     rows: dict[str, int] | None = None
+    quality: Quality | None = None
 
 
 def _scored_here(method: Method, judge: Party, rows: str, predictions: Mapping[str, Array]) -> _Scored:
     each = _score(judge, rows, predictions)
     digest = digest_of(_as_one(method, predictions).tobytes())
-    return _Scored(mean_metrics(each), digest, {} if "" in each else each, _resampled(judge, rows, predictions))
+    y = judge.data.part(rows)[1]
+    shape = quality_of(task_of(judge), y, predictions[""]) if "" in each and y is not None else None
+    resampled = _resampled(judge, rows, predictions)
+    return _Scored(mean_metrics(each), digest, {} if "" in each else each, resampled, quality=shape)
 
 
 def _scored_at_home(task: Task, found: HomeScores) -> _Scored:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 
@@ -69,6 +70,15 @@ def result_of(record: Record) -> Result:
     return msgspec.convert(record["result"], Result)
 
 
+class Run(Protocol):
+    """Runs one plan."""
+
+    __name__: str
+
+    def __call__(self, plan: Plan, *, listener: Listener | None, weigh: bool) -> Result:
+        """The result; `weigh` asks for how much each party matters too."""
+
+
 OnResult = Callable[[Result | None, int, int], object]
 YARDSTICKS: dict[str, tuple[type[Method], type[Method]]] = {
     "vertical": (Solo, Centralised),
@@ -83,6 +93,7 @@ def compare_plans(
     path: Path,
     *,
     tune: Allowance | None = None,
+    run: Run | None = None,
     listener: Listener | None = None,
     on_result: OnResult = lambda *_: None,
     on_read: OnRead = lambda _: None,
@@ -97,6 +108,7 @@ def compare_plans(
             `versions["code"]` of the result.
         tune: what each plan may spend on finding its settings on validation rows, the same for all; None takes settings
             as they are given. Trials are kept in the file as well.
+        run: runs one plan; None is `laconic.deploy.execute.execute`. Its name is kept with the results.
         listener: hears of progress within a run.
         on_result: called with each result, how many are there now, and of how many; at first with None for the result.
         on_read: called once with the parties of own files, before anything is learnt.
@@ -110,7 +122,9 @@ def compare_plans(
             refuse_priced(plan)
     rows = _digest_of_files(plans[0], on_read)
     found_how = _AsGiven() if tune is None else _Tuned(tune, path)
-    every = [_job(plan, seed, rows, listener, found_how, weigh=seed == seeds[0]) for seed in seeds for plan in plans]
+    every = [
+        _job(plan, seed, rows, listener, found_how, run, weigh=seed == seeds[0]) for seed in seeds for plan in plans
+    ]
     jobs = list({name_of(job.key): job for job in every}.values())
     done = _there_already(jobs, path)
     on_result(None, done, len(jobs))
@@ -199,15 +213,23 @@ class _Tuned:
 
 
 def _job(
-    plan: Plan, seed: int, rows: str | None, listener: Listener | None, how: _AsGiven | _Tuned, *, weigh: bool
+    plan: Plan,
+    seed: int,
+    rows: str | None,
+    listener: Listener | None,
+    how: _AsGiven | _Tuned,
+    run: Run | None,
+    *,
+    weigh: bool,
 ) -> Job:
     plan = msgspec.structs.replace(plan, seed=seed)
     known_by = {"laconic": __version__} | ({} if rows is None else {"rows": rows})
+    known_by |= {} if run is None else {"run": run.__name__}
     code = code_digest(plan.method)
 
     def measure() -> Record:
         settled, tuning = how.settle(plan, known_by, listener)
-        result = execute(settled, listener=listener, weigh=weigh)
+        result = (run or execute)(settled, listener=listener, weigh=weigh)
         result = msgspec.structs.replace(result, tuning=tuning, versions=result.versions | {"code": code})
         # Through its text, so that a run just made and one read back are the same.
         return {"result": msgspec.json.decode(result.to_json())}

@@ -57,7 +57,12 @@ def execute(
         DataError: the rows cannot be used.
     """
     fitted = _execute(plan, listener, on_read)
-    if not weigh or not _can_weigh(plan, fitted):
+    return weighed(plan, fitted) if weigh else fitted.result
+
+
+def weighed(plan: Plan, fitted: FittedRun) -> Result:
+    """The result of a run with how much each party matters; as it is where that cannot be worked out."""
+    if plan.runtime != InProcess() or plan.budget.max_bytes is not None or not can_weigh(fitted):
         return fitted.result
     # The record is of the run, as it would be with any other seed; what weighing gave away is not part of it.
     with on_device(plan.device):
@@ -134,11 +139,10 @@ def deal_of(plan: Plan) -> DataPlan:
     return plan.data
 
 
-def _can_weigh(plan: Plan, fitted: FittedRun) -> bool:
-    """Whether party importance can be worked out: the hub keeps every party's part, at hand in this process."""
-    method, federation = fitted.method, fitted.federation
-    at_hand = plan.runtime == InProcess() and plan.data.name is not None and plan.budget.max_bytes is None
-    return at_hand and isinstance(method, Attributable) and not method.server and len(federation.names) <= _MOST_WEIGHED
+def can_weigh(fitted: FittedRun) -> bool:
+    """Whether party importance can be worked out: the hub keeps every party's part, and parties are few."""
+    method, names = fitted.method, fitted.federation.names
+    return isinstance(method, Attributable) and not method.server and len(names) <= _MOST_WEIGHED
 
 
 def parties_of(plan: Plan, *, choosing: bool = False) -> Federation:

@@ -172,7 +172,7 @@ def rows_from_party_files(
 
 
 def people_of(data: DataPlan) -> dict[str, object]:
-    """For the record: that nobody knows who is at several parties, unless the plan says so, and who gets the model."""
+    """For the record: whether it is known who is at several parties, and who gets the model."""
     found: dict[str, object] = {"people": UNKNOWN if data.people is None else "one party each, as the plan says"}
     return found if data.home is None else found | {"home": list(data.home)}
 

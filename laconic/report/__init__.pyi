@@ -3,6 +3,10 @@
 from .compared import Compared as Compared
 from .plots import plot_bytes as plot_bytes
 from .plots import plot_importance as plot_importance
+from .plots import plot_learning as plot_learning
+from .plots import plot_predictions as plot_predictions
+from .plots import plot_rebuilt as plot_rebuilt
+from .plots import plot_roc as plot_roc
 from .plots import plot_rounds as plot_rounds
 from .plots import plot_wire as plot_wire
 from .reproduce import commands_for as commands_for

@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from laconic.atomic_files import write_whole
+from laconic.audit.leakage import measure_leakage
 from laconic.core.method import Method
 from laconic.core.result import Result
 from laconic.data.federation import Federation
 from laconic.deploy.compare import YARDSTICKS
-from laconic.deploy.execute import with_price
+from laconic.deploy.execute import can_weigh, with_price
+from laconic.deploy.party_importance import importance
 from laconic.deploy.simulation import train
+from laconic.deploy.transports.inprocess import Recorder
 from laconic.errors import PlanError
 from laconic.methods.registry import find_method
 from laconic.plan.plan import Budget, Plan
@@ -108,6 +111,7 @@ def compare(
     seeds: int = 1,
     first_seed: int = 0,
     yardsticks: bool = True,
+    leakage: bool = False,
     listener: Listener | None = None,
 ) -> Compared:
     """Fit several methods to a federation, with the same rows held out for all, and put them side by side.
@@ -120,6 +124,7 @@ def compare(
         seeds: runs of each method; with one, nothing shows the spread.
         first_seed: of these runs.
         yardsticks: whether to add the hub alone and everything pooled, between which a federation lies.
+        leakage: whether to measure how well columns can be rebuilt from what leaves in the open; vertical methods only.
         listener: called with progress.
 
     Example:
@@ -140,8 +145,14 @@ def compare(
     for done, (seed, one) in enumerate(runs):
         if listener is not None:
             listener("runs", done, len(runs))
-        found = train(one, federation, seed=seed, listener=listener).result
-        results.append(with_price(found, one.kind, Budget()))
+        recorder = Recorder() if leakage and federation.kind == "vertical" else None
+        fitted = train(one, federation, seed=seed, runtime=recorder, listener=listener)
+        found = with_price(fitted.result, one.kind, Budget())
+        if seed == first_seed and can_weigh(fitted):
+            found = msgspec.structs.replace(found, importance=msgspec.to_builtins(importance(fitted, seed=seed)))
+        if recorder is not None:
+            found = msgspec.structs.replace(found, leakage=measure_leakage(fitted, recorder))
+        results.append(found)
     by_settings = {json.dumps(msgspec.to_builtins(one), sort_keys=True): one for one in chosen}
     named = {arm.label: by_settings[settings_key(arm.first)] for arm in comparisons_of(results)[0].arms}
     return Compared(tuple(results), named)

@@ -7,6 +7,7 @@ from laconic.core.result import Result
 from laconic.errors import MissingExtra
 from laconic.report.comparisons import comparisons_of
 from laconic.report.page.charts import log_ticks
+from laconic.report.page.shapes import shapes_of
 from laconic.report.page.view import charts_of
 from laconic.report.words import in_bytes
 
@@ -41,6 +42,43 @@ def plot_importance(results: Sequence[Result]) -> "Figure":
         axis.barh(names, [bar["value"] for bar in some], color=[_colour(labels.index(bar["label"])) for bar in some])
         axis.invert_yaxis()
         axis.set_title(measure)
+    return figure
+
+
+def plot_roc(results: Sequence[Result]) -> "Figure":
+    """ROC curves of methods that predict one of two classes, on held-out rows; one panel per federation."""
+    return _plot_shapes(results, "roc", "no result has a ROC curve: it needs two classes, among the rows scored on")
+
+
+def plot_predictions(results: Sequence[Result]) -> "Figure":
+    """Predicted against true, in bins of rows: calibration of probabilities, or numbers."""
+    return _plot_shapes(results, "bins", "no result has bins of predictions: too few rows were scored on")
+
+
+def plot_learning(results: Sequence[Result]) -> "Figure":
+    """The score on held-out rows by rounds, where looks were taken part way."""
+    return _plot_shapes(results, "learning", "no run was looked at part way; use look_every, or --look-every")
+
+
+def plot_rebuilt(results: Sequence[Result]) -> "Figure":
+    """Columns before and after someone rebuilt them from what was sent, a panel for each method."""
+    return _plot_shapes(results, "rebuilt", "leakage was not measured; use compare(leakage=True), or --leakage")
+
+
+def _plot_shapes(results: Sequence[Result], key: str, otherwise: str) -> "Figure":
+    shapes = [shape for part in comparisons_of(results) for shape in shapes_of(part) if shape.key == key]
+    if not shapes:
+        raise ValueError(otherwise)
+    figure, axes = _figure(len(shapes))
+    for axis, shape in zip(axes, shapes, strict=True):
+        for place, one in enumerate(shape.series):
+            xs, ys = zip(*one.points, strict=True)
+            axis.plot(xs, ys, color=_colour(place), marker="" if key == "roc" else "o", label=one.label)
+        if shape.diagonal:
+            axis.axline((0, 0), slope=1, color="0.5", linestyle="--", linewidth=1, zorder=0)
+        axis.set(title=shape.title, xlabel=shape.across, ylabel=shape.up)
+        axis.grid(alpha=0.25)
+        axis.legend(frameon=False)
     return figure
 
 
@@ -97,8 +135,9 @@ def _draw_rounds(axis: "Axes", chart: dict[str, Any]) -> None:
 def _draw_points(axis: "Axes", chart: dict[str, Any], key: str) -> None:
     axis.set_xscale("log")
     points = [point for point in chart["points"] if point[key] > 0]
+    leaks = key == "bytes" and any(point["leak"] is not None for point in points)
     for place, point in enumerate(points):
-        colour = _colour(place)
+        colour = leak_shade(point["leak"]) if leaks else _colour(place)
         reach = point["high"] - point["score"]
         named = {"label": point["label"], "marker": "s" if point["role"] == "pooled" else "o"}
         axis.errorbar(point[key], point["score"], yerr=reach or None, color=colour, linestyle="", zorder=3, **named)
@@ -117,6 +156,15 @@ def _draw_points(axis: "Axes", chart: dict[str, Any], key: str) -> None:
         axis.set_xticks(log_ticks(min(across) / 1.7, max(across) * 1.7))
         axis.minorticks_off()
     axis.set_ylim(*chart["range"])
+
+
+def leak_shade(leak: float | None) -> str:
+    """From green to red by the share of columns that can be rebuilt; grey where that was not measured."""
+    if leak is None:
+        return "#888888"
+    share = min(max(leak, 0.0), 1.0)
+    ends = zip((0x1C, 0x6B, 0x2F), (0xB3, 0x24, 0x3F), strict=True)
+    return "#" + "".join(f"{round(low + share * (high - low)):02x}" for low, high in ends)
 
 
 def _figure(panels: int) -> "tuple[Figure, Sequence[Axes]]":

@@ -5,6 +5,8 @@ from .columns import Recipe as Recipe
 from .columns import Scaled as Scaled
 from .columns import apply_recipe as apply_recipe
 from .columns import fit_recipe as fit_recipe
+from .quality import Bin as Bin
+from .quality import Quality as Quality
 from .table import Table as Table
 from .table import fingerprint as fingerprint
 from .task import Score as Score

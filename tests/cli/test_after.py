@@ -189,7 +189,7 @@ def test_a_model_of_party_files_reads_new_rows_as_these_say(tmp_path):
     scores = call("predict", tmp_path / "model", *new)
     assert scores.exit_code == 0, scores.output
     assert [line.split(",")[0] for line in scores.stdout.splitlines()[1:]] == [str(row) for row in range(60, 80)]
-    added = call("add", tmp_path / "model", *new)
+    added = call("add", tmp_path / "model", *new, "--accept")
     assert "shop sent answers about 20 people" in added.stdout, added.output
     kept = [path.read_bytes() for path in (tmp_path / "model").rglob("*") if path.is_file()]
     assert not any(b"bank.csv" in one for one in kept)

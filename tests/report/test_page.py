@@ -4,9 +4,10 @@ import re
 import msgspec
 import pytest
 
-from laconic.core import Tuning
+from laconic import Result
+from laconic.core import Leakage, RebuiltColumn, Tuning
 from laconic.report.page import render_page
-from laconic.tables import Score
+from laconic.tables import Bin, Quality, Score, Task
 from tests.report.results import GAUSSIAN, alone, look, paid, pooled, release, result
 
 
@@ -106,3 +107,35 @@ def test_several_federations_share_a_page():
 def test_nothing_to_report_is_an_error():
     with pytest.raises(ValueError, match="no results"):
         render_page([])
+
+
+def test_curves_bins_and_rebuilt_columns_are_drawn_with_their_numbers():
+    bins = (
+        Bin(predicted=0.2, true=0.1, low=0.0, high=1.0, rows=50),
+        Bin(predicted=0.8, true=0.9, low=0, high=1, rows=50),
+    )
+    quality = Quality(roc=((0.0, 0.0), (0.1, 0.8), (1.0, 1.0)), bins=bins)
+    column = RebuiltColumn(name="<b>age</b>", r2=0.91, bins=bins)
+    leak = Leakage(party="shop", step="send", rows=400, known=10, mean=0.63, best=0.91, columns=(column,))
+    looks = (look(100, 1, 0.6), look(900, 4, 0.9))
+    page = render_page([alone(quality=quality), result(quality=quality, leakage=(leak,), curve=looks)])
+    for key in ("roc", "bins", "learning", "rebuilt"):
+        assert page.count(f'data-chart="{key}"') == 1, key
+    text = text_of(page)
+    assert "FedOnce (area 0.8500)" in text and "0.8000 0.9000 50" in text
+    assert "&lt;b&gt;age&lt;/b&gt; 0.91" in text and "<b>age</b>" not in page
+    assert "color-mix(in srgb, var(--c6) 63%, var(--good))" in page and "columns rebuilt (R2)" in text
+    assert page.count("<figure>") == page.count("<summary>The numbers") + 1  # Two charts share one table.
+
+
+def test_a_result_of_before_has_no_curves_and_still_has_a_page():
+    record = json.loads(result().to_json())
+    del record["quality"]
+    assert 'data-chart="roc"' not in render_page([msgspec.convert(record, Result)])
+
+
+def test_numbers_are_shown_predicted_against_true():
+    bins = (Bin(predicted=20.0, true=21.0, low=15.0, high=30.0, rows=10),)
+    task = Task(kind="regression", label="price")
+    page = render_page([result(task=task, score=3.0, quality=Quality(bins=bins))])
+    assert "Predicted against true" in page and "15.0000 to 30.0000" in text_of(page)

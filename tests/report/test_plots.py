@@ -4,7 +4,17 @@ from itertools import pairwise
 import pytest
 
 from laconic.errors import MissingExtra
-from laconic.report.plots import plot_bytes, plot_importance, plot_rounds, plot_wire
+from laconic.report.plots import (
+    plot_bytes,
+    plot_importance,
+    plot_learning,
+    plot_predictions,
+    plot_rebuilt,
+    plot_roc,
+    plot_rounds,
+    plot_wire,
+)
+from laconic.tables import Bin, Quality
 from tests.report.results import alone, look, pooled, result
 
 RUNS = [alone(), result(), result("SplitNN", 0.97, up=9000, rounds=9, curve=(look(4000, 4, 0.8),)), pooled()]
@@ -65,3 +75,18 @@ def test_without_matplotlib_the_error_names_the_extra(monkeypatch):
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(MissingExtra, match=r"laconic-fl\[plots\]"):
         plot_wire(result())
+
+
+def test_curves_of_predictions_are_drawn_where_there_are_some():
+    quality = Quality(
+        roc=((0.0, 0.0), (0.1, 0.8), (1.0, 1.0)),
+        bins=(Bin(predicted=0.2, true=0.1, low=0.0, high=1.0, rows=50),),
+    )
+    runs = [result(quality=quality, curve=(look(100, 1, 0.6), look(900, 4, 0.9)))]
+    for plot, across in ((plot_roc, "negative"), (plot_predictions, "predicted"), (plot_learning, "rounds")):
+        (axis,) = plot(runs).axes
+        assert across in axis.get_xlabel()
+        with pytest.raises(ValueError, match="no r"):
+            plot([result()])
+    with pytest.raises(ValueError, match="leakage was not measured"):
+        plot_rebuilt(runs)

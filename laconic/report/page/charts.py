@@ -77,8 +77,18 @@ def _scatter(
         body += _frontier(frame, chart["frontier"])
     colours = {point["label"]: f"var(--c{place % 8})" for place, point in enumerate(chart["points"])}
     body += "".join(_curve(frame, [c for c in curves if c["label"] == label], key, colours[label]) for label in colours)
-    body += "".join(_dot(frame, point, key, colours[point["label"]]) for point in points)
+    leaks = key == "bytes" and any(point["leak"] is not None for point in points)
+    body += "".join(
+        _dot(frame, point, key, leak_colour(point["leak"]) if leaks else colours[point["label"]]) for point in points
+    )
     return frame.height, body + _labels(frame, points, key, colours)
+
+
+def leak_colour(leak: float | None) -> str:
+    """From green to red by the share of columns that can be rebuilt; grey where that was not measured."""
+    if leak is None:
+        return "var(--soft)"
+    return f"color-mix(in srgb, var(--c6) {100 * min(max(leak, 0.0), 1.0):.0f}%, var(--good))"
 
 
 def _counted(number: float) -> str:

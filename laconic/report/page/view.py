@@ -19,6 +19,7 @@ from laconic.report.comparisons import (
     settings_key,
 )
 from laconic.report.page.charts import draw_bars, draw_flow, draw_scatter
+from laconic.report.page.shapes import shapes_of
 from laconic.report.verdict import price_of, role_of, sentences
 from laconic.report.words import (
     contribution_lines,
@@ -78,6 +79,8 @@ def _range(scores: list[float]) -> tuple[float, float]:
 def _point(part: Comparison, arm: MethodRuns) -> dict[str, Any]:
     spread = arm.spread or 0.0
     score = mean_spread(arm.score, arm.spread)
+    leak = max((one.mean for one in arm.first.leakage), default=None)
+    rebuilt = "" if leak is None else f"\ncolumns rebuilt from it: R2 {leak:.2f}"
     return {
         "label": arm.label,
         "score": arm.score,
@@ -86,7 +89,8 @@ def _point(part: Comparison, arm: MethodRuns) -> dict[str, Any]:
         "bytes": arm.bytes,
         "rounds": arm.fit.rounds,
         "role": "chosen" if arm is part.chosen else "pooled" if arm.is_pooled else "other",
-        "tip": f"{arm.label}\n{score}\n{in_bytes(arm.bytes)}, {in_rounds(arm.fit.rounds)}",
+        "leak": leak,
+        "tip": f"{arm.label}\n{score}\n{in_bytes(arm.bytes)}, {in_rounds(arm.fit.rounds)}{rebuilt}",
     }
 
 
@@ -127,6 +131,7 @@ def _part(part: Comparison, number: int, commands: Mapping[str, str]) -> View:
         "several_seeds": any(len(arm.results) > 1 for arm in part.arms),
         "arms": [_arm(part, arm, at, commands) for at, arm in enumerate(part.arms)],
         "charts": _drawn(part),
+        "shapes": [shape._asdict() | {"svg": Markup(shape.svg())} for shape in shapes_of(part)],  # noqa: S704
         "command": commands.get(part.title, ""),
     }
 
