@@ -7,9 +7,9 @@ from benchmarks.site_crashes import disturbed, equal, furnish, undisturbed
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.parametrize("seed", [4, 9])
+@pytest.mark.parametrize("seed", [4, 6])
 def test_a_run_between_hospitals_that_are_killed_ends_equal_to_an_undisturbed_one(tmp_path, seed):
     sites = furnish(tmp_path)
-    found, killed = disturbed(sites, seed, kills=3, limit=240)
+    found, killed = disturbed(sites, seed, kills=3, limit=400)
     assert len(killed) == 3
     assert equal(found, undisturbed(sites))
