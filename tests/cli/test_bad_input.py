@@ -116,7 +116,8 @@ def test_what_cannot_be_written_is_said_before_the_work(words, tmp_path, monkeyp
     def work(*_, **__):
         raise AssertionError("the work was begun")
 
-    # `compare` first: if it were loaded afterwards, it would keep the `execute` of this test for good.
+    # What imports `execute` first: if it were loaded afterwards, it would keep the `execute` of this test for good.
+    monkeypatch.setattr("laconic.audit.leakage.execute_and_keep", work)
     for name in ("compare.compare_plans", "compare.read_results", "execute.execute", "execute.execute_and_keep"):
         monkeypatch.setattr(f"laconic.deploy.{name}", work)
     monkeypatch.setattr("laconic.inference.predict.load_model", work)
