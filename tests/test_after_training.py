@@ -35,8 +35,10 @@ def test_the_walk_through_runs_as_written(tmp_path, monkeypatch):
 def check_scores():
     """The files that the walk-through leaves say what the text says they do."""
     february, march = pandas.read_csv("february.csv"), pandas.read_csv("march.csv")
-    assert february["answered by"].value_counts().to_dict() == {"all": 450, "refit": 50}
-    assert set(march["answered by"]) == {"refit"}
+    # One way for one pattern of presence: the one that did best on validation rows.
+    (way,) = set(march["answered by"])
+    assert way in {"refit", "zeros", "solo"}
+    assert february["answered by"].value_counts().to_dict() == {"all": 450, way: 50}
     assert set(pandas.read_csv("march-alone.csv")["answered by"]) == {"solo"}
     again = pandas.read_csv("march-again.csv")
     truth = pandas.read_csv("bank-march-labelled.csv")["left"]
