@@ -4,7 +4,6 @@ The public names, each imported when it is first used: importing laconic itself 
 stands in `tools/names.py`, from which the stub beside this file is written.
 """
 
-import os
 from importlib import import_module
 from warnings import warn
 
@@ -13,11 +12,6 @@ import lazy_loader
 from laconic.moved import NEW_HOME, OLD_VERBS, RENAMED
 
 __version__ = "0.1.0"
-
-# A forked worker may be a copy of a process whose other threads were just taking memory inside MKL, torch's library of
-# matrix products: it then waits for ever for a lock that nobody holds. Without MKL's own cache of memory there is no
-# such lock. It is read when the first product is formed.
-os.environ.setdefault("MKL_DISABLE_FAST_MM", "1")
 
 _find, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
