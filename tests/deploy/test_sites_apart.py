@@ -382,7 +382,7 @@ def test_a_party_lost_at_the_very_end_is_waited_for_and_the_run_ends_as_if_nothi
     lost = []
 
     def line(site, frame, seconds):
-        if site == "west" and not lost and at_end(sites["south"], until):
+        if site == "west" and not lost and all(at_end(sites[one], until) for one in ("south", "west")):
             lost.append(site)
         if site in lost:
             raise ConnectionBroken(f"{site} is away")
