@@ -5,11 +5,17 @@ bit, so every way to fit, answer or predict passes through `limit_threads`, what
 (`OMP_NUM_THREADS`, `MKL_NUM_THREADS`, `OPENBLAS_NUM_THREADS`). Small networks are fastest on one thread too.
 """
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from threading import Lock, local
+from pathlib import Path
+from threading import Lock, get_native_id, local
+from time import monotonic, sleep
 from typing import Any
+
+_SETTLING = 2.0
+"""Seconds that other threads may take to end or to fall asleep before a fork."""
 
 
 @contextmanager
@@ -41,6 +47,37 @@ def limit_threads(count: int | None = None) -> Iterator[None]:
 def threads_now() -> int | None:
     """The limit in force in this thread; None outside of every block."""
     return None if _here.block is None else _here.block.count
+
+
+def fork_quietly() -> int:
+    """`os.fork`, at a moment in which no other thread of this process is at work.
+
+    A thread of torch's is not gone when Python or OpenMP takes it for ended: for a moment longer it holds all locks of
+    the memory of Intel's library for products, and a process that is forked then waits for them for ever.
+    """
+    until, before = monotonic() + _SETTLING, None
+    while monotonic() < until:
+        asleep = _threads_asleep()
+        if asleep is not None and asleep == before:
+            break
+        before = asleep
+        sleep(0.001)
+    return os.fork()
+
+
+def _threads_asleep() -> set[str] | None:
+    """The other threads of this process, as far as the system shows them; None while one is at work or ending."""
+    found = set()
+    for one in Path("/proc/self/task").glob("*"):
+        if one.name != str(get_native_id()):
+            try:
+                state = (one / "stat").read_text().rpartition(") ")[2][:1]
+            except (FileNotFoundError, ProcessLookupError):
+                return None
+            if state != "S":
+                return None
+            found.add(one.name)
+    return found
 
 
 class _Block:

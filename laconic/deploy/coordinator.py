@@ -1,6 +1,7 @@
 """The hub's side of a run: reach the parties online or by envelope, train, predict, and write down what happened."""
 
 import csv
+import io
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ import numpy as np
 
 from laconic.align.agreed import AgreedIds
 from laconic.align.exact import AT_RANDOM
-from laconic.atomic_files import write_sealed
+from laconic.atomic_files import write_sealed, write_whole
 from laconic.core.align import Align
 from laconic.core.method import task_of
 from laconic.core.party import Party
@@ -108,16 +109,13 @@ class Predicted:
 
     def save(self, path: Path) -> None:
         """Write one line per id, whole or not at all."""
-        part = path.with_name(path.name + ".part")
+        text = io.StringIO(newline="")
         named = list(self.task.classes) if self.task.kind == "multiclass" else ["prediction"]
         columns = self.values if self.values.ndim == 2 else self.values[:, None]
-        with part.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file)
-            writer.writerow(["id", *named])
-            writer.writerows(
-                [one, *(f"{value:.6g}" for value in row)] for one, row in zip(self.ids, columns, strict=True)
-            )
-        part.replace(path)
+        writer = csv.writer(text)
+        writer.writerow(["id", *named])
+        writer.writerows([one, *(f"{value:.6g}" for value in row)] for one, row in zip(self.ids, columns, strict=True))
+        write_whole(path, text.getvalue().encode())
 
 
 def predict(

@@ -92,11 +92,18 @@ def test_a_change_that_makes_the_model_worse_is_refused_and_the_former_model_sta
 
 def test_what_is_worse_by_less_than_a_standard_error_is_no_reason_to_refuse(federation, tmp_path):
     card = save_model(train(FedOnce(head=TREES), federation), tmp_path)
-    other = [
-        msgspec.structs.replace(one, value=(one.value or 0.0) - 1e-4) if one.answer == "all" else one
-        for one in card.expected
-    ]
-    refuse_worse(card, msgspec.structs.replace(card, expected=tuple(other)), accept=False)
+
+    def worse_by(loss):
+        """The card, with so much less for everybody."""
+        other = [
+            msgspec.structs.replace(one, value=(one.value or 0.0) - loss) if one.answer == "all" else one
+            for one in card.expected
+        ]
+        return msgspec.structs.replace(card, expected=tuple(other))
+
+    refuse_worse(card, worse_by(1e-4), accept=False)
+    with pytest.raises(DataError, match="makes the model worse"):
+        refuse_worse(card, worse_by(0.3), accept=False)
 
 
 def test_a_change_that_is_worse_for_one_pattern_of_presence_alone_is_refused_and_named(federation, tmp_path):

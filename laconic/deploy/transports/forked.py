@@ -26,6 +26,7 @@ from laconic.deploy.transports.party_process import Noting, read_frame, take_not
 from laconic.errors import LaconicError, PlanError, StepError
 from laconic.learn.device import device_asked, on_device
 from laconic.plan.runtime import Forked
+from laconic.threads import fork_quietly
 
 _Answer: TypeAlias = dict[str, Any]
 """What a worker sends for one party: its name, its reply or an error, and what it remembers if that was asked."""
@@ -171,7 +172,7 @@ class _Workers:
 
     def _start(self, script: Script, names: tuple[str, ...]) -> _Worker:
         (asking, asked), (answering, answered) = os.pipe(), _roomy_pipe()
-        child = os.fork()
+        child = fork_quietly()
         if child:
             os.close(asking)
             os.close(answered)
