@@ -14,10 +14,8 @@ from laconic.errors import DataError, PlanError
 from laconic.learn import Sgd
 from laconic.methods import SecureSums
 from laconic.plan import Budget, DataPlan, Plan
-from laconic.privacy import DpSgd, ledgers_of
-from laconic.privacy.mechanisms.columns import ColumnBounds, GaussianColumns
-from laconic.tables import Table, Task
-from laconic.tables.columns import Column
+from laconic.privacy import ColumnBounds, DpSgd, GaussianColumns, ledgers_of
+from laconic.tables import Column, Table, Task
 from tests.data.hospitals import hospitals, visits, write
 
 BOUNDS = ColumnBounds(columns={f"size{at}": (0.0, high) for at, high in enumerate((30, 40, 200, 2500, 1, 1))})
