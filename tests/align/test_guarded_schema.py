@@ -193,7 +193,7 @@ def test_a_budget_pays_for_agreeing_and_learning_together(tmp_path):
 
 def test_noise_of_no_size_is_refused_before_anything_is_read(tmp_path):
     with pytest.raises(PlanError, match=r"data.agree.noise.sigma, or budget.epsilon"):
-        fit(plan(tmp_path, GaussianColumns(), Budget(), QUICK)).result
+        fit(plan(tmp_path, GaussianColumns(), Budget(), QUICK))
 
 
 def test_a_bad_answer_is_an_error_that_names_its_sender():
