@@ -48,6 +48,8 @@ def test_an_envelope_that_was_accepted_in_time_stays_so(world, monkeypatch):
     sealed(world)
     with pytest.raises(Waiting):
         host(world.context("bank"), world.inbox)
+    late = world.root / "insurer.envelope"
+    seal_plan(world.context("insurer"), late)
 
     class Later(datetime):
         @classmethod
@@ -57,7 +59,7 @@ def test_an_envelope_that_was_accepted_in_time_stays_so(world, monkeypatch):
     monkeypatch.setattr(sealing, "datetime", Later)
     with pytest.raises(Waiting, match="insurer"):
         host(world.context("bank"), world.inbox)
-    sealed(world, "insurer", "insurer.envelope")
+    shutil.copy(late, world.inbox)
     with pytest.raises(Expired):
         host(world.context("bank"), world.inbox)
 
