@@ -19,6 +19,9 @@ from laconic.values import Array, Rng, Weights
 
 Rest: TypeAlias = Literal["components", "autoencoder"]
 
+_Ranks: TypeAlias = tuple[Array, Weights, int]
+"""All columns by rank, those that are sent, and how many numbers are left beside them."""
+
 _ENOUGH, _CLEAR = 0.05, 0.7
 """Nothing is learnt if components leave trees no more than the first share; else learnt numbers must leave the second
 share of what components leave."""
@@ -42,21 +45,22 @@ def fit_beside(x: Array, dim: int, rest: Rest | None, rng: Rng) -> Weights:
         rest: what comes beside the ranks; None takes what is better on rows held out.
         rng: takes part only if an autoencoder is trained.
     """
-    _, ranks, left = _ranks(x, dim)
+    found = _ranks(x, dim)
+    _, ranks, left = found
     with_components = ranks | _components(x, left)
     if left == 0 or rest == "components":
         return with_components
-    if rest is None and not _is_better(left_to_trees(x, dim, rng)):
+    if rest is None and not _is_better(left_to_trees(x, dim, rng, found)):
         return with_components
     return ranks | _learn(x[_some(len(x), _ROWS, rng)], ranks, left, rng)
 
 
-def left_to_trees(x: Array, dim: int, rng: Rng) -> tuple[float, float]:
+def left_to_trees(x: Array, dim: int, rng: Rng, found: _Ranks | None = None) -> tuple[float, float]:
     """What trees do not rebuild with components beside the ranks, and with learnt numbers, on rows held out.
 
     The second is 1 where nothing was learnt: components leave little, or there are too few rows to tell.
     """
-    scores, ranks, left = _ranks(x, dim)
+    scores, ranks, left = found or _ranks(x, dim)
     rows = rng.permutation(_some(len(x), _ROWS, rng))
     used = len(rows) * 2 // 3
     # The last of the rows to learn from, then those held out.
@@ -82,7 +86,7 @@ def _is_better(left: tuple[float, float]) -> bool:
     return by_components > _ENOUGH and by_learnt <= _CLEAR * by_components
 
 
-def _ranks(x: Array, dim: int) -> tuple[Array, Weights, int]:
+def _ranks(x: Array, dim: int) -> _Ranks:
     """All columns by rank, those that are sent, and how many numbers are left beside them."""
     knots, heights = fit_scores(x)
     scores = score(x, knots, heights)

@@ -127,10 +127,11 @@ def build_beside(columns: int, weights: Weights) -> Beside | LearntBeside:
 def _fit_column(cells: Array) -> tuple[Array, Array]:
     from scipy.special import ndtri
 
-    values = np.unique(cells)
+    rows = np.sort(cells)
+    values = rows[np.append(True, rows[1:] != rows[:-1])] if len(rows) else rows
     if len(values) < 3:
         return _padded(values), _padded(values)
-    knots, rows = values, np.sort(cells)
+    knots = values
     if len(values) > KNOTS:
         # Half by rows, for where most rows are; half by values, for a long tail after many equal cells.
         even = np.linspace(0, 1, KNOTS // 2)
