@@ -6,6 +6,7 @@ stubs (`__init__.pyi`) serve type checkers and, by `lazy_loader`, the running pa
 
 import ast
 import sys
+from functools import cache
 from pathlib import Path
 
 from laconic.methods.registry import methods
@@ -127,6 +128,7 @@ def module_of(name: str, place: str) -> str:
     return ".".join(("laconic", *found[0].relative_to(ROOT).with_suffix("").parts)).removesuffix(".__init__")
 
 
+@cache
 def _defined(path: Path) -> set[str]:
     """What a file defines at its top, without running it."""
     found: set[str] = set()

@@ -24,7 +24,7 @@ from laconic.core.traffic import WireLog
 from laconic.deploy.answer_checks import AnswerCheck
 from laconic.deploy.consortium import PartySite
 from laconic.deploy.execute import finished
-from laconic.deploy.homecoming import Sign, bring_home
+from laconic.deploy.homecoming import Homecoming, Sign, bring_home
 from laconic.deploy.inbox import Inbox
 from laconic.deploy.journal import Journal
 from laconic.deploy.party_context import PartyContext, alignment_of, context_for_ids, rows_of
@@ -222,6 +222,11 @@ def host_run(
     with on_device(site.party_file.device), Journal(folder / "journal") as journal:
         secured = SecureLine(bring, site.ring, name, session.sites)
         client = RpcClient(secured, session.peers, name, folder / "incoming", deadline)
+        client.take_up(
+            learnt=journal.named("reply", phase="fit"),
+            lost=journal.named("absent", phase="fit"),
+            home=journal.named("reply", step=Homecoming.take_model.__name__),
+        )
         holder = session.begin(session.holder, read_rows(plan, session.holder, site.party_file), site.party_file)
         hub = session.asker(holder, site.party_file)
         hub.keep_secret(journal.secret)

@@ -172,6 +172,14 @@ class Journal:
         """Everything that is written, in order."""
         return tuple(note for note, _ in self._notes.values())
 
+    def named(self, kind: str, *, phase: str | None = None, step: str | None = None) -> set[str]:
+        """The parties that notes of a kind are about, of one phase or of one step."""
+        return {
+            note.party
+            for note, _ in self._notes.values()
+            if note.kind == kind and phase in (None, note.phase) and step in (None, note.step)
+        }
+
     def _settle(self) -> None:
         """Write down whom the hub did without: it asks on, so it went on. Had it ended, they would be asked again."""
         for note in self._without:

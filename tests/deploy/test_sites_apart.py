@@ -388,8 +388,10 @@ def test_a_party_lost_at_the_very_end_is_waited_for_and_the_run_ends_as_if_nothi
             raise ConnectionBroken(f"{site} is away")
         return others[site].hear(frame)
 
-    with pytest.raises(PartyAbsent, match="west did not answer"):
-        host_run(sites["registry"], "one", line)
+    for _ in range(2):
+        # The second time the server is started again, and the party is not even there to be greeted.
+        with pytest.raises(PartyAbsent, match="west did not answer"):
+            host_run(sites["registry"], "one", line)
     again = host_run(sites["registry"], "one", straight(others))
     assert equal(again, execute(plan_of(METHODS[0], sites)))
 
