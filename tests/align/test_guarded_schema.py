@@ -5,19 +5,16 @@ from itertools import product
 import numpy as np
 import pytest
 
-from laconic import FedAvg, price, rows_from_frames
+from laconic import FedAvg, fit, price, rows_from_frames
 from laconic.align.schema import SameColumns
 from laconic.core import Peers, WireLog
 from laconic.deploy import InProcess, Processes, open_calls, roles, simulate, train
-from laconic.deploy.execute import execute
 from laconic.errors import DataError, PlanError
 from laconic.learn import Sgd
 from laconic.methods import SecureSums
 from laconic.plan import Budget, DataPlan, Plan
-from laconic.privacy import DpSgd, ledgers_of
-from laconic.privacy.mechanisms.columns import ColumnBounds, GaussianColumns
-from laconic.tables import Table, Task
-from laconic.tables.columns import Column
+from laconic.privacy import ColumnBounds, DpSgd, GaussianColumns, ledgers_of
+from laconic.tables import Column, Table, Task
 from tests.data.hospitals import hospitals, visits, write
 
 BOUNDS = ColumnBounds(columns={f"size{at}": (0.0, high) for at, high in enumerate((30, 40, 200, 2500, 1, 1))})
@@ -183,9 +180,9 @@ def plan(tmp_path, noise, budget, method=None):
 
 
 def test_a_budget_pays_for_agreeing_and_learning_together(tmp_path):
-    result = execute(plan(tmp_path, GaussianColumns(share=0.2), Budget(epsilon=2.0)))
+    result = fit(plan(tmp_path, GaussianColumns(share=0.2), Budget(epsilon=2.0))).result
     assert 1.9 < result.privacy.epsilon <= 2.0
-    alone = execute(plan(tmp_path, GaussianColumns(share=0.01), Budget(epsilon=2.0)))
+    alone = fit(plan(tmp_path, GaussianColumns(share=0.01), Budget(epsilon=2.0))).result
     assert 1.9 < alone.privacy.epsilon <= 2.0
     noise = [
         next(one.noise.multiplier for one in run.releases if one.step == "give_sums" and one.noise)
@@ -196,7 +193,7 @@ def test_a_budget_pays_for_agreeing_and_learning_together(tmp_path):
 
 def test_noise_of_no_size_is_refused_before_anything_is_read(tmp_path):
     with pytest.raises(PlanError, match=r"data.agree.noise.sigma, or budget.epsilon"):
-        execute(plan(tmp_path, GaussianColumns(), Budget(), QUICK))
+        fit(plan(tmp_path, GaussianColumns(), Budget(), QUICK))
 
 
 def test_a_bad_answer_is_an_error_that_names_its_sender():
