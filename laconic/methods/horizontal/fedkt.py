@@ -135,13 +135,9 @@ class FedKt(Method, frozen=True):
             partition's. Each answer costs privacy; without noise all rows may be asked for.
         labels: the most public rows whose labels are asked for, in rows; None for no limit but `queries`.
         level: who is trusted, and so where noise is put.
-<<<<<<< HEAD
         sums: add parties' votes up under masks, at `L1`: the server then sees no student and nobody's votes, but the
             totals alone, and these under noise to which each party adds a share. None has it see every student.
-        count: how votes decide; None for `Majority`, or `PooledShares` under the Gaussian noise of `L2`.
-=======
         count: how votes decide; None for `PooledShares`, or `Majority` at `L1` and under the Laplace noise of `L2`.
->>>>>>> main
         more: go on from the final model with FedProx; None stops after the one exchange.
     """
 
