@@ -96,3 +96,8 @@ def test_a_single_huge_cell_does_not_stop_anything():
     raw = np.column_stack([np.random.default_rng(0).uniform(0, 1, 40), np.arange(40)])
     raw[3, 0] = 1e300
     assert np.isfinite(apply_recipe(recipe_from(NUMBERS, sums_of(party(raw))), raw)).all()
+
+
+def test_all_parties_must_mean_counts():
+    with pytest.raises(DataError, match="is a count at 'north' and a quantity at 'south'"):
+        agree_task({"north": Task.said("counts"), "south": Task(kind="regression")})
