@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from laconic.errors import DataError
+from laconic.shown import counted
 from laconic.tables.columns import Column
 from laconic.tables.task import Task
 from laconic.values import Array
@@ -53,6 +54,10 @@ class Dataset:
     test: Array | None = None
     groups: dict[str, tuple[str, ...]] = field(default_factory=dict)
     note: str = ""
+
+    def __repr__(self) -> str:
+        size = "images" if self.is_image else f"{counted(len(self.columns), 'column')}"
+        return f"<Dataset {self.name}: {counted(self.rows, 'row')}, {size}, to predict {self.task.label}>"
 
     @property
     def rows(self) -> int:
@@ -455,7 +460,10 @@ def load(name: str) -> Dataset:
     """The public data set of that name."""
     sources = {make.__name__: make for make in (*AT_HAND, *FROM_FILES)}
     if name not in sources:
-        raise ValueError(f"no data set is called {name!r}; there are {', '.join(sources)}")
+        there = ", ".join(sources)
+        raise ValueError(
+            f"no data set is called {name!r}; there are {there}. A saved model: laconic.load_model({name!r})"
+        )
     return sources[name]()
 
 
