@@ -7,12 +7,13 @@ Three hospitals with files of their own and a server without rows are provisione
 command, or to the engine of the server or of a hospital with all processes of its jobs. Commands that died are given
 again. A seed decides who dies and when. The run must end with the scores, bytes, ledgers and model of one process, to
 the bit, within the limit of seconds. With `--out`, a line per run is kept there, and runs that are there are not
-repeated.
+repeated. The sites of a run that is not equal stay in the folder that its line names.
 """
 
 import argparse
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -135,14 +136,17 @@ def _end(alive: "dict[str, subprocess.Popen[bytes]]", sites: dict[str, PartySite
 
 
 def _one(seed: int, kills: int, limit: float) -> dict[str, object]:
-    with tempfile.TemporaryDirectory() as folder:
-        sites, began = furnish(Path(folder)), time.monotonic()
-        try:
-            found, killed = disturbed(sites, seed, kills, limit)
-        except TimeoutError as problem:
-            return {"seed": seed, "equal": False, "problem": str(problem)}
-        seconds = round(time.monotonic() - began)
-        return {"seed": seed, "equal": equal(found, undisturbed(sites)), "killed": killed, "seconds": seconds}
+    folder = Path(tempfile.mkdtemp(prefix=f"crash-{seed}-"))
+    sites, began = furnish(folder), time.monotonic()
+    try:
+        found, killed = disturbed(sites, seed, kills, limit)
+    except TimeoutError as problem:
+        return {"seed": seed, "equal": False, "problem": str(problem), "folder": str(folder)}
+    said = {"killed": killed, "seconds": round(time.monotonic() - began)}
+    if not equal(found, undisturbed(sites)):
+        return {"seed": seed, "equal": False, **said, "folder": str(folder)}
+    shutil.rmtree(folder)
+    return {"seed": seed, "equal": True, **said}
 
 
 def main() -> None:

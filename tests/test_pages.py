@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+import laconic
+from laconic.moved import NEW_HOME, OLD_VERBS, RENAMED
 from tools.prose import long_sentences, page_blocks, pages
 
 ROOT = Path(__file__).parent.parent
@@ -43,6 +45,33 @@ def test_the_changelog_has_no_entry_twice():
     starts = re.findall(r"^- (.{60,90})", (ROOT / "CHANGELOG.md").read_text(), flags=re.M)
     twice = {one for one in starts if starts.count(one) > 1}
     assert not twice, f"a merge keeps both copies of a changed entry; delete one of: {twice}"
+
+
+def changelog_parts():
+    """The text of each version, by the words of its heading."""
+    parts = re.split(r"^## (.+)$", (ROOT / "CHANGELOG.md").read_text(), flags=re.M)[1:]
+    return dict(zip(parts[::2], parts[1::2], strict=True))
+
+
+def test_the_changelog_has_a_heading_per_version_and_the_newest_is_this_one():
+    first, *versions = changelog_parts()
+    dated = [re.fullmatch(r"(\d+)\.(\d+)\.(\d+) \((\d{4}-\d{2}-\d{2})\)", one) for one in versions]
+    assert first == "Unreleased"
+    assert dated
+    assert all(dated), f"write headings as `## 0.1.0 (2026-11-18)`: {versions}"
+    assert versions[0].split()[0] == laconic.__version__
+    numbers = [tuple(map(int, one.groups()[:3])) for one in dated if one]
+    assert numbers == sorted(set(numbers), reverse=True)
+
+
+def test_the_changelog_names_every_deprecated_name_and_when_it_goes():
+    text = "".join(changelog_parts().values())
+    deprecated = "".join(re.findall(r"^### Deprecated\n(.*?)(?=^##|\Z)", text, flags=re.M | re.S))
+    words = set(re.findall(r"\w+", deprecated))
+    assert {*OLD_VERBS, *RENAMED, *RENAMED.values()} <= words
+    assert words & set(NEW_HOME), "an example of a name that has moved"
+    major, minor, _ = laconic.__version__.split(".")
+    assert f"gone with {major}.{int(minor) + 1}" in deprecated
 
 
 def test_the_readme_saves_a_result_before_it_uses_it():

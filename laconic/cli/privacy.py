@@ -204,7 +204,7 @@ def widths(context: click.Context, source: str, known: int) -> None:
       laconic widths --data breast_cancer --encoder Pca
     """
     from laconic.align.exact import ExactMatch
-    from laconic.audit.widths import compare_widths
+    from laconic.audit.leakage import compare_widths
     from laconic.deploy.execute import parties_of
     from laconic.methods.vertical.fedonce import FedOnce
     from laconic.plan.plan import keep_budget

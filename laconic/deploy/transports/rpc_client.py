@@ -62,15 +62,20 @@ class RpcClient:
         self._present = names
         self._greeting: frames.Greet | None = None
         self._welcomes: dict[str, frames.Welcome] = {}
+        self._learnt: set[str] = set()
         self._lost: set[str] = set()
         self._home: set[str] = set()
         self.shared: int | None = None
+
+    def take_up(self, learnt: set[str], lost: set[str], home: set[str]) -> None:
+        """Go on with a run: who had answered the method by then, who had dropped out, and who has the final model."""
+        self._learnt, self._lost, self._home = set(learnt), set(lost), set(home)
 
     def carry(self, script: Script, blobs: Mapping[str, bytes], deadline: float | None) -> Iterator[tuple[str, Blob]]:
         """Ask all at once; yield answers as they come, and leave out who cannot be reached or is late.
 
         Who was not there to be greeted is absent from this run, and is not waited for. The final model must reach all
-        others that took part to the end: taken up again, the run goes on when they are back.
+        that took part to the end, also before the run was taken up again: it goes on when they are back.
         """
         deadline = self._deadline if deadline is None else deadline
         ends = None if deadline is None else monotonic() + deadline
@@ -82,15 +87,17 @@ class RpcClient:
             if reply is not None:
                 answered.add(name)
                 yield name, reply
-        self._note(script_kind(script), set(work), answered)
+        self._note(script_kind(script), set(blobs), answered)
 
     def _note(self, kind: str, asked: set[str], answered: set[str]) -> None:
         """Remember who dropped out while the method asked; who did not must get the model."""
+        present = set(self._present)
         if kind == "method":
-            self._lost |= asked - answered
+            self._learnt |= answered
+            self._lost |= (asked & present) - answered
         if kind == "home":
             self._home |= answered
-            self._refuse_lost(asked - self._lost - answered, "take_model")
+            self._refuse_lost(asked & (present | self._learnt) - self._lost - answered, "take_model")
 
     def _refuse_lost(self, names: set[str], step: str) -> None:
         if names:

@@ -14,7 +14,7 @@ import numpy as np
 
 from laconic.errors import DataError, MissingExtra, PlanError, closest
 from laconic.learn.models.gaps import apart, learn_gaps, without_gaps
-from laconic.learn.models.learner import Learner, Shard, fit_each, predict_each
+from laconic.learn.models.supervised import Learner, Shard, fit_each, predict_each
 from laconic.tables.task import Task
 from laconic.threads import limit_threads
 from laconic.values import Array, Rng, Weights, flat

@@ -25,16 +25,24 @@ from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.step import Ask, Opening, step
 from laconic.errors import PlanError, WireError
-from laconic.learn.models.elections import (
+from laconic.learn.models.aggregation import (
     count_consistent,
     count_votes,
     cut_at_shares,
     fall_back,
     winners,
 )
-from laconic.learn.models.learner import CONSTANT, Shard, check_model, classes_of, fit_models, numbers_of, predict_model
 from laconic.learn.models.learners import AnyClassifier, Network
-from laconic.learn.models.supervised import mean_of
+from laconic.learn.models.supervised import (
+    CONSTANT,
+    Shard,
+    check_model,
+    classes_of,
+    fit_models,
+    mean_of,
+    numbers_of,
+    predict_model,
+)
 from laconic.learn.train.sgd import Sgd
 from laconic.methods.families.averaged import Local, check_exchanges, collect, first_model, improve
 from laconic.methods.families.rows import computes_alone, labelled

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from laconic.learn.models.mixtures import draw_rows, fit_mixture, nearest_covariance, one_gaussian
+from laconic.learn.models.clustering import draw_rows, fit_mixture, nearest_covariance, one_gaussian
 
 
 @pytest.mark.parametrize(("covariance", "close"), [("full", 0.15), ("diagonal", 0.15), ("spherical", 0.6)])

@@ -5,8 +5,7 @@ import pytest
 from scipy.special import expit, softmax
 
 from laconic.learn.models.supervised import predict_top
-from laconic.learn.nets.ensembles import LINEAR, PartLayer, add_up, class_head
-from laconic.learn.nets.nets import Mlp
+from laconic.learn.nets.nets import LINEAR, Mlp, PartLayer, add_up, class_head
 from laconic.learn.train.semisupervised import begin
 from laconic.tables import Task
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from laconic.audit.sums_attacks import lone_rows, rebuild_rows, tell_members
+from laconic.audit.upload_attacks import lone_rows, rebuild_rows, tell_members
 from laconic.learn.models.least_squares import sum_up, targets_of
 from laconic.tables import Task
 

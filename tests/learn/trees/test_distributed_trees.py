@@ -1,13 +1,14 @@
 import numpy as np
 import pytest
 
-from laconic.learn.trees.distributed_trees import first_margins, gradients
-from laconic.learn.trees.party_histograms import (
+from laconic.learn.trees.distributed_trees import (
     begin_growth,
     begin_trees,
     best_splits,
     complete_pairs,
+    first_margins,
     fit_bins,
+    gradients,
     histograms_of,
     leaf_of,
     move,

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from laconic.learn.models.elections import (
+from laconic.learn.models.aggregation import (
     count_consistent,
     count_votes,
     cut_at_shares,
