@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from laconic.data.schema_agreement import LEAST, add_sums, recipe_from, released_columns, sums_of
+from laconic.data.schema_agreement import LEAST, add_sums, agree_task, recipe_from, released_columns, sums_of
 from laconic.errors import DataError
 from laconic.tables import Column, Recipe, Scaled, Table, Task, apply_recipe, fit_recipe
 
