@@ -21,7 +21,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from laconic.core.capabilities import Exported
-from laconic.core.ledger import Noise, Noised
+from laconic.core.ledger import Noise
 from laconic.core.method import Method, task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
@@ -337,8 +337,8 @@ class FedKt(Method, frozen=True):
             students = fit_models(self.model, task, learnt, party.rng)
             said = classes_of(self.model, task, students, x[asked])
             votes = count_consistent([said], len(task.classes)).astype(np.float64)
-        noisy = level.share_of(votes, party.rng, sums.noise_share(party))
-        return sums.hide(party, Noised({"votes": noisy}, self._in_sum(level, len(asked))))
+        words = self._in_sum(level, len(asked))
+        return sums.hide(party, level.share_of(votes, party.rng, sums.noise_share(party), words))
 
     @step(
         takes=None,

@@ -372,9 +372,9 @@ class NoisyVotes(_Trust, frozen=True):
         noise = self.words(answers, moved, unit)
         return replace(noise, caveat=f"{noise.caveat}; {IN_SUM}")
 
-    def share_of(self, counts: Array, rng: Rng, share: float) -> Array:
-        """A party's own counts under its share of the noise: only for a secure sum, in which others add the rest."""
-        return np.asarray(counts + share * self.noise.draw(uniforms(counts, rng, secure=self.secure)))
+    def share_of(self, counts: Array, rng: Rng, share: float, words: Noise) -> Noised[dict[str, Array]]:
+        """A party's own votes under its share of the noise: only for a secure sum, in which others add the rest."""
+        return Noised({"votes": counts + share * self.noise.draw(uniforms(counts, rng, secure=self.secure))}, words)
 
     def decide(self, noisy: Array, asked: Array, rows: Array, spread: float) -> Array:
         """What noisy counts say of all public rows if they are smoothed, else of those asked about."""
