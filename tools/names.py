@@ -92,7 +92,8 @@ PACKAGES = {
         "plot_rounds plot_wire rows_of show_card show_price track"
     ),
     "tables": (
-        "Bin Column Quality Recipe Scaled Score Table Task apply_recipe deviances fingerprint fit_recipe headline metrics"
+        "Bin Column Quality Recipe Scaled Score Table Task apply_recipe deviances fingerprint fit_recipe headline "
+        "metrics"
     ),
     "testing": (
         "BadParty CellTruth MessyFederation Misread PartyTruth Truth bare_party check_method compare_new_rows "
