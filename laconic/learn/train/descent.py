@@ -341,7 +341,7 @@ def _batches(shards: Sequence[tuple[Array, Array]], size: int, own: Sequence[Rng
             targets[place, : len(chosen)] = shard[1][chosen]
             shares[place, : len(chosen)] = 1 / max(len(chosen), 1)
         active = [place for place, chosen in enumerate(rows) if len(chosen)]
-        yield _Batch(*map(_to_device, (x, targets, shares)), active, at / longest)
+        yield _Batch(_to_device(x), _to_device(targets), _to_device(shares), active, at / longest)
 
 
 def _full_batches(
