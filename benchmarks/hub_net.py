@@ -109,9 +109,9 @@ def plain_loop(task: Task, cuts: Cuts, seed: int, batch: int = 1024, patience: i
     scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimiser, factor=1 / 3, patience=1)
     best, waited, kept = np.inf, 0, copy.deepcopy(net.state_dict())
     for _ in range(100):
-        for at in torch.randperm(len(rows["train"])).split(batch):
+        for at in torch.split(torch.randperm(len(rows["train"])), batch):
             optimiser.zero_grad()
-            loss_of(net(rows["train"][at]), labels["train"][at]).backward()
+            torch.autograd.backward(loss_of(net(rows["train"][at]), labels["train"][at]))
             optimiser.step()
         with torch.no_grad():
             now = float(loss_of(net(rows["valid"]), labels["valid"]))
@@ -124,7 +124,8 @@ def plain_loop(task: Task, cuts: Cuts, seed: int, batch: int = 1024, patience: i
     net.load_state_dict(kept)
     with torch.no_grad():
         outputs = net(rows["test"])
-    return (outputs.sigmoid()[:, 0] if task.outputs == 1 else outputs.softmax(dim=1)).numpy().astype(np.float64)
+    shares: Array = (outputs.sigmoid()[:, 0] if task.outputs == 1 else outputs.softmax(dim=1)).numpy()
+    return shares.astype(np.float64)
 
 
 if __name__ == "__main__":
