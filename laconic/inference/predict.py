@@ -22,12 +22,14 @@ from laconic.core.step import Script, step
 from laconic.core.traffic import WireLog
 from laconic.errors import DataError, PartyAbsent, StepError
 from laconic.inference.absent import (
+    OWN,
     WAYS,
     Abstain,
     Answers,
     AnyAbsent,
     Case,
     FromStore,
+    Gaps,
     Measured,
     Refit,
     SoloModel,
@@ -35,7 +37,7 @@ from laconic.inference.absent import (
     Zeros,
     as_kept,
 )
-from laconic.inference.bundle import Part, load_part
+from laconic.inference.bundle import Card, Part, load_part
 from laconic.inference.bundle_files import HEAD, model_folders, no_model
 from laconic.learn.models.best import Mixture
 from laconic.shown import counted, figure, html_table, metric_name
@@ -255,7 +257,7 @@ class Model:
     def _repr_html_(self) -> str:
         if self.part.card is not None:
             return self.part.card._repr_html_()
-        return f"<b>{escape(repr(self)[1:-1])}</b>"
+        return f"<b>{escape(repr(self)[1:-1])}</b>{'' if self.result is None else self.result._repr_html_()}"
 
     @property
     def result(self) -> Result | None:
@@ -268,8 +270,8 @@ class Model:
         parts = {} if self.at_hand is None else self.at_hand.parts()
         return {self.part.about.party: self.part.ledger} | {name: part.ledger for name, part in parts.items()}
 
-    def save(self, folder: Path | str, *, keep: bool = True, replace_old: bool = False) -> None:
-        """Write a folder per party into `folder`; from then on, what this model is used for is written there.
+    def save(self, folder: Path | str, *, keep: bool = True, replace_old: bool = False) -> Card:
+        """Write a folder per party into `folder`, and return the model's card; uses are written there from then on.
 
         Args:
             keep: whether the hub keeps the answers it has about training rows, as for `save_model`.
@@ -277,7 +279,7 @@ class Model:
         """
         if self.at_hand is None:
             raise DataError(f"only the part of {self.part.about.party} is at hand; save the model where it was fitted")
-        self.at_hand.save(Path(folder), keep=keep, replace_old=replace_old)
+        return self.at_hand.save(Path(folder), keep=keep, replace_old=replace_old)
 
     def score(self, rows: "Mapping[str, Source] | Source | None" = None) -> Score:
         """The headline figure: of the rows that were held out from fitting, or of new rows with labels.
@@ -369,7 +371,7 @@ class Model:
                 at = [place for place, one in enumerate(patterns) if one == pattern]
                 some = [ids[place] for place in at]
                 if pattern == peers:
-                    found[pattern] = at, self._whole(store, some, frozenset(), rows)
+                    found[pattern] = at, self._whole(store, some, rows=rows)
                     continue
                 way = self.way_for(absent, pattern)
                 weights = self.head_for(way, pattern) if way.fits else {}
@@ -400,12 +402,25 @@ class Model:
     def ways(self) -> tuple[AnyAbsent, ...]:
         """The ways to make up for absent parties, with this model's own head where one is fitted anew."""
         own: dict[str, AnyAbsent] = {Refit.word: self.refit, SoloModel.word: self.solo}
-        return tuple(own.get(one.word, one) for one in WAYS)
+        return tuple(own.get(one.word, one) for one in WAYS if one.word != Gaps.word or self.knows_gaps)
+
+    @property
+    def knows_gaps(self) -> bool:
+        """Whether the model learnt from rows about which some party had sent nothing."""
+        part = self.part
+        if isinstance(part.about.head, Refit):
+            return part.store is not None and bool(len(part.store.own.cuts.get(OWN, ())))
+        return isinstance(self.method, Refittable) and bool(part.memory.get("outside"))
 
     def way_for(self, absent: AnyAbsent, present: tuple[str, ...]) -> AnyAbsent:
         """The way itself, with this model's own head; for `Measured`, the one that the card found best."""
         if absent in (Refit(), SoloModel()):
             return self.refit if isinstance(absent, Refit) else self.solo
+        if isinstance(absent, Gaps) and not self.knows_gaps:
+            raise DataError(
+                "the model learnt from no row about which a party had sent nothing, so that it knows no gaps; take "
+                "another way to make up for absent parties, such as best"
+            )
         if not isinstance(absent, Measured):
             return absent
         card = self.part.card
@@ -536,19 +551,28 @@ class Model:
             together[at] = predictions
         return together
 
-    def _whole(self, store: Store, ids: Sequence[str], zeros: frozenset[str], rows: str | None = None) -> Array:
-        """The model of all parties, with zeros for some."""
+    def _whole(
+        self,
+        store: Store,
+        ids: Sequence[str],
+        zeros: frozenset[str] = frozenset(),
+        gaps: frozenset[str] = frozenset(),
+        rows: str | None = None,
+    ) -> Array:
+        """The model of all parties, with zeros for some and gaps for others."""
         peers = self.part.about.peers
         if lacking := tuple(name for name in peers if name not in store.answers):
             raise PartyAbsent(lacking, "predict")
         answers = {
             name: store.answers[name].zeros(len(ids)) if name in zeros else store.answers[name].take(ids)
             for name in peers
+            if name not in gaps
         }
         head = self.part.about.head
         own = store.own if store.own.columns else _nobody(store.own, ids)
         if head is not None:
-            filled = {name: replace(one, ids=tuple(ids)) for name, one in answers.items()}
+            filled = {name: store.answers[name].take(()) for name in peers}
+            filled |= {name: replace(one, ids=tuple(ids)) for name, one in answers.items()}
             weights = self.heads[head_key(head, peers)]
             return head.predict(Case(self.task, Store(own, store.y, filled), peers, self._whole), weights, ids)
         cut = rows or cut_name(ids)
