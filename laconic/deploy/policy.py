@@ -204,8 +204,8 @@ class Gatekeeper:
                 raise Refused(f"{party.name} does not allow answers about rows {one!r}; {_WHERE} lists rows: {listed}")
         least, rows = self._allowed.least_rows, len(party.data.cuts.get("train", ()))
         if least is not None and "train" in learnt and rows < least:
-            words = f"{party.name} has too few training rows for `{step}`, as {_WHERE} says least_rows = {least:,}"
-            raise Refused(words, f"; it has {rows:,}")
+            refused = f"{party.name} has too few training rows for `{step}`, as {_WHERE} says least_rows = {least:,}"
+            raise Refused(refused, f"; it has {rows:,}")
 
     def _check_guesses(self, script: Align, party: Party, step: str, payload: Mapping[str, Any]) -> None:
         """Private matching tells whoever brings a point whether the party has it: only so often, and so many."""
