@@ -3,8 +3,9 @@
 Usage: python -m benchmarks.pfnm --code FOLDER [--data mnist] [--parties 10] [--hidden 100 100] [--orders 10]
 
 FOLDER is a copy of the authors' repository (github.com/IBM/probabilistic-federated-neural-matching), of which
-`matching/pfnm.py` is run as it is. Without further passes neither side has any randomness. With passes, nets are matched
-anew in a random order, and each side draws its own: so several orders are run, and mean and spread stand in the table.
+`matching/pfnm.py` is run as it is. Without further passes neither side has any randomness. With passes, nets are
+matched anew in a random order, and each side draws its own: so several orders are run, and the table has their mean and
+spread.
 """
 
 import argparse
@@ -107,10 +108,10 @@ def _authors_code(folder: Path) -> Any:
 
 
 def _by_authors(theirs: Any, nets: list[Weights], counts: Array, matching: Matching, seed: int = 0) -> Weights:
-    """The same nets put together by their code, which takes matrices as (inputs, outputs) and numpy's own randomness."""
+    """The same nets put together by their code: matrices as (inputs, outputs), randomness of numpy's own state."""
     names = list(nets[0])
     weights = [[net[name].T.astype(np.float64) for name in names] for net in nets]
-    np.random.seed(seed)  # noqa: NPY002 (what their code draws from)
+    np.random.seed(seed)
     with contextlib.redirect_stdout(io.StringIO()), np.errstate(divide="ignore"):
         found = theirs.layer_group_descent(
             weights, list(counts), matching.spread, matching.prior, matching.gamma, matching.passes
