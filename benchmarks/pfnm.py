@@ -23,9 +23,8 @@ import numpy as np
 from laconic import Dirichlet, Federation, Pfnm, deal_rows, load
 from laconic.core import Party, task_of
 from laconic.data import HalfTest
-from laconic.learn import Mlp, Sgd, predict_model
+from laconic.learn import Mlp, Network, Sgd, predict_model
 from laconic.learn.models.clustering import Matching, match_nets
-from laconic.learn.models.learners import Network
 from laconic.threads import limit_threads
 from laconic.values import Array, Weights
 
