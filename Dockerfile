@@ -1,6 +1,8 @@
 # One image for every party: `docker build -t laconic-fl .`. What a party does is its command; see docker/compose.yaml.
 # Built in two stages, so that no compiler is in the image that runs. Everything from outside comes by hash (locks/).
 FROM python:3.11-slim AS build
+# Debian keeps one version of a package: a pinned one is gone with its next update. The compiler stays in this stage.
+# hadolint ignore=DL3008
 RUN apt-get update \
     && apt-get install -y --no-install-recommends gcc libc6-dev \
     && rm -rf /var/lib/apt/lists/*
@@ -24,7 +26,7 @@ COPY --from=build /opt/laconic /opt/laconic
 ENV PATH=/opt/laconic/bin:$PATH
 # Sites hold keys and rows: they are mounted, never copied in, and belong to this user.
 RUN useradd --create-home --uid 10001 laconic
-USER laconic
+USER 10001
 WORKDIR /home/laconic
 ENTRYPOINT ["laconic"]
 CMD ["demo"]

@@ -20,7 +20,7 @@ from laconic.learn.encoders import learnt
 from laconic.learn.kernels import compiled_products, widen
 from laconic.learn.nets.nets import load
 from laconic.learn.train import descent
-from laconic.learn.train.many_nets import DenseNets, fit_dense_nets
+from laconic.learn.train.descent import DenseNets, fit_dense_nets
 from laconic.privacy import DpSgd, SeededRandomness
 from laconic.privacy.private_sgd import PrivateStep
 from laconic.tables import Task

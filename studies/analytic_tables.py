@@ -14,7 +14,7 @@ import numpy as np
 from msgspec.structs import replace as changed
 
 from laconic import Analytic, Dirichlet, Federation, FedPft, Method, deal_rows, simulate
-from laconic.audit.sums_attacks import rebuild_rows, tell_members
+from laconic.audit.upload_attacks import rebuild_rows, tell_members
 from laconic.data import HalfTest, Iid, RandomHoldout
 from laconic.data.partition.rows import RowCut
 from laconic.learn import Columns, Convolutions, Drawn, Photographs, PublicRows, RandomFourier, RandomRelu, Whitened

@@ -15,7 +15,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from laconic import Federation
 from laconic.learn import Forest, Shard, classes_of, fit_models
-from laconic.learn.models.elections import count_consistent, count_votes, winners
+from laconic.learn.models.aggregation import count_consistent, count_votes, winners
 from laconic.privacy import LaplaceVotes
 from laconic.values import Array, Rng
 from studies.fedkt_settings import FOREST, SETTINGS, TREE

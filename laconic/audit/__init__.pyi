@@ -22,6 +22,8 @@ from .epsilon_lower_bound import epsilon_lower_bound as epsilon_lower_bound
 from .epsilon_lower_bound import pca_game as pca_game
 from .epsilon_lower_bound import rows_game as rows_game
 from .epsilon_lower_bound import sgd_game as sgd_game
+from .leakage import compare_widths as compare_widths
+from .leakage import rebuild_columns as rebuild_columns
 from .rap_attacks import best_correlations as best_correlations
 from .rap_attacks import match_by_leverage as match_by_leverage
 from .rap_attacks import pair_codes as pair_codes
@@ -30,5 +32,3 @@ from .rap_attacks import share_recovered as share_recovered
 from .rap_attacks import unmask_numeric_label as unmask_numeric_label
 from .rap_attacks import unmask_single as unmask_single
 from .rap_attacks import unmix as unmix
-from .widths import compare_widths as compare_widths
-from .widths import rebuild_columns as rebuild_columns

@@ -103,8 +103,10 @@ def reconstruct(
         raise ValueError(f"known must be 1 to {len(sent) - 1} rows, so that some are left to guess, not {known}")
     order = rng.permutation(len(sent))
     inside, outside = order[:known], order[known:]
-    scale = sent[inside].std(axis=0) + 1e-9
-    sent = (sent - sent[inside].mean(axis=0)) / scale
+    # A number that is the same for all known rows says nothing of columns, and would be blown up for the others.
+    spread = sent[inside].std(axis=0)
+    says = spread > 1e-9 * np.maximum(np.abs(sent).max(axis=0), 1e-9)
+    sent = (sent - sent[inside].mean(axis=0))[:, says] / spread[says]
     guess = attacker.guess(sent[inside], truth[inside], sent[outside], rng)
     errors = ((guess - truth[outside]) ** 2).sum()
     around = ((truth[outside] - truth[inside].mean(axis=0)) ** 2).sum()
@@ -130,6 +132,25 @@ def infer_labels(gradients: Array, y: Array, rng: Rng, *, whose: str = "a party"
         measure="share of rows in a cluster of mostly their own class",
         success=purity(found, np.searchsorted(classes, y)),
         baseline=commonest(y),
+    )
+
+
+def infer_numbers(received: Array, y: Array, *, whose: str = "a party") -> Finding:
+    """See how closely what a party received for its rows follows their numeric labels.
+
+    The numbers are looked at one by one, and along the direction in which they vary most.
+    """
+    values = received.reshape(len(received), -1).astype(np.float64)
+    values = values - values.mean(axis=0)
+    along = values @ np.linalg.svd(values, full_matrices=False)[2][0]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        tried = [np.corrcoef(one, y)[0, 1] for one in (along, *values.T)]
+    return Finding(
+        attack=f"labels from the numbers sent to {whose}",
+        knows="the numbers worked out from labels that it was sent first",
+        measure="greatest correlation with the label, without sign",
+        success=float(np.nan_to_num(np.abs(tried)).max()),
+        baseline=0.0,
     )
 
 

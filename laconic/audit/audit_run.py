@@ -1,9 +1,9 @@
 """Attack a run: repeat it from its record, listen to all that crosses, and try what a curious party could try."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
 
+import msgspec
 import numpy as np
 
 from laconic.align.exact import ExactMatch
@@ -13,24 +13,23 @@ from laconic.audit.attacks import (
     MlpAttacker,
     compare_labels,
     infer_labels,
+    infer_numbers,
     likelihood_ratio_attack,
     reconstruct,
     row_losses,
     threshold_attack,
 )
+from laconic.audit.rap_attacks import attack_rap
+from laconic.audit.row_uploads import Upload, first_signals, uploads_of
 from laconic.audit.upload_attacks import attack_uploads
 from laconic.core.method import Method
-from laconic.core.wire import decode, decode_question, read_heading
+from laconic.core.wire import decode
 from laconic.data.federation import Federation
 from laconic.deploy.simulation import FittedRun, train
 from laconic.deploy.transports.inprocess import Recorder
-from laconic.methods.families.rows import batch_rows
-from laconic.methods.families.split import split_of
+from laconic.methods.vertical.rap import Rap
 from laconic.threads import limit_threads
 from laconic.values import Array, Rng, heard, track
-
-_WHEN = frozenset({"seed", "epoch", "number"})
-"""How a question of split learning names the batch that it asks for."""
 
 
 @limit_threads()
@@ -66,6 +65,8 @@ def audit(
         lambda: attack_labels(fitted, recorder, rng),
         lambda: attack_columns(fitted, recorder, known, rng),
     ]
+    if isinstance(method, Rap):
+        attacks.append(lambda: list(_attack_rap(fitted, recorder, rng)))
     if shadows:
         attacks.append(lambda: [_likelihood_ratio(method, fitted.federation, seed, shadows, rng)])
     return tuple(one for place in track(len(attacks), "attacks") for one in attacks[place]())
@@ -77,50 +78,64 @@ def losses_of(fitted: FittedRun, rows: str) -> Array:
 
 
 def attack_columns(fitted: FittedRun, recorder: Recorder, known: int, rng: Rng) -> list[Finding]:
-    """Reconstruct each party's columns of the test rows from what it sent for their predictions."""
+    """Reconstruct each party's columns from all that it sent about its rows, and report what came nearest.
+
+    Every upload is attacked by least squares: each cut, each epoch of batches, and answers about the same rows side by
+    side. The one that gives most away is attacked by a small net too.
+    """
     found = []
-    pairs = zip(recorder.crossings[::2], recorder.crossings[1::2], strict=True)
-    sent = {
-        party: decode(answer)
-        for (party, _, _, question), (_, _, _, answer) in pairs
-        if read_heading(question).phase == "final"
-    }
-    for party, answer in sent.items():
-        x = fitted.federation.tables[party].part("test")[0]
-        parts = [values.reshape(len(x), -1) for values in _arrays(answer) if values.ndim and len(values) == len(x)]
-        for attacker in (LinearAttacker(), MlpAttacker()) if parts else ():
-            beside = np.concatenate(parts, axis=1).astype(np.float32)
-            count = min(known, len(x) // 2)
-            found.append(reconstruct(beside, x, count, rng, attacker=attacker, whose=party))
+    for party, uploads in uploads_of(fitted, recorder).items():
+        seed = int(rng.integers(2**31))
+        linear = [
+            _rebuilt(fitted, uploads[place], known, seed, LinearAttacker(), len(uploads))
+            for place in track(len(uploads), f"uploads of {party} attacked")
+        ]
+        worst = max(range(len(linear)), key=lambda place: linear[place].success)
+        found += [linear[worst], _rebuilt(fitted, uploads[worst], known, seed, MlpAttacker(), len(uploads))]
     return found
 
 
-def attack_labels(fitted: FittedRun, recorder: Recorder, rng: Rng) -> list[Finding]:
-    """Cluster the first gradients that each party was sent, or compare the labels that it was sent.
+def _rebuilt(
+    fitted: FittedRun, upload: Upload, known: int, seed: int, attacker: LinearAttacker | MlpAttacker, uploads: int
+) -> Finding:
+    """How well one upload's rows are rebuilt; the same rows are known whatever upload is attacked."""
+    x = fitted.federation.tables[upload.party].part(upload.cut)[0][upload.places]
+    values, rng = upload.values.astype(np.float32), np.random.default_rng(seed)
+    finding = reconstruct(values, x, min(known, len(x) // 2), rng, attacker=attacker, whose=upload.party)
+    of = "" if uploads == 1 else f", the worst of {uploads} uploads"
+    return msgspec.structs.replace(finding, attack=f"{finding.attack} ({upload.step}, rows {upload.cut}{of})")
 
-    Split learning, LateFusion and methods that guide parties send one or the other; others are not attacked here.
+
+def _attack_rap(fitted: FittedRun, recorder: Recorder, rng: Rng) -> Iterator[Finding]:
+    """The attacks that only mixed columns and hidden labels allow, on everything sent to learn from."""
+    asked = Rap.send.__name__
+    sent = {
+        party: upload.values
+        for party, uploads in uploads_of(fitted, recorder).items()
+        for upload in uploads
+        if upload.step == asked and upload.cut == "train"
+    }
+    replies = [decode(blob) for _, step, way, blob in recorder.crossings if step == asked and way == "up"]
+    hidden = next((one["label"]["train"] for one in replies if one.get("label")), None)
+    given = fitted.federation
+    return attack_rap(given.task, given.tables, sent, hidden, given.labels("train"), rng)
+
+
+def attack_labels(fitted: FittedRun, recorder: Recorder, rng: Rng) -> list[Finding]:
+    """Read labels off what each party was first sent that is made from them: gradients, VIM's signals, or labels.
+
+    Under encryption there is nothing to read, and nothing is reported.
     """
-    if fitted.federation.task.kind == "regression":
-        return []
-    y, split = fitted.federation.labels("train"), split_of(fitted.method)
-    found: dict[str, Finding] = {}
-    before: dict[str, dict[str, Any]] = {}
-    for party, _, way, blob in recorder.crossings:
-        if way != "down" or party in found:
-            continue
-        payload = decode_question(blob).payload
-        if "labels" in payload:
-            found[party] = compare_labels(payload["labels"], y, whose=party)
-        elif "gradients" in payload:
-            found[party] = infer_labels(payload["gradients"], y, rng, whose=party)
-        elif payload.get("gradient") is not None and party in before and split is not None:
-            # A question brings the gradients of the batch before, and names the next batch.
-            rows = batch_rows(len(y), split.trainer.batch, **before[party])
-            # After those of shared rows there may be some of own rows, which have no labels.
-            found[party] = infer_labels(payload["gradient"][: len(rows)], y[rows], rng, whose=party)
-        if payload.keys() >= _WHEN:
-            before[party] = {name: payload[name] for name in _WHEN}
-    return list(found.values())
+    y, numeric = fitted.federation.labels("train"), fitted.federation.task.kind == "regression"
+    found = []
+    for party, (name, places, values) in first_signals(fitted, recorder).items():
+        if numeric:
+            found.append(infer_numbers(values, y[places], whose=party))
+        elif name == "labels":
+            found.append(compare_labels(values, y[places], whose=party))
+        else:
+            found.append(infer_labels(values, y[places], rng, whose=party))
+    return found
 
 
 def _likelihood_ratio(method: Method, federation: Federation, seed: int, shadows: int, rng: Rng) -> Finding:
@@ -146,9 +161,3 @@ def _only(federation: Federation, inside: Array) -> Federation:
         cuts = {**table.cuts, "train": train_rows[inside], "shared": train_rows[inside], "candidates": train_rows}
         tables[name] = table.take(np.arange(table.rows), cuts)
     return replace(federation, tables=tables)
-
-
-def _arrays(value: Any) -> list[Array]:
-    if isinstance(value, dict):
-        return [array for inner in value.values() for array in _arrays(inner)]
-    return [value] if isinstance(value, np.ndarray) else []

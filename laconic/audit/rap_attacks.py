@@ -4,6 +4,7 @@ Each attack sees what the server sees and, where stated, something it may know b
 one party's upload, rows by mixed columns.
 """
 
+from collections.abc import Iterator, Mapping
 from itertools import combinations
 from warnings import catch_warnings, simplefilter
 
@@ -13,8 +14,73 @@ from sklearn.metrics import pairwise_distances_argmin_min
 from sklearn.metrics.pairwise import cosine_similarity
 from sklearn.preprocessing import scale
 
+from laconic.audit.attacks import Finding
+from laconic.tables.table import Table
+from laconic.tables.task import Task
 from laconic.threads import limit_threads
-from laconic.values import Array, Rng
+from laconic.values import Array, Rng, track
+
+_MOST_ROWS = 20_000
+"""Attacks look at no more rows of an upload than this; more only help them."""
+
+_KNOWN = 300
+"""How many rows an attacker knows who has to find their places first: some of them must stand out."""
+
+
+def attack_rap(
+    task: Task, tables: Mapping[str, Table], sent: Mapping[str, Array], hidden: Array | None, y: Array, rng: Rng
+) -> Iterator[Finding]:
+    """What a server can do with one upload of mixed training columns from each party, and with hidden labels.
+
+    Args:
+        task: what the labels are.
+        tables: the parties' own rows; used to judge the attacks, and for the few that an attacker is said to know.
+        sent: each party's mixed training rows.
+        hidden: the label holder's codes or pairs of numbers; None if they stayed at home.
+        y: the true labels; used to judge only.
+    """
+    for name in (list(sent)[place] for place in track(len(sent), "mixed uploads attacked")):
+        truth, public = (tables[name].part(cut)[0].astype(np.float64) for cut in ("train", "test"))
+        kept = rng.permutation(len(truth))[:_MOST_ROWS]
+        yield from _attack_mixed(name, sent[name][kept], truth[kept], public, rng)
+    if hidden is None or not sent:
+        return
+    x, knows = np.hstack(list(sent.values())), "all mixed columns, and the hidden labels"
+    if task.kind == "regression":
+        found = best_correlations(unmask_numeric_label(x, hidden)[:, None], y[:, None].astype(np.float64))
+        measure, success, baseline = "correlation with the label, without sign", float(found[0]), 0.0
+    else:
+        owner = {int(code): int(np.bincount(y[hidden == code]).argmax()) for code in np.unique(hidden)}
+        right = [owner[one] == owner[other] for one, other in pair_codes(x, hidden)]
+        measure, success = "share of pairs of codes that belong to one class", float(np.mean(right))
+        baseline = 1 / max(len(owner) - 1, 1)  # One of the other codes, drawn at random.
+    yield Finding(attack="hidden labels", knows=knows, measure=measure, success=success, baseline=baseline)
+
+
+def _attack_mixed(name: str, sent: Array, truth: Array, public: Array, rng: Rng) -> Iterator[Finding]:
+    """One party's columns, from nothing but their spread, and from rows known without their places."""
+    measure = "mean correlation of its columns with what was found, without sign"
+    if sent.shape[1] > 1:
+        yield Finding(
+            attack=f"columns of {name}, by independent components",
+            knows=f"what {name} sent",
+            measure=measure,
+            success=float(best_correlations(unmix(sent, rng), truth).mean()),
+            baseline=float(best_correlations(rng.standard_normal(sent.shape), truth).mean()),
+        )
+    count = min(_KNOWN, len(truth) // 3)
+    if min(count, len(public)) < max(12, truth.shape[1] + 2):
+        return  # Too few rows to find the population's spread, or rows that stand out.
+    known = rng.choice(len(truth), count, replace=False)
+    who, where = match_by_leverage(sent, truth[known], public)
+    rebuilt = recover_from_known_rows(sent, truth[known[who]], where)
+    yield Finding(
+        attack=f"columns of {name}, by matching rows of the same leverage",
+        knows=f"what {name} sent, {count} of its rows in full but not their places, and {len(public):,} other people",
+        measure=measure,
+        success=float(best_correlations(rebuilt, truth).mean()),
+        baseline=float(best_correlations(rng.standard_normal(sent.shape), truth).mean()),
+    )
 
 
 def whiten(rows: Array, like: Array | None = None) -> Array:

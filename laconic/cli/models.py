@@ -60,13 +60,13 @@ def home(source: Path, run: str | None, party: Path | None, keys: Path | None, o
     from laconic.inference.home import take_from_mail, take_from_site
 
     if source.is_dir():
-        from laconic.deploy.consortium import open_site
+        from laconic.deploy.party_files import open_site
 
         folder = take_from_site(open_site(source), output, run, replace_old=replace)
     elif party is None:
         raise PlanError("by mail, name your own party file too: laconic home plan.toml --party north.toml")
     else:
-        from laconic.deploy.party_config import read_party
+        from laconic.deploy.party_files import read_party
         from laconic.deploy.transports.envelopes.keys import open_ring
 
         ring = open_ring(keys or party.absolute().parent / "keys", read_party(party).name)
@@ -316,8 +316,8 @@ def _change_between(
     site: Path, folder: Path, party: str | None, plan: Path | None, wait: float, deadline: float, *, accept: bool
 ) -> None:
     """Let a party join between machines, or with None bring the model as it is now to those who are in it."""
-    from laconic.deploy.consortium import open_site
     from laconic.deploy.growth import Growth
+    from laconic.deploy.party_files import open_site
     from laconic.deploy.transports.flare.operating import host_change, refuse_no_hub
     from laconic.inference.forget import forgotten
     from laconic.inference.predict import load_model
@@ -415,7 +415,7 @@ def _about_new(about: "About", party: str, path: Path) -> "About":
     """What a new party with rows of its own has to know to read its file: as the server, or as its party file says."""
     import msgspec
 
-    from laconic.deploy.party_config import read_party
+    from laconic.deploy.party_files import read_party
 
     data = read_party(path).own_data if path.suffix == ".toml" else about.data
     return msgspec.structs.replace(about, party=party, data=data)
@@ -427,7 +427,7 @@ def _table(about: "About", party: str, path: Path) -> "tuple[Table, OwnData | No
 
     from laconic.data.readers.source_table import read_own
     from laconic.data.schema import OwnData
-    from laconic.deploy.party_config import read_party
+    from laconic.deploy.party_files import read_party
 
     if path.suffix == ".toml":
         data = read_party(path).own_data
@@ -500,7 +500,7 @@ def forget(
 
 def _forget_between(site: Path, folder: Path, party: str, wait: float, deadline: float, *, accept: bool) -> None:
     """Forget a party at the server, in its runs too, and bring the new model to the others."""
-    from laconic.deploy.consortium import open_site
+    from laconic.deploy.party_files import open_site
     from laconic.deploy.transports.flare.operating import refuse_no_hub
     from laconic.inference.forget import forget as leave
     from laconic.inference.forget import forgotten

@@ -29,8 +29,10 @@ class Align(Script, frozen=True):
     guesses_begin: ClassVar[str] = ""
     """The step with which others begin to find out which ids a party has; empty if they are shown, or agreed upon."""
 
-    declares_all: ClassVar[bool] = False
-    """Whether `match` asks just what `match_opening` declares, so that what comes after it is known as well."""
+    @property
+    def declares_all(self) -> bool:
+        """Whether `match` asks just what `match_opening` declares, so that what comes after it is known as well."""
+        return False
 
     def guesses_in(self, step: str, payload: Mapping[str, Any], /) -> int:
         """How many ids, hidden or not, a question brings that may be a party's own; what a party limits."""
@@ -69,8 +71,9 @@ class Align(Script, frozen=True):
     @step(takes=None, gives="a digest of the ids of the shared rows, in order, which all who hold these rows know")
     def show_fingerprint(self, party: Party) -> str:
         """The digest, if the party's data is what it was when its rows were matched."""
-        refuse_changed(party)
-        return fingerprint(party.data)
+        shown = fingerprint(party.data)
+        refuse_changed(party, shown)
+        return shown
 
 
 def note_alignment(party: Party, asked: str = "") -> None:
@@ -81,15 +84,16 @@ def note_alignment(party: Party, asked: str = "") -> None:
     party.memory[ALIGNMENT] = {"data": digest(party.data), "asked": asked}
 
 
-def refuse_changed(party: Party) -> None:
-    """Refuse a party whose data is not what it was when `note_alignment` noted it."""
+def refuse_changed(party: Party, rows: str | None = None) -> None:
+    """Refuse a party whose data is not what it was when `note_alignment` noted it; `rows` is its fingerprint now."""
     noted = party.memory.get(ALIGNMENT)
     if noted is None:
         raise DataError(f"party {party.name!r}: its rows have not been matched yet; match them before fitting")
-    if noted["data"] != digest(party.data):
+    now = digest(party.data, rows)
+    if noted["data"] != now:
         raise DataError(
             f"party {party.name!r}: its data changed after its rows were matched (then {noted['data'][:8]}, now "
-            f"{digest(party.data)[:8]}); bring back the file as it was, or match the rows again"
+            f"{now[:8]}); bring back the file as it was, or match the rows again"
         )
 
 

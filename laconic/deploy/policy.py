@@ -14,9 +14,7 @@ from laconic.core.method import Method
 from laconic.core.party import Party
 from laconic.core.step import Script, steps_of
 from laconic.core.wire import Limits, decode, decode_question, read_heading
-from laconic.deploy.epsilon_account import Limit, mark_of
-from laconic.deploy.match_count import MatchLimit
-from laconic.deploy.party_account import PartyAccount
+from laconic.deploy.party_account import Limit, MatchLimit, PartyAccount, mark_of
 from laconic.errors import PlanError, Refused
 from laconic.plan.keys import to_settings
 from laconic.values import Settings
@@ -137,7 +135,7 @@ class Gatekeeper:
             return
         if isinstance(script, Budgeted):
             rows = len(party.data.cut("train"))
-            noises = script.expected_noise(rows, self._hub, self._guests).get(party.name, ())
+            noises = script.expected_noise(rows, self._hub, self._guests).get(party.name, ()) + _noise_before(party)
             if reserve:
                 self._account.reserve(self._run, noises, limit)
             else:
@@ -225,6 +223,11 @@ class Gatekeeper:
     def _limit(self, party: str) -> Limit | None:
         most = self._allowed.max_epsilon
         return None if most is None else Limit(party, most, self._allowed.delta)
+
+
+def _noise_before(party: Party) -> tuple[Noise, ...]:
+    """The noise under which a party agreed on columns, for which the method is not answerable."""
+    return tuple(entry.noise for entry in party.ledger.entries if entry.phase == "align" and entry.noise is not None)
 
 
 def _rows(value: Any) -> int:

@@ -14,8 +14,8 @@ from laconic.core.ledger import Ledger
 from laconic.core.step import Script
 from laconic.core.wire import decode_question, encode
 from laconic.errors import DataError
-from laconic.learn.models.learner import Shard
 from laconic.learn.models.learners import AnyLearner, NetModel
+from laconic.learn.models.supervised import Shard
 from laconic.learn.nets.nets import Mlp
 from laconic.learn.train.sgd import Sgd
 from laconic.tables.table import Parting, Table

@@ -20,7 +20,7 @@ from laconic.inference.bundle import Part
 from laconic.inference.bundle_files import folder_name
 from laconic.inference.local_transport import parts_of
 from laconic.inference.onnx_graph import Graph, predict_in
-from laconic.learn.models.learner import Learner
+from laconic.learn.models.supervised import Learner
 from laconic.learn.nets.nets import Join, to_array, to_tensor
 from laconic.learn.train.losses import to_predictions
 from laconic.learn.train.sgd import evaluate

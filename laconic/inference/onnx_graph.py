@@ -14,11 +14,11 @@ from torch import nn
 
 from laconic.errors import DataError, MissingExtra
 from laconic.learn.encoders.encoder import Branched
-from laconic.learn.encoders.scores import KNOTS, Beside, LearntBeside, Scores
+from laconic.learn.encoders.rank_scores import KNOTS, Beside, LearntBeside, Scores
 from laconic.learn.models.best import Best, Mixture, chosen_in
 from laconic.learn.models.candidates import FARTHEST, FILL, LinearCandidate, NetCandidate, TreesCandidate
-from laconic.learn.models.learner import CONSTANT, Learner
 from laconic.learn.models.learners import LinearModel, Logistic, NetModel, Network, TreeModel
+from laconic.learn.models.supervised import CONSTANT, Learner
 from laconic.learn.nets.layers import Conv, Dropout, Linear
 from laconic.learn.nets.nets import Join, Mlp, load
 from laconic.learn.train.losses import MEAN, SD, scale_in

@@ -17,7 +17,7 @@ from markupsafe import Markup
 
 from laconic.deploy.watch import RunState
 from laconic.errors import LaconicError
-from laconic.report.page.lines import Series, draw_lines
+from laconic.report.page.charts import Series, draw_lines
 from laconic.report.page.view import fill, read_text
 from laconic.report.words import figure, in_bytes, in_seconds, metric_name
 

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 from laconic.core.result import Result
 from laconic.errors import MissingExtra
 from laconic.report.comparisons import comparisons_of
-from laconic.report.page.charts import log_ticks
-from laconic.report.page.shapes import shapes_of
+from laconic.report.page.charts import log_ticks, shapes_of
 from laconic.report.page.view import charts_of
 from laconic.report.words import in_bytes
 

@@ -1,22 +1,22 @@
 # Where each public name is defined; it is imported when it is first used. Written by `make names`: do not edit.
 
-from .bad_parties import BadParty as BadParty
-from .bad_parties import flip_labels as flip_labels
-from .bad_parties import leave_out as leave_out
 from .check_method import check_method as check_method
-from .leak_check import find_leak as find_leak
+from .check_method import find_leak as find_leak
 from .messy import MessyFederation as MessyFederation
 from .messy import draw as draw
 from .messy import messy_federations as messy_federations
-from .notations import CellTruth as CellTruth
-from .notations import PartyTruth as PartyTruth
-from .notations import Truth as Truth
+from .messy_rows import CellTruth as CellTruth
+from .messy_rows import PartyTruth as PartyTruth
+from .messy_rows import Truth as Truth
+from .messy_rows import frame_of as frame_of
+from .messy_rows import write_public as write_public
 from .reading import Misread as Misread
 from .reading import compare_new_rows as compare_new_rows
 from .reading import compare_reading as compare_reading
-from .rows import frame_of as frame_of
-from .rows import write_public as write_public
+from .small_federations import BadParty as BadParty
 from .small_federations import bare_party as bare_party
+from .small_federations import flip_labels as flip_labels
+from .small_federations import leave_out as leave_out
 from .small_federations import open_peers as open_peers
 from .small_federations import small_federation as small_federation
 from .small_federations import small_horizontal as small_horizontal

@@ -12,8 +12,17 @@ import msgspec
 import numpy as np
 
 from laconic.errors import MissingExtra
-from laconic.testing.notations import BOOLEANS, LEVELS, Case, DateNotation, NumberNotation, Truth
-from laconic.testing.rows import build, frame_of, write_files
+from laconic.testing.messy_rows import (
+    BOOLEANS,
+    LEVELS,
+    Case,
+    DateNotation,
+    NumberNotation,
+    Truth,
+    build,
+    frame_of,
+    write_files,
+)
 from laconic.values import Settings
 
 if TYPE_CHECKING:

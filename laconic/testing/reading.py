@@ -10,7 +10,7 @@ from laconic.data.federation import Federation
 from laconic.tables.columns import Column
 from laconic.tables.table import Table
 from laconic.tables.task import Task
-from laconic.testing.notations import CellTruth, PartyTruth, Truth
+from laconic.testing.messy_rows import CellTruth, PartyTruth, Truth
 from laconic.values import Array
 
 _NEARLY = 0.8

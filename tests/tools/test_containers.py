@@ -2,6 +2,9 @@
 
 import re
 import shlex
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import yaml
@@ -16,6 +19,33 @@ def stages():
     """The instructions of the Dockerfile, with lines that go on put together."""
     text = re.sub(r"\\\n\s*", "", (HOME / "Dockerfile").read_text())
     return [line.split(maxsplit=1) for line in text.splitlines() if line and not line.startswith("#")]
+
+
+def lint(program, *given):
+    """Run a linter that `dev` brings; what it found, and nothing if it found nothing."""
+    words = [str(Path(sys.executable).with_name(program)), *map(str, given)]
+    done = subprocess.run(words, cwd=HOME, capture_output=True, text=True, check=False)
+    return "" if done.returncode == 0 else done.stdout + done.stderr
+
+
+def test_hadolint_finds_nothing_in_the_dockerfile(tmp_path):
+    assert lint("hadolint", "Dockerfile") == ""
+    (tmp_path / "Dockerfile").write_text((HOME / "Dockerfile").read_text().replace(" --no-cache-dir", "", 1))
+    assert "DL3042" in lint("hadolint", tmp_path / "Dockerfile")
+
+
+@pytest.mark.parametrize(
+    ("schema", "file", "change"),
+    [
+        ("vendor.compose-spec", "docker/compose.yaml", ("read_only:", "readonly:")),
+        ("vendor.github-workflows", ".github/workflows/ci.yml", ("runs-on:", "run-on:")),
+    ],
+)
+def test_compose_file_and_workflow_keep_to_their_schemas(schema, file, change, tmp_path):
+    assert lint("check-jsonschema", "--builtin-schema", schema, file) == ""
+    broken = tmp_path / "broken.yaml"
+    broken.write_text((HOME / file).read_text().replace(*change))
+    assert "broken.yaml" in lint("check-jsonschema", "--builtin-schema", schema, broken)
 
 
 def test_the_image_copies_what_there_is_and_runs_without_root():

@@ -25,7 +25,7 @@ from laconic.learn.models.candidates import (
     chosen_probability,
     loss,
 )
-from laconic.learn.models.learner import Learner, Shard, fit_each, predict_each
+from laconic.learn.models.supervised import Learner, Shard, fit_each, predict_each
 from laconic.learn.trees.dense_trees import Boosted
 from laconic.tables.task import Task, headline, metrics
 from laconic.values import Array, Rng, Weights, check_above_zero, flat, track

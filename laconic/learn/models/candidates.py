@@ -17,11 +17,10 @@ from torch import Tensor
 
 from laconic.learn.device import device_now
 from laconic.learn.draws import permutation, torch_generator
-from laconic.learn.models.learner import Shard
-from laconic.learn.models.supervised import fit_linear, predict_linear, predict_supervised
+from laconic.learn.models.supervised import Shard, fit_linear, predict_linear, predict_supervised
 from laconic.learn.nets.nets import Mlp, make, to_tensor, weights_of
 from laconic.learn.train import losses as heads
-from laconic.learn.train.many_nets import DenseNets
+from laconic.learn.train.descent import DenseNets
 from laconic.learn.train.sgd import Sgd
 from laconic.learn.trees.dense_trees import Boosted
 from laconic.tables.task import Task

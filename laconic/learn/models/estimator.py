@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from laconic.errors import DataError, MissingExtra, PlanError, closest
-from laconic.learn.models.learner import Learner, Shard, fit_each, predict_each, refuse_missing
+from laconic.learn.models.supervised import Learner, Shard, fit_each, predict_each, refuse_missing
 from laconic.tables.task import Task
 from laconic.threads import limit_threads
 from laconic.values import Array, Rng, Weights, flat

@@ -14,12 +14,21 @@ from torch.nn import functional
 
 from laconic.learn.models.best import Best, Mixture, chosen_in
 from laconic.learn.models.estimator import Estimator
-from laconic.learn.models.learner import Learner, Shard, fit_each, predict_each, refuse_missing
-from laconic.learn.models.supervised import fit_linear, fit_supervised, predict_linear, predict_supervised
+from laconic.learn.models.supervised import (
+    Learner,
+    Shard,
+    fit_each,
+    fit_linear,
+    fit_supervised,
+    predict_each,
+    predict_linear,
+    predict_supervised,
+    refuse_missing,
+)
 from laconic.learn.nets.layers import Shape
 from laconic.learn.nets.nets import Mlp, Net, default_net, initialise, load, to_array, to_tensor, weights_of
+from laconic.learn.train.descent import fit_dense_nets
 from laconic.learn.train.losses import MEAN, SD
-from laconic.learn.train.many_nets import fit_dense_nets
 from laconic.learn.train.sgd import Sgd, evaluate
 from laconic.learn.trees.dense_trees import Boosted, Forest
 from laconic.tables.task import Task

@@ -8,9 +8,8 @@ from torch import Generator, Tensor
 from torch.nn import functional
 
 from laconic.learn.draws import mask_like, normal, uniform, whole_numbers
-from laconic.learn.nets.ensembles import AnyExtractor
 from laconic.learn.nets.layers import PatchNet, Shape
-from laconic.learn.nets.nets import Mlp, Net
+from laconic.learn.nets.nets import AnyExtractor, Mlp, Net
 from laconic.learn.train.semisupervised import SemiSupervised
 from laconic.values import Array, Rng, Weights, check_above_zero, check_least
 

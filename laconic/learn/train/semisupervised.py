@@ -16,9 +16,8 @@ from torch.nn import functional
 
 from laconic.learn.device import device_now
 from laconic.learn.draws import permutation, torch_generator
-from laconic.learn.nets.ensembles import AnyExtractor, members_of
 from laconic.learn.nets.layers import Linear, Shape
-from laconic.learn.nets.nets import give_randomness, initialise, load, to_tensor, weights_of
+from laconic.learn.nets.nets import AnyExtractor, give_randomness, initialise, load, members_of, to_tensor, weights_of
 from laconic.learn.train.sgd import Optimiser, Sgd
 from laconic.values import Array, Rng, Settings, Weights, check_above_zero, check_least, track
 

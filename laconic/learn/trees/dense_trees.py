@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import msgspec
 import numpy as np
 
-from laconic.learn.models.learner import Learner, Shard
+from laconic.learn.models.supervised import Learner, Shard
 from laconic.tables.task import Task
 from laconic.values import Array, Rng, Weights, check_above_zero, check_least
 

@@ -4,6 +4,12 @@ The mode is in the `xgboost` package and not in the lighter `xgboost-cpu`, and t
 so the environment variable `LACONIC_XGBOOST` may name a folder that holds the former:
 
     pip install --no-deps --target FOLDER xgboost==3.2.0
+
+Server and workers are processes of their own, each with its orders in FOLDER/orders.json. A worker also finds
+FOLDER/rows.npy and, at the label holder, FOLDER/labels.npy, and leaves FOLDER/model.json:
+
+    python -m laconic.learn.trees.xgboost_mode server FOLDER
+    python -m laconic.learn.trees.xgboost_mode train FOLDER
 """
 
 import json
@@ -115,7 +121,7 @@ class Worker:
 
 def _start(what: str, folder: Path, orders: dict[str, Any]) -> "subprocess.Popen[bytes]":
     (folder / "orders.json").write_text(json.dumps(orders), encoding="utf-8")
-    command = [sys.executable, "-m", "laconic.learn.trees.xgboost_worker", what, str(folder)]
+    command = [sys.executable, "-m", "laconic.learn.trees.xgboost_mode", what, str(folder)]
     # What the server says is not read, and would block it once the pipe is full.
     words = subprocess.PIPE if what == "train" else subprocess.DEVNULL
     return subprocess.Popen(command, env=_environment(), stdout=subprocess.DEVNULL, stderr=words)  # noqa: S603 (ours)
@@ -253,3 +259,36 @@ def _pump(source: socket.socket, target: socket.socket, meter: Meter) -> None:
             target.sendall(some)
     with suppress(OSError):
         target.shutdown(socket.SHUT_WR)
+
+
+def serve(orders: dict[str, Any]) -> None:
+    """Join workers until all are done."""
+    from xgboost.federated import run_federated_server
+
+    run_federated_server(orders["world"], orders["port"], timeout=orders["timeout"], **orders["tls"])
+
+
+def train(orders: dict[str, Any], folder: Path) -> None:
+    """Grow trees together with the other workers."""
+    import xgboost
+
+    labels = np.load(folder / "labels.npy") if (folder / "labels.npy").exists() else None
+    with xgboost.collective.CommunicatorContext(dmlc_communicator="federated", **orders["link"]):
+        columns = xgboost.core.DataSplitMode.COL
+        rows = xgboost.DMatrix(np.load(folder / "rows.npy"), label=labels, data_split_mode=columns, nthread=1)
+        booster = xgboost.train(orders["wanted"], rows, orders["rounds"])
+    (folder / "model.json").write_bytes(bytes(booster.save_raw("json")))
+
+
+def main() -> None:
+    """Do what the orders say."""
+    folder = Path(sys.argv[2])
+    orders = json.loads((folder / "orders.json").read_text(encoding="utf-8"))
+    if sys.argv[1] == "server":
+        serve(orders)
+    else:
+        train(orders, folder)
+
+
+if __name__ == "__main__":
+    main()

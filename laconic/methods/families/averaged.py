@@ -18,11 +18,9 @@ from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.step import Opening, Step, step
 from laconic.errors import PlanError
-from laconic.learn.models.averages import AnyAverage, Mean
-from laconic.learn.models.learner import check_model
+from laconic.learn.models.aggregation import AnyAverage, AnyServerStep, Mean, TakeAverage
 from laconic.learn.models.learners import Network
-from laconic.learn.models.server_steps import AnyServerStep, TakeAverage
-from laconic.learn.models.supervised import fit_from
+from laconic.learn.models.supervised import check_model, fit_from
 from laconic.learn.nets.nets import Net, default_net, make, weights_of
 from laconic.learn.train.losses import agreed_scale
 from laconic.learn.train.sgd import Sgd

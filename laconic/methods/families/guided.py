@@ -14,11 +14,21 @@ from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.step import Ask, Opening, Step, step
 from laconic.learn.models.best import Best, what_was_tried
-from laconic.learn.models.learner import Learner
 from laconic.learn.models.learners import AnyHead, AnyLearner, as_fitted
-from laconic.learn.models.supervised import fit_top, predict_top
-from laconic.learn.nets.ensembles import LINEAR, AnyExtractor, PartLayer, SummedHeads, add_up, class_head
-from laconic.learn.nets.nets import Join, Mlp, load, to_array, to_tensor
+from laconic.learn.models.supervised import Learner, fit_top, predict_top
+from laconic.learn.nets.nets import (
+    LINEAR,
+    AnyExtractor,
+    Join,
+    Mlp,
+    PartLayer,
+    SummedHeads,
+    add_up,
+    class_head,
+    load,
+    to_array,
+    to_tensor,
+)
 from laconic.learn.train import losses as heads
 from laconic.learn.train.fixmatch import AnyLocal, default_extractor, default_local
 from laconic.learn.train.semisupervised import begin, body_of

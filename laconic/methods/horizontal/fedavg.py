@@ -4,7 +4,7 @@ McMahan, Moore, Ramage, Hampson, Aguera y Arcas: Communication-Efficient Learnin
 Data (2017). Reddi and others: Adaptive Federated Optimization (2021).
 """
 
-from laconic.learn.models.server_steps import Adam, AnyServerStep, Yogi
+from laconic.learn.models.aggregation import Adam, AnyServerStep, Yogi
 from laconic.learn.train.sgd import Sgd
 from laconic.methods.families.averaged import Averaging
 from laconic.privacy.private_sgd import DpSgd

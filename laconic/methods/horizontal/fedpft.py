@@ -20,9 +20,7 @@ from laconic.core.peers import Peers
 from laconic.core.step import Ask, Opening, step
 from laconic.errors import WireError
 from laconic.learn.features import AnyFeatureMap, FeatureMap, RandomFourier, Whitened
-from laconic.learn.models.learner import fit_models, predict_model
-from laconic.learn.models.learners import AnyClassifier, Network
-from laconic.learn.models.mixtures import (
+from laconic.learn.models.clustering import (
     Covariance,
     draw_rows,
     fit_mixture,
@@ -30,6 +28,8 @@ from laconic.learn.models.mixtures import (
     one_gaussian,
     spread_size,
 )
+from laconic.learn.models.learners import AnyClassifier, Network
+from laconic.learn.models.supervised import fit_models, predict_model
 from laconic.learn.nets.nets import Mlp
 from laconic.learn.train.sgd import Sgd
 from laconic.methods.families.rows import labelled, map_weights

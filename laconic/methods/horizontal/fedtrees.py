@@ -18,7 +18,7 @@ from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.step import Ask, Opening, step
 from laconic.errors import WireError
-from laconic.learn.models.learner import CONSTANT, check_model, fit_models, predict_model
+from laconic.learn.models.supervised import CONSTANT, check_model, fit_models, predict_model
 from laconic.learn.trees.dense_trees import MISSING, Boosted
 from laconic.methods.families.rows import computes_alone, labelled
 from laconic.tables.task import Task
@@ -36,7 +36,7 @@ class FedTrees(Method, frozen=True):
     kind: ClassVar[Literal["vertical", "horizontal"]] = "horizontal"
     uses: ClassVar[tuple[str, ...]] = ("train",)
 
-    trees: Boosted = Boosted(trees=50, depth=4, lr=0.2)
+    trees: Boosted = Boosted(trees=100, depth=4, lr=0.4)
     least_rows: int = 50
 
     rounds = 1  # Trees come in one exchange.

@@ -13,9 +13,9 @@ from laconic.core.capabilities import Exported
 from laconic.core.method import task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
-from laconic.learn.models.elections import count_votes, winners
-from laconic.learn.models.learner import classes_of, fit_models, numbers_of, predict_model
+from laconic.learn.models.aggregation import count_votes, winners
 from laconic.learn.models.learners import AnyClassifier, Network
+from laconic.learn.models.supervised import classes_of, fit_models, numbers_of, predict_model
 from laconic.methods.families.rows import RowPooling, computes_alone
 from laconic.values import Array
 

@@ -15,8 +15,8 @@ from laconic.core.peers import Peers
 from laconic.core.step import Ask, Opening, step
 from laconic.errors import WireError
 from laconic.learn.models.clustering import Matching, match_nets
-from laconic.learn.models.learner import CONSTANT, check_model, fit_models, predict_model
 from laconic.learn.models.learners import Network
+from laconic.learn.models.supervised import CONSTANT, check_model, fit_models, predict_model
 from laconic.learn.nets.nets import Mlp
 from laconic.learn.train.sgd import Sgd
 from laconic.methods.families.rows import labelled

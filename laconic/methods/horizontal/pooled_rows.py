@@ -6,8 +6,8 @@ from laconic.core.capabilities import Exported
 from laconic.core.method import task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
-from laconic.learn.models.learner import fit_models, predict_model
 from laconic.learn.models.learners import AnyClassifier, Network
+from laconic.learn.models.supervised import fit_models, predict_model
 from laconic.methods.families.rows import RowPooling, computes_alone
 from laconic.values import Array
 

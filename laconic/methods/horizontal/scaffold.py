@@ -14,9 +14,8 @@ from laconic.core.method import task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.step import step
-from laconic.learn.models.learner import check_model
 from laconic.learn.models.learners import Network
-from laconic.learn.models.supervised import fit_from
+from laconic.learn.models.supervised import check_model, fit_from
 from laconic.learn.train.sgd import Sgd
 from laconic.methods.families.averaged import Averaging, first_model, guarded, mean_over, noise_of
 from laconic.methods.families.rows import labelled

@@ -9,8 +9,8 @@ from laconic.core.method import Method, task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.step import step
-from laconic.learn.models.learner import check_model, fit_models, predict_model
 from laconic.learn.models.learners import AnyClassifier, Network
+from laconic.learn.models.supervised import check_model, fit_models, predict_model
 from laconic.methods.families.rows import labelled
 from laconic.values import Array, Weights
 

@@ -23,25 +23,23 @@ from laconic.core.peers import Peers
 from laconic.core.step import Ask, Opening, declared, step
 from laconic.learn.trees.dense_trees import Boosted, read_model
 from laconic.learn.trees.distributed_trees import (
-    TreeBuilder,
-    first_margins,
-    from_columns,
-    gradients,
-    no_trees,
-    predict_joined,
-    rules_within,
-)
-from laconic.learn.trees.party_histograms import (
     Splits,
     State,
+    TreeBuilder,
     begin_growth,
     begin_trees,
     best_splits,
     complete_pairs,
+    first_margins,
+    from_columns,
+    gradients,
     histograms_of,
     move,
+    no_trees,
+    predict_joined,
     rows_of,
     rule_sides,
+    rules_within,
     sides,
     sums_of,
 )

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from laconic.core.ledger import Noise, Noised
 from laconic.core.party import Party
-from laconic.learn.models.elections import smooth_votes
+from laconic.learn.models.aggregation import smooth_votes
 from laconic.privacy.accounting import Event, Pld, check_delta
 from laconic.privacy.mechanisms.gaussian import epsilon_of
 from laconic.privacy.randomness import randomness_from

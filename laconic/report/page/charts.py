@@ -2,6 +2,8 @@
 
 Each chart is drawn for a desktop and for a phone, and the style sheet shows the one that fits. Colours are the page's
 own variables, so that themes and paper work. Dots can be reached by keyboard; `page.js` shows their words beside them.
+First one number per method; then curves and dots on two plain axes; then ROC, predicted against true, learning curves
+and rebuilt columns, which the page and the notebook share.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -9,7 +11,10 @@ from html import escape
 from math import ceil, floor, log10
 from typing import Any, NamedTuple
 
-from laconic.report.words import in_bytes
+from laconic.core.result import Result
+from laconic.report.comparisons import Comparison, MethodRuns
+from laconic.report.words import figure, in_bytes, metric_name
+from laconic.tables.quality import Quality
 
 _SIZES = {"wide": 540, "narrow": 350}
 _LETTER = 7.2
@@ -256,3 +261,224 @@ def _flow(
             words = f"{in_bytes(count)} {arrow}"
             body += f'<text class="halo" x="{width / 2:g}" y="{y + 4:g}" text-anchor="middle">{words}</text>'
     return total + 4, body
+
+
+_LEFT, _RIGHT, _TOP, _BOTTOM = 58.0, 14.0, 26.0, 46.0
+
+
+class Series(NamedTuple):
+    """Points of one colour, with a name for the key; joined by a line, or as dots."""
+
+    label: str
+    points: Sequence[tuple[float, float]]
+    dots: bool = False
+
+
+def draw_lines(series: Sequence[Series], across: str, up: str, alt: str, *, diagonal: bool = False) -> str:
+    """Curves or dots of some series; empty if none has a point.
+
+    Args:
+        across, up: what the axes are.
+        alt: what it shows, in a sentence for those who cannot see it.
+        diagonal: draw where both are equal, on axes of the same range.
+    """
+    some = [one for one in series if one.points]
+    return both_sizes(lambda width: _chart(some, across, up, width, diagonal=diagonal), alt) if some else ""
+
+
+class _Plane(NamedTuple):
+    width: float
+    height: float
+    low_x: float
+    high_x: float
+    low_y: float
+    high_y: float
+
+    def at(self, x: float, y: float) -> tuple[float, float]:
+        across = (x - self.low_x) / (self.high_x - self.low_x) * (self.width - _LEFT - _RIGHT)
+        down = (y - self.low_y) / (self.high_y - self.low_y) * (self.height - _TOP - _BOTTOM)
+        return _LEFT + across, self.height - _BOTTOM - down
+
+
+def _chart(series: Sequence[Series], across: str, up: str, width: float, *, diagonal: bool) -> tuple[float, str]:
+    xs = _range([x for one in series for x, _ in one.points])
+    ys = _range([y for one in series for _, y in one.points])
+    if diagonal:
+        xs = ys = (min(xs[0], ys[0]), max(xs[1], ys[1]))
+    plane = _Plane(width, max(300, min(380, width * 0.7)), *xs, *ys)
+    body = _plane_axes(plane, across, up)
+    if diagonal:
+        (x, y), (end, top) = plane.at(xs[0], xs[0]), plane.at(xs[1], xs[1])
+        body += f'<path class="rule" d="M{x:.1f} {y:.1f}L{end:.1f} {top:.1f}"/>'
+    for place, one in enumerate(series):
+        body += _drawn(plane, one, f"var(--c{place % 8})")
+    named = [one for one in series if one.label]
+    return plane.height + 18 * len(named), body + _key(plane, series)
+
+
+def _range(values: Sequence[float]) -> tuple[float, float]:
+    low, high = min(values), max(values)
+    room = 0.04 * (high - low) or abs(high) or 1.0
+    return (low, high) if (low, high) == (0.0, 1.0) else (low - room, high + room)
+
+
+def _plane_axes(plane: _Plane, across: str, up: str) -> str:
+    body, foot = "", plane.height - _BOTTOM
+    for value in even_ticks(plane.low_x, plane.high_x, 5):
+        x, _ = plane.at(value, plane.low_y)
+        body += f'<path class="grid" d="M{x:.1f} {_TOP}V{foot}"/>'
+        body += f'<text class="tick" x="{x:.1f}" y="{plane.height - 26}" text-anchor="middle">{value:,.6g}</text>'
+    for value in even_ticks(plane.low_y, plane.high_y):
+        _, y = plane.at(plane.low_x, value)
+        body += f'<path class="grid" d="M{_LEFT} {y:.1f}H{plane.width - _RIGHT}"/>'
+        body += f'<text class="tick" x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{value:,.6g}</text>'
+    middle = (_LEFT + plane.width - _RIGHT) / 2
+    body += f'<text x="{middle:g}" y="{plane.height - 6:g}" text-anchor="middle">{escape(across)}</text>'
+    return body + f'<text x="2" y="14">{escape(up)}</text>'
+
+
+def _drawn(plane: _Plane, one: Series, colour: str) -> str:
+    places = [plane.at(x, y) for x, y in one.points]
+    if one.dots:
+        return "".join(
+            f'<circle class="mark" cx="{x:.1f}" cy="{y:.1f}" r="3" style="fill: {colour}"/>' for x, y in places
+        )
+    path = "L".join(f"{x:.1f} {y:.1f}" for x, y in places)
+    ends = "".join(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" style="fill: {colour}"/>' for x, y in places[-1:])
+    return f'<path class="line" d="M{path}" style="stroke: {colour}"/>{ends}'
+
+
+def _key(plane: _Plane, series: Sequence[Series]) -> str:
+    body, y = "", plane.height + 8
+    for place, one in enumerate(series):
+        if one.label:
+            body += f'<rect x="{_LEFT}" y="{y - 9:g}" width="12" height="10" style="fill: var(--c{place % 8})"/>'
+            body += f'<text x="{_LEFT + 18:g}" y="{y:g}">{escape(one.label)}</text>'
+            y += 18
+    return body
+
+
+class Shape(NamedTuple):
+    """One chart, and the table behind it.
+
+    Attributes:
+        key: a short name.
+        title, note: what it shows, and how to read it.
+        across, up: what the axes are.
+        diagonal: whether both axes are of the same kind, so that equal values lie on a line.
+        series: what is drawn.
+        headings, rows: the numbers of all series.
+    """
+
+    key: str
+    title: str
+    note: str
+    across: str
+    up: str
+    diagonal: bool
+    series: list[Series]
+    headings: tuple[str, ...]
+    rows: list[tuple[str, ...]]
+
+    def svg(self) -> str:
+        """The chart as SVG."""
+        words = "; ".join(f"{one.label}: {len(one.points)} points" for one in self.series)
+        alt = f"{self.up} against {self.across}. {words}. The numbers are in the table below the chart."
+        return draw_lines(self.series, self.across, self.up, alt, diagonal=self.diagonal)
+
+
+def shapes_of(part: Comparison) -> list[Shape]:
+    """Every such chart that the results of a federation have numbers for."""
+    arms = [(arm.label, arm.first.quality) for arm in part.arms if arm.first.quality is not None]
+    found = [_roc(arms), _bins(arms, part.first), _learning(part.arms), *map(_rebuilt, part.arms)]
+    return [shape for shape in found if shape is not None]
+
+
+def _roc(arms: Sequence[tuple[str, Quality]]) -> Shape | None:
+    some = [(label, one) for label, one in arms if one.roc]
+    if not some:
+        return None
+    return Shape(
+        key="roc",
+        title="ROC",
+        note="Which share of the other rows must be taken along to find a share of those sought. Up and to the left is "
+        "better; on the line it is guessing.",
+        across="share of the negative rows above the threshold",
+        up="share of the positive rows above it",
+        diagonal=True,
+        series=[Series(f"{label} (area {one.area:.4f})", one.roc) for label, one in some],
+        headings=("method", "negative rows above", "positive rows above"),
+        rows=[(label, f"{x:.4f}", f"{y:.4f}") for label, one in some for x, y in one.roc],
+    )
+
+
+def _bins(arms: Sequence[tuple[str, Quality]], first: Result) -> Shape | None:
+    some = [(label, one) for label, one in arms if one.bins]
+    if not some:
+        return None
+    numbers = first.task.kind == "regression"
+    seen = {"binary": f"P({(*first.task.classes, '', '')[1]})", "multiclass": "probability of the class named"}
+    headings = ("method", "predicted", "true", "rows", *(("four fifths between",) if numbers else ()))
+    rows = [
+        (label, figure(one.predicted), figure(one.true), f"{one.rows:,}", f"{figure(one.low)} to {figure(one.high)}")
+        for label, quality in some
+        for one in quality.bins
+    ]
+    return Shape(
+        key="bins",
+        title="Predicted against true" if numbers else "Calibration",
+        note="Each point is a bin of rows with about the same prediction, ten rows at least: no single row is shown. "
+        "On the line, what is predicted is what is true.",
+        across=f"predicted {first.task.label}" if numbers else f"predicted: {seen[first.task.kind]}",
+        up=f"mean {first.task.label}" if numbers else "share of rows where that is true",
+        diagonal=True,
+        series=[Series(label, [(one.predicted, one.true) for one in quality.bins]) for label, quality in some],
+        headings=headings,
+        rows=[row[: len(headings)] for row in rows],
+    )
+
+
+def _learning(arms: Sequence[MethodRuns]) -> Shape | None:
+    looked = [(arm.label, arm.first.curve, metric_name(arm.metric)) for arm in arms if len(arm.first.curve) > 1]
+    if not looked:
+        return None
+    return Shape(
+        key="learning",
+        title="Learning curves",
+        note="The score on held-out rows by the rounds of fitting so far, of the first seed.",
+        across="rounds of fitting",
+        up=looked[0][2],
+        diagonal=False,
+        series=[Series(label, [(one.rounds, one.score.value) for one in curve]) for label, curve, _ in looked],
+        headings=("method", "rounds", "bytes", looked[0][2]),
+        rows=[
+            (label, f"{one.rounds:,}", in_bytes(one.bytes), figure(one.score.value))
+            for label, curve, _ in looked
+            for one in curve
+        ],
+    )
+
+
+def _rebuilt(arm: MethodRuns) -> Shape | None:
+    found = [(one.party, column) for one in arm.first.leakage for column in one.columns]
+    if not found:
+        return None
+    return Shape(
+        key="rebuilt",
+        title=f"Columns before and after reconstruction: {arm.label}",
+        note="What someone who knows one row in a hundred makes of the columns that come out best, from what was sent "
+        "in the open. Each point is a bin of ten rows at least. On the line a column is laid bare; level is a guess.",
+        across="true cells, as the party's models see them",
+        up="cells as rebuilt",
+        diagonal=True,
+        series=[
+            Series(f"{party}: {column.name} (R2 {column.r2:.2f})", [(one.true, one.predicted) for one in column.bins])
+            for party, column in found
+        ],
+        headings=("party", "column", "R2", "true", "rebuilt", "rows"),
+        rows=[
+            (party, column.name, f"{column.r2:.2f}", figure(one.true), figure(one.predicted), f"{one.rows:,}")
+            for party, column in found
+            for one in column.bins
+        ],
+    )

@@ -18,8 +18,7 @@ from laconic.report.comparisons import (
     members,
     settings_key,
 )
-from laconic.report.page.charts import draw_bars, draw_flow, draw_scatter
-from laconic.report.page.shapes import shapes_of
+from laconic.report.page.charts import draw_bars, draw_flow, draw_scatter, shapes_of
 from laconic.report.verdict import price_of, role_of, sentences
 from laconic.report.words import (
     contribution_lines,
