@@ -6,15 +6,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from laconic import Analytic, DataPlan, FedAvg, FedKt, FedPft, FedTrees, Plan, execute, load_model, write_plan
-from laconic.core.result import Result
-from laconic.core.wire import encode
-from laconic.deploy.coordinator import host_run
-from laconic.deploy.growth import Growth
-from laconic.deploy.homecoming import MODEL
-from laconic.deploy.party_memory import PartyFolder
-from laconic.deploy.responder import OnlineResponder
-from laconic.deploy.transports.rpc_client import ConnectionBroken
+from laconic import Analytic, DataPlan, FedAvg, FedKt, FedPft, FedTrees, Plan, Result, execute, load_model, write_plan
+from laconic.core import encode
 from laconic.errors import DataError, LaconicError, PartyAbsent, PlanError, Refused
 from laconic.inference.bundle import load_part
 from laconic.inference.forget import forget, forgotten
@@ -24,9 +17,9 @@ from laconic.inference.update import save_grown
 from laconic.learn import Logistic
 from laconic.plan import plan_fingerprint
 from tests.data.hospitals import NAMES, hospitals, open_rows
-from tests.deploy.sites import agree, straight
+from tests.deploy.sites import agree, host_again, joining, leaving, lines, party_in
 from tests.deploy.test_envelopes_apart import SCHEMA
-from tests.deploy.test_sites_apart import call, furnish, host, named, plan_of
+from tests.deploy.test_sites_apart import MODEL, call, furnish, host, named, plan_of
 
 KT = FedKt(model=Logistic(), partitions=1, teachers=2)
 TWO = NAMES[:2]
@@ -36,19 +29,6 @@ def plan_for(names, method, **settings):
     """A plan that names these hospitals alone."""
     public = {"public": "open.csv"} if "public" in method.uses else {}
     return Plan(method=method, data=DataPlan(files=dict.fromkeys(names, "party.toml"), **public | settings))
-
-
-def lines(sites, away=(), tap=None):
-    """Lines to parties as they are started now, which remember by their disks alone."""
-    others = {name: OnlineResponder(site) for name, site in sites.items() if name != "registry"}
-    plain = straight(others, set(away))
-
-    def line(site, frame, seconds):
-        if tap is not None:
-            tap(site)
-        return plain(site, frame, seconds)
-
-    return line
 
 
 def trained(tmp_path, method, names=TWO):
@@ -66,7 +46,7 @@ def change(sites, folder, growth, plan=None, line=None):
             (site.folder / "plans" / "with-all.toml").write_text(write_plan(plan))
 
     def hosted(run):
-        return host_run(sites["registry"], run, line or lines(sites))
+        return host_again(sites, run, line=line)
 
     model, found = change_between(sites["registry"], load_part(folder), growth, hosted, plan)
     save_grown(model)
@@ -87,7 +67,7 @@ def brought(sites, name, tmp_path):
 def test_a_hospital_joins_by_one_upload_and_the_model_is_that_of_all_from_the_start(tmp_path):
     sites, folder = trained(tmp_path, KT)
     before = predictions(folder)
-    found = change(sites, folder, Growth(joins=("west",)), plan_for(NAMES, KT))
+    found = change(sites, folder, joining("west"), plan_for(NAMES, KT))
     asked = {(one.party, one.step) for one in found.wire if one.phase == "fit"}
     assert asked == {("west", "give_students")}
     everybody = furnish(tmp_path / "all")
@@ -108,7 +88,7 @@ def test_a_hospital_joins_by_one_upload_and_the_model_is_that_of_all_from_the_st
 def test_closed_forms_and_trees_let_a_hospital_join_between_machines(tmp_path, method):
     sites, folder = trained(tmp_path, method)
     before = predictions(folder)
-    change(sites, folder, Growth(joins=("west",)), plan_for(NAMES, method))
+    change(sites, folder, joining("west"), plan_for(NAMES, method))
     assert np.abs(predictions(folder) - before).max() > 1e-4
     assert (brought(sites, "west", tmp_path) == predictions(folder)).all()
     assert set(members_of(load_part(folder), method)) == set(NAMES)
@@ -121,12 +101,11 @@ def test_a_hospital_that_runs_the_server_beside_its_own_rows_can_let_another_joi
     plan = plan_for(NAMES, KT)
     for site in sites.values():
         (site.folder / "plans" / "with-all.toml").write_text(write_plan(plan))
-    others = {name: OnlineResponder(site) for name, site in sites.items() if name != "north"}
     model, _ = change_between(
         sites["north"],
         load_model(tmp_path / "model").part,
-        Growth(joins=("west",)),
-        lambda run: host_run(sites["north"], run, straight(others)),
+        joining("west"),
+        lambda run: host_again(sites, run, "north"),
         plan,
     )
     save_grown(model)
@@ -145,34 +124,27 @@ def test_with_a_schema_who_joins_compares_it_and_a_schema_that_changed_is_refuse
     folder, plan = tmp_path / "model" / "server", plan_for(NAMES, method, **settings)
     (sites["west"].folder / "schema.toml").write_text(SCHEMA.replace("mean = 14\n", "mean = 15\n"))
     with pytest.raises(DataError, match="west does not have the columns, classes or public rows"):
-        change(sites, folder, Growth(joins=("west",)), plan)
+        change(sites, folder, joining("west"), plan)
     for name in ("registry", "west"):
         (sites[name].folder / "schema.toml").write_text(SCHEMA.replace("mean = 14\n", "mean = 15\n"))
     shutil.rmtree(next((sites["registry"].folder / "runs").glob("change-*")))
     with pytest.raises(DataError, match="the schema is not the one that the model was trained with"):
-        change(sites, folder, Growth(joins=("west",)), plan)
+        change(sites, folder, joining("west"), plan)
     for name in ("registry", "west"):
         (sites[name].folder / "schema.toml").write_text(SCHEMA)
         shutil.rmtree(next((sites[name].folder / "runs").glob("change-*")))
-    change(sites, folder, Growth(joins=("west",)), plan)
+    change(sites, folder, joining("west"), plan)
     assert (brought(sites, "west", tmp_path) == predictions(folder)).all()
 
 
 def test_joining_goes_on_where_it_was_cut_off_and_nothing_is_asked_twice(tmp_path):
     sites, folder = trained(tmp_path, KT)
-    calls = []
-
-    def cut(site):
-        calls.append(site)
-        if len(calls) > 12:
-            raise ConnectionBroken(f"{site} is away")
-
     plan = plan_for(NAMES, KT)
     with pytest.raises(LaconicError):
-        change(sites, folder, Growth(joins=("west",)), plan, lines(sites, tap=cut))
-    found = change(sites, folder, Growth(joins=("west",)), plan)
+        change(sites, folder, joining("west"), plan, lines(sites, cut_after=12))
+    found = change(sites, folder, joining("west"), plan)
     (run,) = [one for one in (sites["west"].folder / "runs").iterdir() if one.name.startswith("change-")]
-    entries = PartyFolder(run / "memory").load().ledger.entries
+    entries = party_in(sites["west"], run.name).ledger.entries
     assert [one.times for one in entries if one.step == "give_students"] == [1]
     assert found.data["joined"] == ["west"]
 
@@ -183,7 +155,7 @@ def test_joining_is_held_to_the_rules_of_who_joins(tmp_path):
     path = sites["west"].folder / "party.toml"
     path.write_text(path.read_text().replace("'FedKt'", "'FedAvg'"))
     with pytest.raises(Refused, match="west does not allow FedKt"):
-        change(sites, folder, Growth(joins=("west",)), plan_for(NAMES, KT))
+        change(sites, folder, joining("west"), plan_for(NAMES, KT))
     assert (predictions(folder) == before).all()
 
 
@@ -207,7 +179,7 @@ def test_odd_rows_of_who_joins_are_refused_in_its_own_log_and_the_model_stays(tm
     call("home", sites["registry"].folder, "-o", tmp_path / "model")
     before = predictions(tmp_path / "model" / "server")
     with pytest.raises(LaconicError, match="west"):
-        change(sites, tmp_path / "model" / "server", Growth(joins=("west",)), plan_for(NAMES, method))
+        change(sites, tmp_path / "model" / "server", joining("west"), plan_for(NAMES, method))
     assert words in sites["west"].log.read_text()
     assert (predictions(tmp_path / "model" / "server") == before).all()
 
@@ -215,15 +187,15 @@ def test_odd_rows_of_who_joins_are_refused_in_its_own_log_and_the_model_stays(tm
 def test_a_method_that_averages_a_plan_of_other_settings_and_who_is_in_already_are_refused(tmp_path):
     sites, folder = trained(tmp_path, KT)
     with pytest.raises(DataError, match="north is in the model already"):
-        change(sites, folder, Growth(joins=("north",)), plan_for(NAMES, KT))
+        change(sites, folder, joining("north"), plan_for(NAMES, KT))
     with pytest.raises(PlanError, match="west is no party of the plan"):
-        change(sites, folder, Growth(joins=("west",)))
+        change(sites, folder, joining("west"))
     other = msgspec.structs.replace(KT, teachers=3)
     with pytest.raises(PlanError, match="with other settings or another seed than the plan"):
-        change(sites, folder, Growth(joins=("west",)), plan_for(NAMES, other))
+        change(sites, folder, joining("west"), plan_for(NAMES, other))
     averaged, mean = trained(tmp_path / "mean", FedAvg())
     with pytest.raises(PlanError, match="FedAvg lets nobody join or leave later"):
-        change(averaged, mean, Growth(joins=("west",)), plan_for(NAMES, FedAvg()))
+        change(averaged, mean, joining("west"), plan_for(NAMES, FedAvg()))
 
 
 def test_public_rows_that_changed_since_the_students_voted_are_refused(tmp_path):
@@ -231,12 +203,12 @@ def test_public_rows_that_changed_since_the_students_voted_are_refused(tmp_path)
     for site in sites.values():
         open_rows().drop(columns="patient").iloc[1:].to_csv(site.folder / "open.csv", index=False)
     with pytest.raises(LaconicError, match="not those that students have voted on"):
-        change(sites, folder, Growth(joins=("west",)), plan_for(NAMES, KT))
+        change(sites, folder, joining("west"), plan_for(NAMES, KT))
 
 
 def test_a_hospital_leaves_between_machines_and_the_others_get_the_model_without_it(tmp_path):
     sites, folder = trained(tmp_path, KT, NAMES)
-    with_west = PartyFolder(sites["west"].run("first") / "memory").load().memory[MODEL]
+    with_west = party_in(sites["west"], "first").memory[MODEL]
     sent = load_part(folder).memory["sent"]["west"]
     forget(folder, "west")
     assert forget_runs(sites["registry"], load_part(folder), "west") == ["first"]
@@ -245,26 +217,26 @@ def test_a_hospital_leaves_between_machines_and_the_others_get_the_model_without
     assert not any(weights.tobytes() in path.read_bytes() for path in left)
     assert list(forgotten(load_part(folder))) == ["west"]
     for _ in range(2):
-        found = change(sites, folder, Growth(without=("west",)))
+        found = change(sites, folder, leaving("west"))
         assert set(found.data["scored"]) == set(TWO)
     for name in TWO:
         assert (brought(sites, name, tmp_path) == predictions(folder)).all()
     assert not list((sites["west"].folder / "runs").glob("change-*"))
-    assert encode(PartyFolder(sites["west"].run("first") / "memory").load().memory[MODEL]) == encode(with_west)
+    assert encode(party_in(sites["west"], "first").memory[MODEL]) == encode(with_west)
     never = furnish(tmp_path / "never")
     host(never, plan_for(TWO, KT))
     call("home", never["registry"].folder, "-o", tmp_path / "of-two")
     assert (predictions(folder) == predictions(tmp_path / "of-two" / "server")).all()
     # It comes back by the same way.
-    change(sites, folder, Growth(joins=("west",)))
+    change(sites, folder, joining("west"))
     assert (brought(sites, "west", tmp_path) == predictions(folder)).all()
 
 
 def test_a_hospital_that_is_away_does_not_join_and_one_that_has_the_model_may_be(tmp_path):
     sites, folder = trained(tmp_path, KT)
     with pytest.raises(PartyAbsent, match="west"):
-        change(sites, folder, Growth(joins=("west",)), plan_for(NAMES, KT), lines(sites, away=["west"]))
-    found = change(sites, folder, Growth(joins=("west",)), plan_for(NAMES, KT), lines(sites, away=["south"]))
+        change(sites, folder, joining("west"), plan_for(NAMES, KT), lines(sites, away=["west"]))
+    found = change(sites, folder, joining("west"), plan_for(NAMES, KT), lines(sites, away=["south"]))
     assert set(found.data["scored"]) == {"north", "west"}
 
 
@@ -272,7 +244,7 @@ def test_a_plan_may_leave_out_hospitals_of_the_consortium(tmp_path):
     sites = furnish(tmp_path)
     plan = plan_for(TWO, KT)
     agree(sites, sites["registry"], plan, "one")
-    found = host_run(sites["registry"], "one", lines(sites, away=["west"]))
+    found = host_again(sites, "one", line=lines(sites, away=["west"]))
     assert isinstance(found, Result) and set(found.data["scored"]) == set(TWO)
     files = {name: str(sites[name].folder / "party.toml") for name in TWO}
     alone = execute(msgspec.structs.replace(plan, data=msgspec.structs.replace(plan.data, files=files)))
