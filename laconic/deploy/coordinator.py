@@ -22,7 +22,7 @@ from laconic.core.result import Result
 from laconic.core.run import run
 from laconic.core.traffic import WireLog
 from laconic.deploy.execute import finished
-from laconic.deploy.growth import TOLD, GrowingModel, read_growth, with_names
+from laconic.deploy.growth import INFORMED, GrowingModel, read_growth, with_names
 from laconic.deploy.homecoming import Homecoming, Sign, bring_home
 from laconic.deploy.journal import AnswerCheck, Journal
 from laconic.deploy.party_context import PartyContext, alignment_of, context_for_ids, rows_of
@@ -264,7 +264,7 @@ def _match_and_run(
             found = align.match(hub, Peers(align, hub, carrier, log, carrier.names))
         client.shared = found.get("shared")
         if growing is not None:
-            session = with_names(session, found[TOLD])
+            session = with_names(session, found[INFORMED])
         align = _Matched(within=align, found=found)
     session = session.settle_matched(client.shared, holder.data)
     return _run(session, hub, holder, carrier, align=align, log=log, listener=listener, sign=sign, growing=growing)

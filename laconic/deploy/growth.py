@@ -32,8 +32,8 @@ from laconic.values import Array
 
 _FILE, _START = "growth", "start"
 
-TOLD = "told"
-"""In what is known of the columns: who was told them."""
+INFORMED = "informed"
+"""In what is known of the columns: who was informed of them."""
 
 
 class Growth(msgspec.Struct, frozen=True):
@@ -138,8 +138,8 @@ class _AsTrained(Align, frozen=True):
     def match(self, hub: Party, peers: Peers, /) -> dict[str, Any]:
         within, agreed = self.within, self._agreed(hub)
         known = isinstance(within, AgreedColumns)
-        told: Step = within.keep_columns if known else within.take_prepared
-        own = told(hub, **agreed)
+        question: Step = within.keep_columns if known else within.take_prepared
+        own = question(hub, **agreed)
         if (hub.data.recipe.parts, hub.data.task) != (self.recipe.parts, self.task):
             raise DataError(
                 "the schema is not the one that the model was trained with; bring that back, or train again with "
@@ -147,15 +147,15 @@ class _AsTrained(Align, frozen=True):
             )
         asked = peers.speaking(within)
         others = tuple(name for name in peers.names if name not in self.joins)
-        answers = asked.only(self.joins).ask(told, **agreed) if self.joins else {}
+        answers = asked.only(self.joins).ask(question, **agreed) if self.joins else {}
         # Whoever is away now is away until the end: the model is of no use without its columns.
-        answers |= asked.only(others).tolerant.ask(told, **agreed)
+        answers |= asked.only(others).tolerant.ask(question, **agreed)
         if known:
             same_everywhere(hub, own, answers)
-        return {"columns": len(hub.data.columns), "classes": list(self.task.classes), TOLD: list(answers)}
+        return {"columns": len(hub.data.columns), "classes": list(self.task.classes), INFORMED: list(answers)}
 
     def _agreed(self, hub: Party) -> dict[str, Any]:
-        """What parties are told; nothing where all have the schema."""
+        """What is said to parties; nothing where all have the schema."""
         if isinstance(self.within, AgreedColumns):
             return {}
         rows = int(hub.memory.get(ROWS_IN_ALL, 0))
