@@ -118,7 +118,15 @@ def agree_task(tasks: Mapping[str, Task], notes: list[str] | None = None) -> Tas
             "task=Task(kind=...) (--set data.task=multiclass), or correct the column"
         )
     if of_numbers:
-        return Task(kind="regression", label=label, scale=_agreed_scale([task.scale for task in tasks.values()]))
+        counted = [party for party in tasks if tasks[party].counts is True]
+        if counted and len(counted) < len(tasks):
+            other = next(party for party in tasks if party not in counted)
+            raise DataError(
+                f"label {label!r} is a count at {counted[0]!r} and a quantity at {other!r}; say task = counts at all "
+                "parties, or at none"
+            )
+        scale = _agreed_scale([task.scale for task in tasks.values()])
+        return Task(kind="regression", label=label, scale=scale, counts=True if counted else UNSET)
     given = {party: task.classes for party, task in tasks.items()}
     spelled = _one_spelling(f"label {label!r}", given, same_class, [] if notes is None else notes)
     orders = set(given.values())

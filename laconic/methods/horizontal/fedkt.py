@@ -143,6 +143,7 @@ class FedKt(Method, frozen=True):
 
     kind: ClassVar[Literal["vertical", "horizontal"]] = "horizontal"
     uses: ClassVar[tuple[str, ...]] = ("train", "public")
+    long_training: ClassVar[bool] = True
 
     model: AnyClassifier = Network()
     teacher: AnyClassifier | None = None
