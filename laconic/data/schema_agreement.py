@@ -315,9 +315,15 @@ def _size_of(column: Column, sums: Array) -> float:
     return float(np.hypot(mean, np.sqrt(squares / known)))
 
 
-def refuse_other_scale(table: Table) -> None:
-    """Refuse rows that lie hundreds of scales away from what public rows, or a schema, say of a column."""
+def refuse_other_scale(table: Table, *, trained: bool = False) -> None:
+    """Refuse rows that lie hundreds of scales away from what public rows, or a schema, say of a column.
+
+    Args:
+        trained: the columns are prepared as in a model that is there, not by public rows or a schema.
+    """
     rows = table.raw[table.cut("train")]
+    said = "that the model was trained with" if trained else "that the public rows or the schema have"
+    also = "" if trained else ", or correct the public rows or the schema"
     for part in table.recipe.parts:
         cells = rows[:, part.source][~np.isnan(rows[:, part.source])]
         if isinstance(part, Scaled) and len(cells) >= _ENOUGH:
@@ -325,8 +331,8 @@ def refuse_other_scale(table: Table) -> None:
             if away > _OTHER_UNIT:
                 raise DataError(
                     f"party {table.party!r}, column {part.name!r}: half of its rows are {away:,.0f} or more spreads "
-                    f"({part.scale:.3g}) away from the mean ({part.centre:.3g}) that the public rows or the schema "
-                    "have, as if in another unit. Write it in the same unit, or correct the public rows or the schema"
+                    f"({part.scale:.3g}) away from the mean ({part.centre:.3g}) {said}, as if in another unit. Write "
+                    f"it in the same unit{also}"
                 )
 
 
