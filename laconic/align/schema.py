@@ -221,7 +221,7 @@ def same_everywhere(hub: Party, own: str, found: dict[str, str]) -> str:
 
 def _scaled(task: Task) -> Task:
     """What all parties predict; numbers must have a scale."""
-    if task.kind == "regression" and task.scale is UNSET:
+    if not task.of_classes and task.scale is UNSET:
         raise DataError(
             f"no party has {LEAST} training rows with a {task.label!r}, of fewer of which none says mean and spread; "
             "give more rows"

@@ -9,6 +9,7 @@ from .quality import Bin as Bin
 from .quality import Quality as Quality
 from .table import Table as Table
 from .table import fingerprint as fingerprint
+from .task import LabelScale as LabelScale
 from .task import Score as Score
 from .task import Task as Task
 from .task import headline as headline

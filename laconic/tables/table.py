@@ -94,6 +94,8 @@ class Table:
             raise ValueError(f"party {party!r} has labels but no task; give task=Task(...)")
         self.task = task
         self.y = None if y is None or task is None else clean_labels(y, task, self.cuts, self.rows, party)
+        if self.y is not None and task is not None:
+            self.task = task.scaled(self.y[self._training_rows])
         if self.raw.ndim == 2:
             refuse_infinity(self.raw, self.columns, party)
         self._given = recipe

@@ -25,6 +25,7 @@ def federation(
     tables: Mapping[str, Source],
     *,
     label: str,
+    event: str | None = None,
     id: str | None = None,  # noqa: A002 the word every reader of a table looks for
     kind: Kind | None = None,
     public: "Source | None" = None,
@@ -46,6 +47,8 @@ def federation(
         tables: by party, in the order parties will be named: pandas, Polars or Arrow tables, or paths of CSV or Parquet
             files.
         label: the column to predict.
+        event: where the label is the time to an event, the column that says whether it came (1, true, yes), or had not
+            by that time (0, false, no); both are at the same parties.
         id: the column that says who a row is about. A vertical federation needs it.
         kind: None to tell it from the tables.
         public: horizontal: rows of the same columns that everybody may see.
@@ -68,22 +71,31 @@ def federation(
         <Federation tables, vertical: bank 40 rows, shop 40 rows; bank predicts churned>
     """
     paths = {party: Path(one) for party, one in _items(tables) if isinstance(one, str | Path)}
-    frames = {party: _frame(party, one, id, label) for party, one in _items(tables)}
+    frames = {party: _frame(party, one, id, label, event) for party, one in _items(tables)}
     name = name or ", ".join(path.name for path in paths.values()) or "tables"
     with naming(paths, "" if public is None or not paths else f", public rows are {public}"):
         if (kind or kind_of(frames, plain_name(label), id)) == "vertical":
             if id is None:
                 _refuse_no_id(label)
             made = from_frames(
-                frames, id=id or "", label=label, kinds=kinds, task=task, name=name, split_by=split_by, group=group
+                frames,
+                id=id or "",
+                label=label,
+                event=event,
+                kinds=kinds,
+                task=task,
+                name=name,
+                split_by=split_by,
+                group=group,
             )
             made = replace(made, test=test, valid=0.1 if valid is None else valid)
         else:
-            shown = None if public is None else _frame(PUBLIC, public, id, label)
+            shown = None if public is None else _frame(PUBLIC, public, id, label, event)
             shares = {"test": test, "valid": valid or 0.0}
             made = rows_from_frames(
                 frames,
                 label=label,
+                event=event,
                 id=id,
                 public=shown,
                 kinds=kinds,
@@ -128,9 +140,9 @@ def _items(tables: Mapping[str, Source]) -> list[tuple[str, Source]]:
     return list(tables.items())
 
 
-def _frame(party: str, table: Source, id_name: str | None, label: str) -> "DataFrame":
+def _frame(party: str, table: Source, id_name: str | None, label: str, event: str | None) -> "DataFrame":
     if isinstance(table, str | Path):
-        return read_file(party, Path(table), id_name, [label])
+        return read_file(party, Path(table), id_name, [label, *([] if event is None else [event])])
     return as_frame(table, party)
 
 

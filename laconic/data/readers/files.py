@@ -25,6 +25,7 @@ def from_files(
     *,
     id: str,  # noqa: A002 the word every reader of a table looks for
     label: str,
+    event: str | None = None,
     kinds: Kinds | None = None,
     task: Task | None = None,
     name: str = "files",
@@ -37,13 +38,21 @@ def from_files(
 
     Args:
         paths: by party, or just paths: a party is then called what its file is called, up to the first dot.
-        id, label, kinds, task, name, split_by, group: as for `from_frames`.
+        id, label, event, kinds, task, name, split_by, group: as for `from_frames`.
     """
     named = by_party(paths)
-    frames = {party: read_file(party, path, id, [label]) for party, path in named.items()}
+    frames = {party: read_file(party, path, id, _labels(label, event)) for party, path in named.items()}
     with naming(named):
         federation = from_frames(
-            frames, id=id, label=label, kinds=kinds, task=task, name=name, split_by=split_by, group=group
+            frames,
+            id=id,
+            label=label,
+            event=event,
+            kinds=kinds,
+            task=task,
+            name=name,
+            split_by=split_by,
+            group=group,
         )
     federation.facts["files"] = {party: path.name for party, path in named.items()}
     return federation
@@ -53,6 +62,7 @@ def rows_from_files(
     paths: Mapping[str, Path | str] | Iterable[Path | str],
     *,
     label: str,
+    event: str | None = None,
     id: str | None = None,  # noqa: A002 the word every reader of a table looks for
     public: Path | str | None = None,
     kinds: Kinds | None = None,
@@ -70,16 +80,17 @@ def rows_from_files(
         paths: by party, or just paths: a party is then called what its file is called, up to the first dot.
         label: the label column, which every file must have.
         public: a file of rows that everybody may see; None if there are none.
-        id, kinds, task, test, valid, seed, name, split_by, group: as for `rows_from_frames`.
+        event, id, kinds, task, test, valid, seed, name, split_by, group: as for `rows_from_frames`.
     """
     named = by_party(paths)
-    frames = {party: read_file(party, path, id, [label]) for party, path in named.items()}
+    frames = {party: read_file(party, path, id, _labels(label, event)) for party, path in named.items()}
     first = next(iter(frames.values()), None)
     shown = None if public is None else read_file(PUBLIC, Path(public), id, () if first is None else first.columns)
     with naming(named, "" if public is None else f", public rows are {public}"):
         federation = rows_from_frames(
             frames,
             label=label,
+            event=event,
             id=id,
             public=shown,
             kinds=kinds,
@@ -107,6 +118,10 @@ def read_file(party: str, path: Path, id_name: str | None, expected: Iterable[st
     key = id_name or _NO_KEY
     columns: dict[str, SaidKind] = {name: "categorical" for name in expected if name != key}
     return own_frame(party, OwnData(source=str(path), key=key, columns=columns))
+
+
+def _labels(label: str, event: str | None) -> list[str]:
+    return [label] if event is None else [label, event]
 
 
 @contextmanager
