@@ -24,8 +24,7 @@ from laconic.core import encode
 from laconic.deploy import KeyRing, SecretKey, make_key
 from laconic.deploy.transports.envelopes.cover import Blob, Content
 from laconic.deploy.transports.envelopes.keys import EnvelopeRefused
-from laconic.deploy.transports.envelopes.opening import Expected, check
-from laconic.deploy.transports.envelopes.sealing import cover_of, seal
+from laconic.deploy.transports.envelopes.sealing import Expected, check, cover_of, seal
 from laconic.values import Array
 
 _MEGABYTE = 10**6

@@ -18,7 +18,7 @@ from .data.readers.files import rows_from_files as rows_from_files
 from .data.readers.frames import from_frames as from_frames
 from .data.readers.horizontal_frames import rows_from_frames as rows_from_frames
 from .deploy.compare import read_results as read_results
-from .deploy.party_config import from_party_files as from_party_files
+from .deploy.party_files import from_party_files as from_party_files
 from .deploy.party_importance import importance as importance
 from .errors import LaconicError as LaconicError
 from .inference.estimators import FederatedClassifier as FederatedClassifier

@@ -14,7 +14,7 @@ _MOVED = {
     "laconic.core": "Party Peers step task_of",
     "laconic.data": "Apart Biased Groups HalfTest Iid Patches Quadrants Rows Sizes",
     "laconic.deploy": "Faults Forked InProcess Processes",
-    "laconic.deploy.party_config": "read_party",
+    "laconic.deploy.party_files": "read_party",
     "laconic.deploy.party_importance": "Importance denoise summarise",
     "laconic.deploy.simulation": "Trained",
     "laconic.errors": "DataError PartyAbsent PlanError",

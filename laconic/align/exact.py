@@ -15,20 +15,57 @@ from laconic.data.federation import HELD_OUT
 from laconic.data.partition.by_column import pack_cuts, split_by_column, unpack_cuts
 from laconic.data.partition.columns import seeds_to_try, sides_with_classes, split
 from laconic.errors import DataError, Refused
-from laconic.tables.table import Parting
+from laconic.tables.table import Parting, joined
 from laconic.values import Array, Rng
 
 
 def keys_of(party: Party) -> Array:
     """The ids of a party's rows as text, in the order of the rows."""
-    if party.data.ids is None:
-        raise DataError(f"{party.name} has no id column, so its rows cannot be matched")
+    _refuse_no_ids(party)
     return party.data.keys
 
 
-def _by_id(keys: Array, places: Array) -> Array:
+def id_column(party: Party) -> Any:
+    """The same as an Arrow column."""
+    _refuse_no_ids(party)
+    return party.data.key_column
+
+
+def _refuse_no_ids(party: Party) -> None:
+    if party.data.ids is None:
+        raise DataError(f"{party.name} has no id column, so its rows cannot be matched")
+
+
+def _by_id(party: Party, places: Array) -> Array:
     """The places in the order of their ids as text."""
-    return np.asarray(places[np.argsort(keys[places], kind="stable")])
+    ids = party.data.ids
+    if ids is None:
+        raise DataError(f"{party.name} has no id column, so its rows cannot be matched")
+    return np.asarray(places[text_order(ids[places])])
+
+
+def text_order(ids: Array) -> Array:
+    """The order of different ids, whole numbers or text, as text: what `np.argsort(ids.astype(str))` gives, sooner."""
+    if ids.dtype.kind in "iu" and len(ids) and ids.min() >= 0 and ids.max() < _MOST_DIGITS:
+        numbers = ids.astype(np.int64)
+        digits = np.searchsorted(_TENS[1:], numbers, side="right") + 1
+        # Followed by zeros up to one length, numbers have the order of their texts; then the shorter text comes first.
+        level = numbers * _TENS[digits.max() - digits] if digits.min() < digits.max() else numbers
+        return np.argsort(numbers) if level is numbers else np.lexsort((digits, level))
+    text = ids.astype(str)
+    width = text.dtype.itemsize // 4
+    signs = text.view(np.uint32).reshape(len(text), width) if width else np.zeros((len(text), 0), np.uint32)
+    if not len(text) or signs.max(initial=0) > 127:
+        return np.argsort(text, kind="stable")
+    # Eight signs are one number, whose order is theirs.
+    packed = np.zeros((len(text), -(-width // 8) * 8), np.uint8)
+    packed[:, :width] = signs
+    words = packed.view(">u8").astype(np.uint64)
+    return np.argsort(words[:, 0]) if words.shape[1] == 1 else np.lexsort(words.T[::-1])
+
+
+_MOST_DIGITS = 10**18
+_TENS = 10 ** np.arange(19, dtype=np.int64)
 
 
 def fitting_seed(party: Party, shared: Array, seed: int, *, test: float, valid: float) -> int:
@@ -42,7 +79,7 @@ def fitting_seed(party: Party, shared: Array, seed: int, *, test: float, valid: 
         shared, seed, test, valid: as for `keep_shared`.
     """
     table = party.data
-    y = None if table.y is None or table.task is None else table.task.strata(table.y[_by_id(keys_of(party), shared)])
+    y = None if table.y is None or table.task is None else table.task.strata(table.y[_by_id(party, shared)])
     if y is None:
         return seed
     for tried in seeds_to_try(seed):
@@ -67,7 +104,7 @@ def choose_held_out(party: Party, shared: Array, seed: int, *, test: float, vali
             f"{party.name} has no column to part rows by, but the plan says that the label holder's decides; name it "
             "as data.split_by or data.group"
         )
-    order = _by_id(keys_of(party), shared)
+    order = _by_id(party, shared)
     labels = None if table.y is None or table.task is None else table.task.strata(table.y[order])
     parting = Parting(table.parting.values[order], table.parting.in_time)
     cuts = split_by_column(parting, seed, test=test, valid=valid, party=party.name, y=labels)
@@ -80,7 +117,7 @@ def barred_rows(party: Party, shared: Array, held: Array) -> Array:
     Those as late as the first row that is held out, or later; or those in a group that is.
     """
     values, in_time = party.data.parting or (np.zeros(party.data.rows), False)
-    order = _by_id(keys_of(party), shared)
+    order = _by_id(party, shared)
     cuts = unpack_cuts(held, len(order), party.name)
     out = values[order[np.concatenate([cuts["valid"], cuts["test"]])]]
     found = np.asarray(values >= out.min() if in_time else np.isin(values, out))
@@ -120,8 +157,7 @@ def keep_shared(
     asked = blake2b(f"{seed} {test} {valid} {some is None}".encode() + positions, digest_size=16).hexdigest()
     if is_aligned(party, asked):
         return  # Asked again after a crash: the rows are in place, and the positions would be wrong now.
-    keys = keys_of(party)
-    first = _by_id(keys, shared)
+    first = _by_id(party, shared)
     others = np.ones(party.data.rows, dtype=bool)
     others[first] = False
     if held is not None and party.data.parting is not None:
@@ -139,7 +175,7 @@ def keep_shared(
     now_at = np.full(party.data.rows, -1)
     now_at[order] = np.arange(len(order))
     for name, places in pairs.items():
-        cuts[name] = now_at[_by_id(keys, places)]
+        cuts[name] = now_at[_by_id(party, places)]
     party.data = party.data.take(order, cuts)
     note_alignment(party, asked)
 
@@ -248,8 +284,14 @@ class ExactMatch(Align, frozen=True):
     @step(takes=None, gives="the ids of all its rows, in the clear")
     def show_ids(self, party: Party) -> str:
         """All ids in one text: a list would be a value for each, of which the wire takes only so many."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        ids = id_column(party)
         party.memory[_SHOWN] = 1
-        return _BETWEEN.join(keys_of(party).tolist())
+        nothing, between = (pa.scalar(text, pa.large_string()) for text in ("", _BETWEEN))
+        each = pc.binary_join_element_wise(ids, nothing, between)
+        return bytes(joined(each)).decode().removesuffix(_BETWEEN)
 
     @step(takes="which of its rows every other party has too, which some other has, and which the hub has", gives=None)
     def keep_rows(

@@ -65,7 +65,7 @@ def doctor(
         context.exit(_look_at_tables(tables, id_name, label, event, every=every_column, as_json=as_json))
     import msgspec
 
-    from laconic.deploy.party_config import read_party
+    from laconic.deploy.party_files import read_party
     from laconic.doctor.checks import agree_parties, examine, match_parties
     from laconic.doctor.columns import write_columns
 

@@ -53,13 +53,13 @@ def home(source: Path, run: str | None, party: Path | None, keys: Path | None, o
     from laconic.inference.home import take_from_mail, take_from_site
 
     if source.is_dir():
-        from laconic.deploy.consortium import open_site
+        from laconic.deploy.party_files import open_site
 
         folder = take_from_site(open_site(source), output, run, replace_old=replace)
     elif party is None:
         raise PlanError("by mail, name your own party file too: laconic home plan.toml --party north.toml")
     else:
-        from laconic.deploy.party_config import read_party
+        from laconic.deploy.party_files import read_party
         from laconic.deploy.transports.envelopes.keys import open_ring
 
         ring = open_ring(keys or party.absolute().parent / "keys", read_party(party).name)
@@ -352,7 +352,7 @@ def _about_new(about: "About", party: str, path: Path) -> "About":
     """What a new party with rows of its own has to know to read its file: as the server, or as its party file says."""
     import msgspec
 
-    from laconic.deploy.party_config import read_party
+    from laconic.deploy.party_files import read_party
 
     data = read_party(path).own_data if path.suffix == ".toml" else about.data
     return msgspec.structs.replace(about, party=party, data=data)
@@ -364,7 +364,7 @@ def _table(about: "About", party: str, path: Path) -> "tuple[Table, OwnData | No
 
     from laconic.data.readers.source_table import read_own
     from laconic.data.schema import OwnData
-    from laconic.deploy.party_config import read_party
+    from laconic.deploy.party_files import read_party
 
     if path.suffix == ".toml":
         data = read_party(path).own_data

@@ -96,7 +96,7 @@ def provision(
       laconic provision parties.toml --plan plan.toml --requests requests
       laconic provision parties.toml --plan plan.toml            for a trial
     """
-    from laconic.deploy.consortium import open_site, read_consortium
+    from laconic.deploy.party_files import open_site, read_consortium
     from laconic.deploy.transports.flare.provisioning import provision as make
 
     if plan is not None:
@@ -133,7 +133,7 @@ def join(site: Path, plan: Path | None) -> None:
       laconic join sites/shop
       laconic join sites/shop --plan plan.toml
     """
-    from laconic.deploy.consortium import open_site
+    from laconic.deploy.party_files import open_site
     from laconic.deploy.policy import read_policy
     from laconic.deploy.transports.flare.operating import join as be_party
 
@@ -159,7 +159,7 @@ def status(site: Path) -> None:
     Example:
       laconic status sites/bank
     """
-    from laconic.deploy.consortium import open_site
+    from laconic.deploy.party_files import open_site
     from laconic.deploy.transports.flare.operating import show_status
 
     for name, words in show_status(open_site(site)):
@@ -175,7 +175,7 @@ def stop(site: Path) -> None:
     Example:
       laconic stop sites/shop
     """
-    from laconic.deploy.consortium import open_site
+    from laconic.deploy.party_files import open_site
     from laconic.deploy.transports.flare import system as flare_system
 
     opened = open_site(site)
@@ -240,7 +240,7 @@ def host(
     if (site is None) == (envelopes is None) or (envelopes is not None and party is None):
         raise PlanError("say where the parties are: --site FOLDER, or --envelopes FOLDER with --party FILE")
     if site is not None:
-        from laconic.deploy.consortium import open_site
+        from laconic.deploy.party_files import open_site
         from laconic.deploy.transports.flare.operating import host as host_run
 
         opened = open_site(site)

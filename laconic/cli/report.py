@@ -116,8 +116,8 @@ def disclose(result: Path, party: str, outs: tuple[Path, ...], keys: Path | None
 def _of_model(folder: Path, party: str) -> "Disclosure":
     """What left a party for a saved model, as its part says."""
     from laconic.errors import closest
+    from laconic.inference.bundle_files import read_uses
     from laconic.inference.local_transport import parts_of
-    from laconic.inference.part_state import read_uses
     from laconic.report.disclosure import disclose_part
 
     parts = parts_of(folder)
@@ -163,8 +163,7 @@ def _disclosures(place: Path, party: str) -> "Iterator[tuple[Path, Disclosure]]"
     from laconic.deploy.compare import read_results
     from laconic.errors import DataError
     from laconic.inference.bundle import load_part
-    from laconic.inference.bundle_files import HEAD
-    from laconic.inference.part_state import read_uses
+    from laconic.inference.bundle_files import HEAD, read_uses
     from laconic.report.disclosure import disclose as record_of
     from laconic.report.disclosure import disclose_part
 

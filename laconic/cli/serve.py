@@ -13,7 +13,7 @@ from laconic.errors import DataError, PlanError
 
 if TYPE_CHECKING:
     from laconic.core.peers import Carrier
-    from laconic.deploy.party_config import PartyFile
+    from laconic.deploy.party_files import PartyFile
     from laconic.inference.bundle import Part
     from laconic.inference.predict import Model
     from laconic.inference.server.app import Live
@@ -119,7 +119,7 @@ def _announce(where: "Address", what: str) -> None:
 
 def _own_rules(part: "Part", path: str | None, *, no_rules: bool) -> "PartyFile | None":
     """The party's own file; None if it is to be served without rules, in so many words."""
-    from laconic.deploy.party_config import read_party
+    from laconic.deploy.party_files import read_party
 
     name = part.about.party
     if no_rules == (path is not None):

@@ -68,8 +68,9 @@ class Align(Script, frozen=True):
     @step(takes=None, gives="a digest of the ids of the shared rows, in order, which all who hold these rows know")
     def show_fingerprint(self, party: Party) -> str:
         """The digest, if the party's data is what it was when its rows were matched."""
-        refuse_changed(party)
-        return fingerprint(party.data)
+        shown = fingerprint(party.data)
+        refuse_changed(party, shown)
+        return shown
 
 
 def note_alignment(party: Party, asked: str = "") -> None:
@@ -80,15 +81,16 @@ def note_alignment(party: Party, asked: str = "") -> None:
     party.memory[_MEMORY] = {"data": digest(party.data), "asked": asked}
 
 
-def refuse_changed(party: Party) -> None:
-    """Refuse a party whose data is not what it was when `note_alignment` noted it."""
+def refuse_changed(party: Party, rows: str | None = None) -> None:
+    """Refuse a party whose data is not what it was when `note_alignment` noted it; `rows` is its fingerprint now."""
     noted = party.memory.get(_MEMORY)
     if noted is None:
         raise DataError(f"party {party.name!r}: its rows have not been matched yet; match them before fitting")
-    if noted["data"] != digest(party.data):
+    now = digest(party.data, rows)
+    if noted["data"] != now:
         raise DataError(
             f"party {party.name!r}: its data changed after its rows were matched (then {noted['data'][:8]}, now "
-            f"{digest(party.data)[:8]}); bring back the file as it was, or match the rows again"
+            f"{now[:8]}); bring back the file as it was, or match the rows again"
         )
 
 

@@ -12,8 +12,7 @@ from laconic import __version__
 from laconic.core.method import Method
 from laconic.core.result import Result, Tuning
 from laconic.deploy.execute import OnRead, execute, parties_of
-from laconic.deploy.jobs import Job, Record, name_of, read_records, run_jobs
-from laconic.deploy.method_code import code_digest
+from laconic.deploy.kept_records import Job, Record, code_digest, name_of, read_records, run_jobs
 from laconic.deploy.tuning import Allowance, refuse_priced
 from laconic.deploy.tuning import tune as find_settings
 from laconic.errors import DataError, PlanError

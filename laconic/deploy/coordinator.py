@@ -21,19 +21,17 @@ from laconic.core.peers import Carrier, Peers
 from laconic.core.result import Result
 from laconic.core.run import run
 from laconic.core.traffic import WireLog
-from laconic.deploy.answer_checks import AnswerCheck
-from laconic.deploy.consortium import PartySite
 from laconic.deploy.execute import finished
 from laconic.deploy.homecoming import Homecoming, Sign, bring_home
-from laconic.deploy.inbox import Inbox
-from laconic.deploy.journal import Journal
+from laconic.deploy.journal import AnswerCheck, Journal
 from laconic.deploy.party_context import PartyContext, alignment_of, context_for_ids, rows_of
+from laconic.deploy.party_files import PartySite
 from laconic.deploy.party_memory import PartyFolder
 from laconic.deploy.policy import NEW
 from laconic.deploy.responder import OnlineResponder, note_rows, open_kept
 from laconic.deploy.session import Session, online_session, read_rows
 from laconic.deploy.transports import rpc_messages as frames
-from laconic.deploy.transports.envelopes.mailbox import QUESTIONS, CoLocatedHolder, Mailbox
+from laconic.deploy.transports.envelopes.mailbox import QUESTIONS, CoLocatedHolder, Inbox, Mailbox
 from laconic.deploy.transports.rpc_client import Line, RpcClient
 from laconic.deploy.transports.secure_channel import SecureLine
 from laconic.errors import DataError, PlanError

@@ -21,7 +21,7 @@ from laconic.data.partition.columns import Cut, deal, usual_cut
 from laconic.data.partition.rows import Dirichlet, HalfTest, RandomHoldout, RowCut, deal_rows
 from laconic.data.readers.files import from_files, rows_from_files
 from laconic.data.schema import OwnData
-from laconic.deploy.party_config import UNKNOWN, from_party_files, read_party, rows_from_party_files
+from laconic.deploy.party_files import UNKNOWN, from_party_files, read_party, rows_from_party_files
 from laconic.deploy.party_importance import importance
 from laconic.deploy.simulation import FittedRun, train
 from laconic.deploy.transports.inprocess import Recorder

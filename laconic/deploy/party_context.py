@@ -12,7 +12,7 @@ from laconic.align.agreed import AgreedIds, agree
 from laconic.atomic_files import make_private_folder, write_whole
 from laconic.core.ledger import Entry, Ledger
 from laconic.core.party import Party
-from laconic.deploy.party_config import PartyFile, read_party
+from laconic.deploy.party_files import PartyFile, read_party
 from laconic.deploy.party_memory import PartyFolder
 from laconic.deploy.policy import NEW
 from laconic.deploy.session import Session, envelope_session, read_rows

@@ -14,9 +14,7 @@ from laconic.core.method import Method
 from laconic.core.party import Party
 from laconic.core.step import Script, steps_of
 from laconic.core.wire import Limits, decode, decode_question, read_heading
-from laconic.deploy.epsilon_account import Limit, mark_of
-from laconic.deploy.match_count import MatchLimit
-from laconic.deploy.party_account import PartyAccount
+from laconic.deploy.party_account import Limit, MatchLimit, PartyAccount, mark_of
 from laconic.errors import PlanError, Refused
 from laconic.plan.keys import to_settings
 from laconic.values import Settings

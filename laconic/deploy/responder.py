@@ -1,15 +1,19 @@
 """How a party answers the questions of a run: by one way, whether they come as frames online or in envelopes.
 
 Memory, ledger and answers are on its disk before anything leaves. A question that comes again gets the answer that was
-given before, and costs nothing again.
+given before, and costs nothing again. What went wrong is for the party's own eyes: details go to a file of its own, and
+others hear fixed words, as an error may quote cells, ids, paths or passwords.
 """
 
 import re
 import secrets
+import traceback
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotYet
+from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from threading import Lock
@@ -18,9 +22,8 @@ from time import time
 from laconic.atomic_files import append_private, make_private_folder, write_whole
 from laconic.core.party import Party
 from laconic.core.step import Script
-from laconic.deploy.consortium import PartySite
-from laconic.deploy.error_log import ErrorLog
 from laconic.deploy.party_account import open_account, run_before
+from laconic.deploy.party_files import PartySite
 from laconic.deploy.party_memory import PartyFolder
 from laconic.deploy.policy import Gatekeeper
 from laconic.deploy.session import Session, online_session, read_rows
@@ -31,6 +34,35 @@ from laconic.errors import DataError, Refused, WireError
 from laconic.learn.device import Device, on_device
 from laconic.plan.text import write_plan
 from laconic.tables.table import digest, fingerprint
+
+_MOST = 1 << 20
+"""Bytes after which a log begins anew: whoever asks may cause any number of errors. The one before stays."""
+_LONGEST_LOG = 1 << 16
+"""The most characters of one error."""
+
+
+class ErrorLog:
+    """The log of one party.
+
+    Args:
+        path: where; made with the first error, and readable by its owner only.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def note(self, problem: BaseException) -> str:
+        """Write an error down; returns what others hear after its name: a reference, and nothing of the error."""
+        reference = secrets.token_hex(8)
+        trace = "".join(traceback.format_exception(problem))[-_LONGEST_LOG:]
+        when = datetime.now(UTC).isoformat(timespec="seconds")
+        with suppress(OSError):  # On a full disk, the words must leave all the same.
+            if self.path.exists() and self.path.stat().st_size > _MOST:
+                self.path.replace(self.path.with_suffix(".old.log"))
+            with append_private(self.path) as log:
+                log.write(f"{when} reference {reference}\n{trace}\n".encode(errors="backslashreplace"))
+        return f"could not answer; its own log has the details under reference {reference}"
+
 
 _WAIT = 15.0
 """Seconds to work on a question before saying that it takes longer."""

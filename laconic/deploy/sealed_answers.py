@@ -26,8 +26,7 @@ from laconic.deploy.store import OWN, copy_kept
 from laconic.deploy.transports.envelopes.cover import Blob, Content, Cover, describe_blob
 from laconic.deploy.transports.envelopes.keys import OtherPlan
 from laconic.deploy.transports.envelopes.mailbox import refuse_other_rows
-from laconic.deploy.transports.envelopes.opening import Envelope, Expected, check
-from laconic.deploy.transports.envelopes.sealing import cover_of, seal
+from laconic.deploy.transports.envelopes.sealing import Envelope, Expected, check, cover_of, seal
 from laconic.deploy.transports.rpc_messages import question_id
 from laconic.errors import PlanError
 

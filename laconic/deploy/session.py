@@ -12,11 +12,18 @@ from laconic.core.party import Party
 from laconic.core.step import Script
 from laconic.data.readers.source_rows import server_table
 from laconic.data.readers.source_table import note_aloud, own_table
-from laconic.deploy.consortium import Consortium
 from laconic.deploy.execute import align_of, deal_of, federation_of
 from laconic.deploy.homecoming import Homecoming, refuse_homeless
 from laconic.deploy.party_account import PartyAccount
-from laconic.deploy.party_config import PartyFile, known_columns, people_of, read_apart, refuse_homeless_names, seed_of
+from laconic.deploy.party_files import (
+    Consortium,
+    PartyFile,
+    known_columns,
+    people_of,
+    read_apart,
+    refuse_homeless_names,
+    seed_of,
+)
 from laconic.deploy.policy import Gatekeeper, read_policy
 from laconic.deploy.question_forecast import SERVER, QuestionForecast
 from laconic.errors import DataError, PlanError

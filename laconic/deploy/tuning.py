@@ -20,8 +20,7 @@ from laconic.core.capabilities import Tunable
 from laconic.core.result import Result, Tuning
 from laconic.data.federation import Federation
 from laconic.deploy.execute import align_of, parties_of
-from laconic.deploy.jobs import Job, Record, run_jobs
-from laconic.deploy.method_code import code_digest
+from laconic.deploy.kept_records import Job, Record, code_digest, run_jobs
 from laconic.deploy.simulation import matched, train
 from laconic.errors import LaconicError, PlanError
 from laconic.plan.plan import Plan

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from laconic.deploy.party_account import locate_account
-from laconic.deploy.party_config import PartyFile
+from laconic.deploy.party_files import PartyFile
 from laconic.deploy.policy import read_policy
 from laconic.doctor.columns import Diagnosis
 

@@ -18,7 +18,7 @@ from laconic.data.readers.federate import federation
 from laconic.data.readers.files import by_party, read_file
 from laconic.data.readers.frames import with_text_names
 from laconic.data.readers.source_table import check_frame
-from laconic.deploy.party_config import PartyFile, from_party_files, read_party, rows_from_party_files
+from laconic.deploy.party_files import PartyFile, from_party_files, read_party, rows_from_party_files
 from laconic.deploy.transports.inprocess import open_calls
 from laconic.doctor.account import check_account
 from laconic.doctor.columns import Check, Diagnosis, check_columns

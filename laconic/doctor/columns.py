@@ -11,7 +11,7 @@ import msgspec
 from laconic.data.readers.batches import column_names
 from laconic.data.readers.source_table import own_columns, read_own
 from laconic.data.schema import ColumnKind
-from laconic.deploy.party_config import PartyFile, read_party
+from laconic.deploy.party_files import PartyFile, read_party
 from laconic.errors import DataError, PlanError
 
 Level: TypeAlias = Literal["fine", "note", "wrong"]

@@ -9,7 +9,7 @@ from laconic.data.readers.batches import column_names
 from laconic.data.readers.ids import read_ids
 from laconic.data.readers.source_table import own_frame
 from laconic.data.schema import IdRules, OwnData
-from laconic.deploy.party_config import PartyFile
+from laconic.deploy.party_files import PartyFile
 from laconic.doctor.columns import Diagnosis
 from laconic.errors import DataError
 from laconic.values import Array

@@ -8,8 +8,7 @@ from email.utils import parsedate_to_datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from laconic.deploy.consortium import PartySite, open_site
-from laconic.deploy.party_config import PartyFile
+from laconic.deploy.party_files import PartyFile, PartySite, open_site
 from laconic.doctor.columns import Diagnosis, Level
 
 _ENGINE = "2.9."

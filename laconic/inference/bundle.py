@@ -14,8 +14,7 @@ from laconic.core.party import Party
 from laconic.data.schema import OwnData
 from laconic.errors import DataError
 from laconic.inference.absent import Answers, AnyAbsent, Store
-from laconic.inference.bundle_files import folder_name, read_folder, write_folder
-from laconic.inference.part_state import PartState, has_state, read_uses
+from laconic.inference.bundle_files import PartState, folder_name, has_state, read_folder, read_uses, write_folder
 from laconic.moved import with_current_names
 from laconic.shown import figure, html_table, metric_name
 from laconic.tables.columns import Column, Recipe

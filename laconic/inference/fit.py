@@ -19,8 +19,8 @@ from laconic.deploy.simulation import FittedRun, train
 from laconic.deploy.transports.inprocess import open_calls
 from laconic.errors import PlanError
 from laconic.inference.bundle import About, Part
+from laconic.inference.bundle_files import PartState
 from laconic.inference.local_transport import SavedParts
-from laconic.inference.part_state import PartState
 from laconic.inference.predict import Model
 from laconic.inference.save import abouts_of, probe, save_model, store_at_hand
 from laconic.learn.device import Device

@@ -8,9 +8,9 @@ import msgspec
 from laconic.core.capabilities import Mergeable
 from laconic.core.ledger import Ledger
 from laconic.core.party import Party
-from laconic.deploy.consortium import PartySite
 from laconic.deploy.homecoming import MODEL, SIGNED, final_model, model_text
 from laconic.deploy.party_context import find_run
+from laconic.deploy.party_files import PartySite
 from laconic.deploy.party_memory import PartyFolder
 from laconic.deploy.session import Session, envelope_session, online_session
 from laconic.deploy.statements import Checked

@@ -11,7 +11,7 @@ from rich.text import Text
 from laconic.audit.attacks import Finding
 from laconic.audit.leakage import Width
 from laconic.core.result import Price, Result
-from laconic.deploy.method_code import code_digest
+from laconic.deploy.kept_records import code_digest
 from laconic.inference.bundle import Card
 from laconic.methods.registry import methods
 from laconic.report.comparisons import Comparison, MethodRuns, comparisons_of, costs_of, same_releases

@@ -44,14 +44,24 @@ def clean_ids(ids: Array | Sequence[str] | Sequence[int], party: str) -> Array:
             f"party {party!r}: {int(gaps.sum())} of {len(given)} rows have no id, the first is row "
             f"{int(gaps.argmax()) + 1}; give every row an id or leave those rows out"
         )
-    ordered = np.sort(clean)
-    repeated = list(dict.fromkeys(ordered[1:][ordered[1:] == ordered[:-1]].tolist()))
-    if repeated:
+    if has_repeated(clean):
+        ordered = np.sort(clean)
+        repeated = list(dict.fromkeys(ordered[1:][ordered[1:] == ordered[:-1]].tolist()))
         raise DataError(
             f"party {party!r}: {len(repeated)} ids occur more than once, such as {', '.join(map(str, repeated[:3]))}; "
             "keep one row for each id (sum or average the others first)"
         )
     return clean
+
+
+def has_repeated(ids: Array) -> bool:
+    """Whether any id, a whole number or text, occurs more than once."""
+    if ids.dtype.kind in "iu":
+        ordered = np.sort(ids)
+        return bool((ordered[1:] == ordered[:-1]).any())
+    import pyarrow as pa
+
+    return len(pa.array(ids, pa.large_string()).dictionary_encode().dictionary) < len(ids)
 
 
 def check_raw(raw: Array, columns: Sequence[Column], party: str, *, labelled: bool, prepared: bool = False) -> None:

@@ -150,7 +150,8 @@ class Table:
         """The same as an Arrow column, for work on millions of them."""
         import pyarrow as pa
 
-        return pa.array(self.keys, pa.large_string())
+        ids = np.arange(self.rows) if self.ids is None else self.ids
+        return pa.array(ids).cast(pa.large_string()) if ids.dtype.kind in "iu" else pa.array(ids, pa.large_string())
 
     @cached_property
     def places(self) -> dict[str, int]:
@@ -278,18 +279,25 @@ def _with_lengths(ids: Any) -> bytes | memoryview:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    lengths = pc.utf8_length(ids).cast(pa.large_string())
+    counts = pc.utf8_length(ids)
+    shortest, longest = pc.min_max(counts).values()
+    # Ids of one length, as most are, need no column of lengths as text.
+    lengths = counts.cast(pa.large_string()) if shortest != longest else longest.cast(pa.large_string())
     whole = pc.binary_join_element_wise(lengths, ids, pa.scalar(":", pa.large_string()))
-    # Arrow keeps the texts of a column one after the other, and where each of them ends.
-    _, ends, data = whole.buffers()
-    return memoryview(data)[: np.frombuffer(ends, np.int64)[len(whole)]] if len(whole) else b""
+    return joined(whole)
 
 
-def digest(table: Table) -> str:
-    """A digest of everything a table holds; never leaves the party."""
+def joined(texts: Any) -> bytes | memoryview:
+    """All texts of an Arrow column just made in one: Arrow keeps them one after the other, and where each ends."""
+    _, ends, data = texts.buffers()
+    return memoryview(data)[: np.frombuffer(ends, np.int64)[len(texts)]] if len(texts) else b""
+
+
+def digest(table: Table, rows: str | None = None) -> str:
+    """A digest of everything a table holds; never leaves the party. `rows` is its fingerprint, if that is known."""
     whole = blake2b(digest_size=16, person=b"laconic table")
     names = "\0".join(f"{column.name}\0{column.kind}\0{column.levels}" for column in table.columns)
-    whole.update(f"{table.raw.shape} {names} {fingerprint(table)}".encode())
+    whole.update(f"{table.raw.shape} {names} {rows or fingerprint(table)}".encode())
     for cells in (table.raw, table.y, *(table.cuts[name] for name in sorted(table.cuts))):
         if cells is not None:
             whole.update(np.ascontiguousarray(cells).reshape(-1).view(np.uint8).data)

@@ -16,7 +16,7 @@ from laconic.core.result import Result
 from laconic.core.step import steps_of
 from laconic.core.wire import Heading, decode, decode_question, describe, read_heading
 from laconic.data.federation import Federation
-from laconic.deploy.answer_checks import AnswerCheck
+from laconic.deploy.journal import AnswerCheck
 from laconic.deploy.question_forecast import Due, QuestionForecast
 from laconic.deploy.simulation import FittedRun, roles, simulate, train
 from laconic.deploy.transports.inprocess import Recorder

@@ -3,7 +3,7 @@ import pandas as pd
 import pytest
 
 from laconic import FedOnce, FewShot, Linear, Rap, from_frames, simulate
-from laconic.align.exact import ExactMatch, fitting_seed
+from laconic.align.exact import ExactMatch, fitting_seed, text_order
 from laconic.align.psi import PrivateMatch
 from laconic.core import Party
 from laconic.deploy import Processes, open_calls
@@ -126,3 +126,20 @@ def test_a_class_of_one_row_is_learnt_from_and_the_score_is_another():
 def test_rows_are_parted_by_the_first_seed_where_that_will_do():
     party = Party("bank", from_frames(frames(), id="id", label="left").tables["bank"], seed=0)
     assert fitting_seed(party, np.arange(300), 17, test=0.2, valid=0.1) == 17
+
+
+def test_ids_are_ordered_as_the_texts_that_they_are_whatever_holds_them():
+    rng = np.random.default_rng(0)
+    letters = np.array([*"09AZaz _|"])
+    texts = ["".join(rng.choice(letters, rng.integers(1, most))) for most in (3, 9, 10, 17, 20) for _ in range(400)]
+    numbers = [rng.integers(low, high, 500) for low, high in ((0, 20), (0, 10**6), (0, 10**18), (0, 2**62), (-99, 99))]
+    columns = [*numbers, np.array([10**18 - 1, 10**17, 10**18]), np.array([2**64 - 1, 7], np.uint64), np.array([], int)]
+    columns += [
+        np.array(texts),
+        np.array([*texts, "\u00e4", "\u00c9z"]),
+        np.array([3, 200, 20], np.uint8),
+        np.array([], str),
+    ]
+    for ids in map(np.unique, columns):
+        mixed = rng.permutation(ids)
+        assert text_order(mixed).tolist() == np.argsort(mixed.astype(str), kind="stable").tolist()

@@ -9,18 +9,18 @@ import pytest
 
 from laconic.align import exact
 from laconic.core import Ledger
-from laconic.deploy import EpsilonAccount, PartyFolder, epsilon_account, party_account, policy, responder
-from laconic.deploy.epsilon_account import Limit
+from laconic.deploy import EpsilonAccount, PartyFolder, party_account, policy, responder
+from laconic.deploy.party_account import Limit
 from laconic.deploy.policy import Gatekeeper
-from laconic.inference.server.rules import ServingRules
+from laconic.inference.server.party import ServingRules
 
 Patch = pytest.MonkeyPatch
 
 
 def overwrite_reservations(patch: Patch) -> None:
     """A greeting puts what it expects of a run in the place of what the run reserved and released."""
-    reserved = epsilon_account._reserved
-    patch.setattr(epsilon_account, "_reserved", lambda run, *rest: reserved(epsilon_account._Run(), *rest))
+    reserved = party_account._reserved
+    patch.setattr(party_account, "_reserved", lambda run, *rest: reserved(party_account._Run(), *rest))
 
 
 def check_before_writing(patch: Patch) -> None:
@@ -34,7 +34,7 @@ def check_before_writing(patch: Patch) -> None:
 
     def write_later(account: EpsilonAccount, run: str, ledger: Ledger, limit: Limit | None, before: str = "") -> None:
         if limit is not None:
-            limit.refuse(epsilon_account._epsilon(account._after(run, ledger, before), limit.delta))
+            limit.refuse(party_account._epsilon(account._after(run, ledger, before), limit.delta))
         write(account, run, ledger, None, before)
 
     patch.setattr(EpsilonAccount, "reserve", reserve_later)

@@ -23,8 +23,8 @@ import numpy as np
 import pytest
 
 from laconic.core import Ledger, Question, decode, encode
-from laconic.deploy import PartyFolder, consortium, make_key, save_key, seal_plan, trust
-from laconic.deploy.epsilon_account import Limit
+from laconic.deploy import PartyFolder, make_key, party_files, save_key, seal_plan, trust
+from laconic.deploy.party_account import Limit
 from laconic.deploy.party_context import open_context
 from laconic.deploy.responder import open_kept
 from laconic.deploy.session import read_rows
@@ -492,8 +492,8 @@ def _reading_once() -> Any:
 
     with pytest.MonkeyPatch.context() as patch:
         for name in ("read_party", "read_consortium"):
-            patch.setattr(consortium, name, of_file(getattr(consortium, name)))
-        for module in (consortium, harness):
+            patch.setattr(party_files, name, of_file(getattr(party_files, name)))
+        for module in (party_files, harness):
             patch.setattr(module, "read_plan", lambda text: read_text(read_plan, text))
         yield
 

@@ -1,6 +1,6 @@
 """Attacks 2 to 5: the account of epsilon is made to show less than what left.
 
-The account itself, without a hub, is attacked in tests/deploy/test_epsilon_account.py.
+The account itself, without a hub, is attacked in tests/deploy/test_party_account.py.
 """
 
 import shutil

@@ -9,7 +9,7 @@ from laconic.core import Result
 from laconic.deploy import KeyRing, make_key, save_key
 from laconic.deploy.statements import check_result, sign_ledger
 from laconic.deploy.transports.envelopes.keys import open_ring
-from laconic.deploy.transports.envelopes.opening import Expected, check
+from laconic.deploy.transports.envelopes.sealing import Expected, check
 from tests.deploy.conftest import World
 from tests.deploy.test_training import ONESHOT
 

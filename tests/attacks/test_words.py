@@ -191,7 +191,7 @@ def test_a_log_does_not_grow_for_ever_and_is_its_owners(trial, monkeypatch):
     logs = list(trial.site("shop").glob("*.log"))
     assert {path.stat().st_mode & 0o777 for path in logs} == {0o600}
     before = sum(path.stat().st_size for path in logs)
-    monkeypatch.setattr("laconic.deploy.error_log._MOST", 10_000)
+    monkeypatch.setattr("laconic.deploy.responder._MOST", 10_000)
     for _ in range(50):
         trial.desks["shop"].answer("one", b"\xc1 no frame")
     assert sum(path.stat().st_size for path in trial.site("shop").glob("*.log")) < before

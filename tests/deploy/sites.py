@@ -12,7 +12,7 @@ import pytest
 
 from laconic import Plan, write_plan
 from laconic.deploy import coordinator
-from laconic.deploy.consortium import Consortium, HubAddress, PartySite, open_site, write_consortium
+from laconic.deploy.party_files import Consortium, HubAddress, PartySite, open_site, write_consortium
 from laconic.deploy.responder import OnlineResponder
 from laconic.deploy.transports.flare.provisioning import share_keys
 from laconic.deploy.transports.rpc_client import ConnectionBroken, Line

@@ -9,10 +9,10 @@ from benchmarks.crashes import same
 from laconic import Budget, DataPlan, FedAvg, FedOnce, Linear, OneShot, Plan, VimAdmm, VimSgd, write_plan
 from laconic.align import ExactMatch, PrivateMatch
 from laconic.core import Party, decode
-from laconic.deploy.consortium import open_site
 from laconic.deploy.coordinator import host_run
 from laconic.deploy.execute import execute
 from laconic.deploy.journal import Journal
+from laconic.deploy.party_files import open_site
 from laconic.deploy.party_memory import PartyFolder
 from laconic.deploy.responder import OnlineResponder
 from laconic.deploy.session import online_session

@@ -11,8 +11,8 @@ import pytest
 from benchmarks.crashes import same
 from laconic import Result
 from laconic.atomic_files import read_sealed
-from laconic.deploy.consortium import Consortium, HubAddress, open_site
 from laconic.deploy.execute import execute
+from laconic.deploy.party_files import Consortium, HubAddress, open_site
 from laconic.deploy.transports.envelopes.keys import revoke
 from laconic.deploy.transports.flare import system as engine
 from laconic.deploy.transports.flare.operating import _start_hub

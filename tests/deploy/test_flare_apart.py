@@ -7,7 +7,7 @@ import pytest
 
 from laconic import Result, execute, load_model
 from laconic.atomic_files import read_sealed
-from laconic.deploy.consortium import Consortium, HubAddress, open_site
+from laconic.deploy.party_files import Consortium, HubAddress, open_site
 from laconic.deploy.transports.flare import system as engine
 from laconic.deploy.transports.flare.provisioning import provision
 from tests.data.hospitals import NAMES, open_rows

@@ -12,8 +12,8 @@ import pytest
 from benchmarks.crashes import same
 from laconic import DataPlan, Plan, Result, SplitNN, write_plan
 from laconic.atomic_files import read_sealed
-from laconic.deploy.consortium import Consortium, HubAddress, open_site
 from laconic.deploy.execute import execute
+from laconic.deploy.party_files import Consortium, HubAddress, open_site
 from laconic.deploy.transports.flare import system as engine
 from laconic.deploy.transports.flare.provisioning import provision
 from laconic.learn import Sgd

@@ -3,7 +3,7 @@
 import pytest
 
 from laconic.deploy.coordinator import host
-from laconic.deploy.epsilon_account import EpsilonAccount
+from laconic.deploy.party_account import EpsilonAccount
 from laconic.deploy.sealed_answers import seal_plan
 from laconic.errors import Refused
 from tests.deploy.conftest import World

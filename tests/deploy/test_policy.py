@@ -8,8 +8,7 @@ import pytest
 import laconic
 from laconic import FedOnce, Linear, SplitNN
 from laconic.core import Party, Question, decode, encode
-from laconic.deploy.epsilon_account import EpsilonAccount
-from laconic.deploy.party_account import PartyAccount
+from laconic.deploy.party_account import EpsilonAccount, PartyAccount
 from laconic.deploy.party_memory import PartyFolder
 from laconic.deploy.policy import Gatekeeper, Policy, read_policy
 from laconic.errors import PlanError, Refused

@@ -5,7 +5,7 @@ import pytest
 
 from laconic.core import decode
 from laconic.deploy.coordinator import predict
-from laconic.deploy.epsilon_account import EpsilonAccount
+from laconic.deploy.party_account import EpsilonAccount
 from laconic.deploy.party_context import context_for_ids
 from laconic.deploy.party_memory import PartyFolder
 from laconic.deploy.sealed_answers import answer_new

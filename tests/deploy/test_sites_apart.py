@@ -31,9 +31,9 @@ from laconic import (
     write_plan,
 )
 from laconic.cli import main
-from laconic.deploy.consortium import Consortium, HubAddress
 from laconic.deploy.coordinator import host_run
 from laconic.deploy.homecoming import MODEL, SIGNED, Homecoming, model_text
+from laconic.deploy.party_files import Consortium, HubAddress
 from laconic.deploy.party_memory import PartyFolder
 from laconic.deploy.responder import OnlineResponder
 from laconic.deploy.session import online_session

@@ -79,7 +79,7 @@ def test_a_result_is_read_shown_and_priced(name, kept):
 
 def test_a_sealed_envelope_is_opened_and_its_answers_used(kept, monkeypatch):
     # Envelopes are for one version of the package on both sides; here it is their form that counts.
-    monkeypatch.setattr("laconic.deploy.transports.envelopes.opening.__version__", "0.1.0")
+    monkeypatch.setattr("laconic.deploy.transports.envelopes.sealing.__version__", "0.1.0")
     monkeypatch.chdir(kept / "envelope-bank")
     laconic("host", "plan.toml", "--envelopes", "inbox", "--party", "bank.toml", "--save", "result.json")
     (result,) = read_results(Path("result.json"))

@@ -10,14 +10,15 @@ from laconic.errors import DataError
 from laconic.inference.bundle_files import (
     FORMAT,
     HEAD,
+    PartState,
     digest,
     folder_name,
     join_arrays,
     part_arrays,
     read_folder,
+    read_uses,
     write_folder,
 )
-from laconic.inference.part_state import PartState, read_uses
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary()
 ARRAYS = st.sampled_from(["f4", "f8", "f2", "i8", "u1", "?"]).flatmap(

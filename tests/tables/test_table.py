@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from laconic.errors import DataError
 from laconic.tables.columns import Column
-from laconic.tables.table import Table, fingerprint
+from laconic.tables.table import Table, fingerprint, joined
 from laconic.tables.task import Task
 
 BINARY = Task(kind="binary", classes=("no", "yes"), label="paid")
@@ -227,3 +227,14 @@ def test_the_fingerprint_of_ids_is_that_of_each_length_and_id_in_order():
     whole.update("train 3\0002:日本2:ä1300:".encode() + b"p" * 300 + b"test 1\0003:7:x")
     assert fingerprint(table) == whole.hexdigest()
     assert fingerprint(table.with_cut("test", np.array([], dtype=int))) != fingerprint(table)
+
+
+def test_whole_numbers_and_their_texts_have_one_fingerprint_and_one_text_each():
+    numbers = np.array([7, 10, 123456, 0, -5, 99])
+    raw, columns = np.arange(6.0)[:, None], (Column("c"),)
+    as_numbers, as_texts = (
+        Table(raw, columns, ids=ids, cuts={"train": np.array([3, 0, 5])}) for ids in (numbers, numbers.astype(str))
+    )
+    assert as_numbers.key_column.to_pylist() == as_texts.key_column.to_pylist() == [str(one) for one in numbers]
+    assert fingerprint(as_numbers) == fingerprint(as_texts)
+    assert bytes(joined(as_numbers.key_column)) == b"7101234560-599"

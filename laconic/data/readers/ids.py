@@ -9,6 +9,7 @@ import numpy as np
 from laconic.data.readers.cells import as_whole_numbers
 from laconic.data.schema import IdRules, OwnData
 from laconic.errors import DataError
+from laconic.tables.checks import has_repeated
 from laconic.tables.columns import Column
 from laconic.tables.task import Task
 from laconic.values import Array
@@ -135,19 +136,20 @@ def usable_rows(
     Joining takes the mean of the known numbers (dates are numbers), and the most frequent of the known levels, the
     first of several that are as frequent. Labels are never averaged: they must agree.
 
-    Where the party says nothing, the first row of each id is kept, and what is left out is noted. Ids are text, empty
-    where missing.
+    Where the party says nothing, the first row of each id is kept, and what is left out is noted. Ids are whole
+    numbers, or text that is empty where missing.
     """
     name = " + ".join(data.keys)
     there = _with_id(party, name, ids, data.on_empty, notes)
     left_out = {"no id": len(ids) - len(there)} if len(there) < len(ids) else {}
-    ids, raw, y = ids[there], raw[there], None if y is None else y[there]
+    if left_out:
+        ids, raw, y = ids[there], raw[there], None if y is None else y[there]
+    if not has_repeated(ids):
+        return UsableRows(there, raw, left_out)
     _, first, groups = np.unique(ids, return_index=True, return_inverse=True)
     kept = np.sort(first)
-    if len(kept) == len(ids):
-        return UsableRows(there, raw, left_out)
     if data.on_duplicate == "error":
-        twice = list(dict.fromkeys(ids[first[groups] != np.arange(len(ids))].tolist()))
+        twice = [str(one) for one in dict.fromkeys(ids[first[groups] != np.arange(len(ids))].tolist())]
         raise DataError(
             f"party {party!r}, id {name!r}: {len(twice)} ids occur more than once, such as {', '.join(twice[:3])}; "
             "keep one row for each id, or say data.on_duplicate = 'first' or 'aggregate'"
@@ -166,7 +168,7 @@ def usable_rows(
 
 def _with_id(party: str, name: str, ids: Array, rule: str | None, notes: list[str]) -> Array:
     """Where the rows with an id are."""
-    gaps = ids == ""
+    gaps = ids == "" if ids.dtype.kind == "U" else np.zeros(len(ids), dtype=bool)
     if gaps.all():
         raise DataError(f"party {party!r}, id {name!r}: no row has an id; fill the column in, or name another")
     found = f"{int(gaps.sum())} of {len(ids)} rows have no id, the first is row {int(gaps.argmax()) + 1}"

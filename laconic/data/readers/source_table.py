@@ -201,15 +201,18 @@ def build_table(
         columns, raw = read_columns(party, looks, kinds, said=said or {}, frame=frame, notes=notes)
         columns = _prepared(columns, data, party)
         reading = reading_of(frame, looks, columns, raw, ids=data.keys, label=data.label, own_kinds=kinds)
-    # Fixed-width text: Python's own would take twice the memory and more.
-    ids = read_ids(frame, data.keys, data.ids, party).astype(str)
+    if _has_whole_ids(frame, data):
+        ids = frame[data.keys[0]].to_numpy()
+    else:
+        # Fixed-width text: Python's own would take twice the memory and more.
+        ids = read_ids(frame, data.keys, data.ids, party).astype(str)
     usable = usable_rows(party, data, ids, raw, columns, y, task, notes)
     at = usable.places
     parting = None if by is None else read_parting(party, frame, by, notes)
     table = Table(
         usable.raw,
         columns,
-        ids=(frame[data.keys[0]].to_numpy() if _has_whole_ids(frame, data) else ids)[at],
+        ids=ids[at],
         y=None if y is None else y[at],
         task=task,
         party=party,

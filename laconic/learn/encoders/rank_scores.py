@@ -136,10 +136,11 @@ def build_beside(columns: int, weights: Weights) -> Beside | LearntBeside:
 def _fit_column(cells: Array) -> tuple[Array, Array]:
     from scipy.special import ndtri
 
-    values = np.unique(cells)
+    rows = np.sort(cells)
+    values = rows[np.append(True, rows[1:] != rows[:-1])] if len(rows) else rows
     if len(values) < 3:
         return _padded(values), _padded(values)
-    knots, rows = values, np.sort(cells)
+    knots = values
     if len(values) > KNOTS:
         # Half by rows, for where most rows are; half by values, for a long tail after many equal cells.
         even = np.linspace(0, 1, KNOTS // 2)
@@ -159,6 +160,9 @@ def _padded(values: Array) -> Array:
 
 
 Rest: TypeAlias = Literal["components", "autoencoder"]
+
+_Ranks: TypeAlias = tuple[Array, Weights, int]
+"""All columns by rank, those that are sent, and how many numbers are left beside them."""
 
 _ENOUGH, _CLEAR = 0.05, 0.7
 """Nothing is learnt if components leave trees no more than the first share; else learnt numbers must leave the second
@@ -183,21 +187,22 @@ def fit_beside(x: Array, dim: int, rest: Rest | None, rng: Rng) -> Weights:
         rest: what comes beside the ranks; None takes what is better on rows held out.
         rng: takes part only if an autoencoder is trained.
     """
-    _, ranks, left = _ranks(x, dim)
+    found = _ranks(x, dim)
+    _, ranks, left = found
     with_components = ranks | _components(x, left)
     if left == 0 or rest == "components":
         return with_components
-    if rest is None and not _is_better(left_to_trees(x, dim, rng)):
+    if rest is None and not _is_better(left_to_trees(x, dim, rng, found)):
         return with_components
     return ranks | _learn(x[_some(len(x), _ROWS, rng)], ranks, left, rng)
 
 
-def left_to_trees(x: Array, dim: int, rng: Rng) -> tuple[float, float]:
+def left_to_trees(x: Array, dim: int, rng: Rng, found: _Ranks | None = None) -> tuple[float, float]:
     """What trees do not rebuild with components beside the ranks, and with learnt numbers, on rows held out.
 
     The second is 1 where nothing was learnt: components leave little, or there are too few rows to tell.
     """
-    scores, ranks, left = _ranks(x, dim)
+    scores, ranks, left = found or _ranks(x, dim)
     rows = rng.permutation(_some(len(x), _ROWS, rng))
     used = len(rows) * 2 // 3
     # The last of the rows to learn from, then those held out.
@@ -223,7 +228,7 @@ def _is_better(left: tuple[float, float]) -> bool:
     return by_components > _ENOUGH and by_learnt <= _CLEAR * by_components
 
 
-def _ranks(x: Array, dim: int) -> tuple[Array, Weights, int]:
+def _ranks(x: Array, dim: int) -> _Ranks:
     """All columns by rank, those that are sent, and how many numbers are left beside them."""
     knots, heights = fit_scores(x)
     scores = score(x, knots, heights)

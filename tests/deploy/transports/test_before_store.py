@@ -8,10 +8,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from laconic.deploy.epsilon_account import EpsilonAccount
-from laconic.deploy.inbox import ReplayGuard
 from laconic.deploy.journal import Journal
+from laconic.deploy.party_account import EpsilonAccount
 from laconic.deploy.party_memory import PartyFolder
+from laconic.deploy.transports.envelopes.mailbox import ReplayGuard
 from laconic.errors import TornFile
 from tests.deploy.test_journal import Adder, Calls, peers, question
 

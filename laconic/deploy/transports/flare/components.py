@@ -12,10 +12,9 @@ from nvflare.collab.api.exceptions import CollabCallError
 
 from laconic.atomic_files import hold, write_sealed, write_whole
 from laconic.core.traffic import watching
-from laconic.deploy.consortium import LOG, PartySite, open_site
 from laconic.deploy.coordinator import host_run
-from laconic.deploy.error_log import ErrorLog
-from laconic.deploy.responder import OnlineResponder
+from laconic.deploy.party_files import LOG, PartySite, open_site
+from laconic.deploy.responder import ErrorLog, OnlineResponder
 from laconic.deploy.transports.rpc_client import ConnectionBroken, Line
 from laconic.deploy.transports.secure_channel import refusal
 from laconic.deploy.watch import STATE, Watch

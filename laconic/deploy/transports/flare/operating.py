@@ -12,7 +12,7 @@ import msgspec
 
 from laconic.atomic_files import hold, make_private_folder, read_sealed
 from laconic.core.result import Result
-from laconic.deploy.consortium import PartySite
+from laconic.deploy.party_files import PartySite
 from laconic.deploy.transports.flare import system as engine
 from laconic.errors import LaconicError, PlanError
 from laconic.plan.text import plan_fingerprint, read_plan

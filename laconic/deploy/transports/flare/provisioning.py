@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from laconic.atomic_files import keep_from_others, make_private_folder
-from laconic.deploy.consortium import Consortium, read_consortium, write_consortium
+from laconic.deploy.party_files import Consortium, read_consortium, write_consortium
 from laconic.deploy.session import online_session
 from laconic.deploy.transports.envelopes.keys import (
     PUBLIC,

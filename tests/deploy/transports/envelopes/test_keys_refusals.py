@@ -21,8 +21,7 @@ from laconic.deploy.transports.envelopes.keys import (
     UnknownKey,
     WronglyAddressed,
 )
-from laconic.deploy.transports.envelopes.opening import Expected, check, read_cover
-from laconic.deploy.transports.envelopes.sealing import cover_of, seal, signed_text
+from laconic.deploy.transports.envelopes.sealing import Expected, check, cover_of, read_cover, seal, signed_text
 from tests.deploy.transports.envelopes.conftest import BLOBS, content_of
 
 EXPECTED = Expected("answer", "p" * 32, "a" * 32)

@@ -7,12 +7,11 @@ import msgspec
 import pytest
 
 from laconic.deploy.coordinator import host, open_inbox
-from laconic.deploy.inbox import ReplayGuard
 from laconic.deploy.sealed_answers import answer_envelope, seal_plan
-from laconic.deploy.transports.envelopes import opening
+from laconic.deploy.transports.envelopes import sealing
 from laconic.deploy.transports.envelopes.keys import CoverMismatch, Expired, OtherAlignment, OtherPlan, Replayed
-from laconic.deploy.transports.envelopes.opening import Expected, check
-from laconic.deploy.transports.envelopes.sealing import cover_of, seal
+from laconic.deploy.transports.envelopes.mailbox import ReplayGuard
+from laconic.deploy.transports.envelopes.sealing import Expected, check, cover_of, seal
 from laconic.errors import DataError
 from tests.deploy.test_training import FEDONCE, ONESHOT, Waiting, seal_all
 
@@ -49,16 +48,18 @@ def test_an_envelope_that_was_accepted_in_time_stays_so(world, monkeypatch):
     sealed(world)
     with pytest.raises(Waiting):
         host(world.context("bank"), world.inbox)
+    late = world.root / "insurer.envelope"
+    seal_plan(world.context("insurer"), late)
 
     class Later(datetime):
         @classmethod
         def now(cls, tz=None):
             return datetime.now(tz) + timedelta(days=40)
 
-    monkeypatch.setattr(opening, "datetime", Later)
+    monkeypatch.setattr(sealing, "datetime", Later)
     with pytest.raises(Waiting, match="insurer"):
         host(world.context("bank"), world.inbox)
-    sealed(world, "insurer", "insurer.envelope")
+    shutil.copy(late, world.inbox)
     with pytest.raises(Expired):
         host(world.context("bank"), world.inbox)
 

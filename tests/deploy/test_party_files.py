@@ -3,7 +3,7 @@
 import pytest
 
 from laconic.data import IdRules
-from laconic.deploy.party_config import read_party
+from laconic.deploy.party_files import read_party
 from laconic.errors import PlanError
 
 WHOLE = """

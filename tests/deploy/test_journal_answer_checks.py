@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from laconic.core import Noised, Party, Question, Script, encode, step
-from laconic.deploy.answer_checks import AnswerCheck
+from laconic.deploy.journal import AnswerCheck
 from laconic.errors import StepError
 from laconic.testing import small_federation
 from laconic.values import Array

@@ -6,9 +6,8 @@ import time
 import pytest
 
 from laconic.core import Entry, Ledger, Noise
-from laconic.deploy import epsilon_account as spending_module
-from laconic.deploy.epsilon_account import EpsilonAccount
-from laconic.deploy.party_account import PartyAccount
+from laconic.deploy import party_account
+from laconic.deploy.party_account import EpsilonAccount, PartyAccount
 from laconic.deploy.policy import Gatekeeper, Policy
 from laconic.errors import Refused
 from tests.deploy.test_policy import ASK, PRIVATE, ask, party
@@ -53,14 +52,14 @@ def at_once(*works):
 @pytest.fixture
 def slow_price(monkeypatch):
     """Time passes between the look at the account and the entry in it, as on a busy machine."""
-    price = spending_module.price
+    price = party_account.price
 
     def slow(*given):
         found = price(*given)
         time.sleep(0.1)
         return found
 
-    monkeypatch.setattr(spending_module, "price", slow)
+    monkeypatch.setattr(party_account, "price", slow)
 
 
 def test_three_processes_cannot_pass_the_limit_between_them(tmp_path, slow_price):
