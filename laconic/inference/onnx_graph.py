@@ -289,7 +289,7 @@ def _linear(graph: Graph, _: Any, task: Task, weights: Weights, x: str) -> str:
 def _trees(graph: Graph, _: Any, task: Task, weights: Weights, x: str) -> str:
     sums = graph.sums_of_trees(weights, x)
     first = graph.constant([1], np.int64)
-    if task.kind == "regression":
+    if not task.of_classes:
         return graph.node("Squeeze", sums, first)
     if weights["logit"][0]:
         sums = graph.node("Sigmoid", sums) if task.kind == "binary" else graph.node("Softmax", sums, axis=1)

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from laconic.tables.survival import events_of
+from laconic.tables.task import Task
 from laconic.values import Array, Weights
 
 _FARTHEST = 50.0
@@ -193,6 +194,32 @@ def log_hazard(times: Array, hazard: Hazard, horizon: float) -> float:
     """The logarithm of the events that a row of risk 1 expects by the horizon."""
     total = float(hazard.all_rows[times <= horizon].sum())
     return float(np.log(total if total > 0 else hazard.all_rows[:1].sum() / 2 or 1e-12))
+
+
+def fit_cox(task: Task, x: Array, y: Array, penalty: float) -> Weights:
+    """Cox's model of rows in one place, in the form of a linear model: it gives the risk of a row."""
+    found = fit_local(x, y, penalty)
+    intercept = log_hazard(found.times, found.step.hazard, task.horizon)
+    return {"coefficients": found.beta[None], "intercept": np.array([intercept])}
+
+
+def base_of(task: Task, said: Array, y: Array) -> float:
+    """What to add to logarithms of relative risks, so that they say how many events are expected by the horizon."""
+    found, times = _at_ones(said, y)
+    return log_hazard(times, found.hazard, task.horizon)
+
+
+def cox_loss(y: Array, risk: Array) -> float:
+    """The mean negative logarithm of the partial likelihood of an event."""
+    return -_at_ones(risk, y)[0].likelihood / max(1, int(events_of(y).sum()))
+
+
+def _at_ones(risk: Array, y: Array) -> tuple[Step, Array]:
+    """How likely events are if rows have these logarithms of risk."""
+    column, one = np.asarray(risk, dtype=np.float64)[:, None], np.ones(1)
+    times, counts, columns = event_times(column, y)
+    none = Hazard(np.zeros(len(times)), np.zeros(len(times)))
+    return step_of(risk_sums(column, y, one, times, none), counts, columns, one), times
 
 
 def predict_cox(weights: Weights, x: Array) -> Array:

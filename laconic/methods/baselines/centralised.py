@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 
 from laconic.core.align import PAIRED
-from laconic.core.method import LABELLED, task_of
+from laconic.core.method import LABELLED, Method, task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.step import Opening
@@ -38,6 +38,7 @@ class Centralised(Pooling, frozen=True):
     """
 
     uses: ClassVar[tuple[str, ...]] = ("train", "valid", PAIRED, LABELLED)
+    tasks: ClassVar[tuple[str, ...]] = (*Method.tasks, "survival")
 
     model: AnyHead | None = None
     net: Net | None = None

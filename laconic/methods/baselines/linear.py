@@ -1,8 +1,9 @@
 """Linear: logistic or ridge regression on pooled columns. Shows where a net is worth its while at all."""
 
 from collections.abc import Iterator
+from typing import ClassVar
 
-from laconic.core.method import task_of
+from laconic.core.method import Method, task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.step import Opening
@@ -17,6 +18,8 @@ class Linear(Pooling, frozen=True):
     Attributes:
         penalty: weight of the squared size of the coefficients.
     """
+
+    tasks: ClassVar[tuple[str, ...]] = (*Method.tasks, "survival")
 
     penalty: float = 1.0
 
