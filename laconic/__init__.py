@@ -25,8 +25,25 @@ def __getattr__(name: str) -> object:
         home, new = NEW_HOME[name], RENAMED.get(name, name)
         words = f"laconic.{name} has moved: write `from {home} import {new}`"
     else:
-        return _find(name)
+        try:
+            return _find(name)
+        except AttributeError:
+            raise AttributeError(_where_else(name)) from None
     warn(words, DeprecationWarning, stacklevel=2)
     # Kept, so that the line is said once.
     value: object = globals().setdefault(name, getattr(import_module(home), new))
     return value
+
+
+def _where_else(name: str) -> str:
+    """What to write instead of a name that is not here: the package that has it, or the nearest name."""
+    from difflib import get_close_matches
+    from pathlib import Path
+
+    words = f"laconic has no {name!r}"
+    for stub in [] if name.startswith("_") else sorted(Path(__file__).parent.glob("*/__init__.pyi")):
+        package = f"laconic.{stub.parent.name}"
+        if name in import_module(package).__all__:
+            return f"{words}; write `from {package} import {name}`"
+    near = get_close_matches(name, __all__, 1)
+    return f"{words}; did you mean {near[0]}?" if near else words

@@ -3,12 +3,16 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from difflib import get_close_matches
+from functools import cache
 from math import inf, prod
+from numbers import Integral, Real
 from typing import Any, TypeAlias
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
+from msgspec import inspect
 
 Array: TypeAlias = npt.NDArray[Any]
 Weights: TypeAlias = dict[str, Array]
@@ -24,11 +28,89 @@ def flat(rows: Array) -> Array:
     return rows.reshape(len(rows), prod(rows.shape[1:]))
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True, tag=True, forbid_unknown_fields=True):
+class _Checked(msgspec.StructMeta):
+    """Refuses a setting that does not exist, and one of another type, where it is written in Python.
+
+    A plan's text is checked by msgspec as it is read; without this, `encoder="Pca"` in Python would end in an error of
+    some other line, long after.
+    """
+
+    def __call__(self, *args: Any, **given: Any) -> Any:
+        known = self.__struct_fields__
+        for name in given:
+            if name not in known:
+                near = get_close_matches(name, known, 1)
+                hint = f"did you mean {near[0]}? " if near else ""
+                raise TypeError(
+                    f"{self.__name__} has no setting {name!r}; {hint}Its settings are: {', '.join(known) or 'none'}"
+                )
+        options = _options(self)
+        for name, value in {**dict(zip(known, args, strict=False)), **given}.items():
+            if name in options and not any(_fits(value, option) for option in options[name]):
+                *first, last = dict.fromkeys(_said(option) for option in options[name])
+                wanted = f"{', '.join(first)} or {last}" if first else last
+                raise TypeError(f"{name} of {self.__name__} must be {wanted}, not {_found(value)}")
+        return super().__call__(*args, **given)
+
+
+class Settings(msgspec.Struct, metaclass=_Checked, frozen=True, kw_only=True, tag=True, forbid_unknown_fields=True):
     """Frozen settings that can be written as text and back; the class name is the tag `type`.
 
-    Check values in `__post_init__`: it runs for settings made in Python and for those read from a plan.
+    Types are checked when settings are made. Check values in `__post_init__`: it runs for settings made in Python and
+    for those read from a plan.
     """
+
+
+@cache
+def _options(kind: type) -> dict[str, tuple[inspect.Type, ...]]:
+    """What types each setting may have; empty for a class whose annotations msgspec cannot read."""
+    try:
+        fields = getattr(inspect.type_info(kind), "fields", ())
+    except (NameError, TypeError):
+        return {}
+    return {one.name: one.type.types if isinstance(one.type, inspect.UnionType) else (one.type,) for one in fields}
+
+
+def _fits(value: Any, option: inspect.Type) -> bool:
+    """Whether a value may be meant: plain types are held to exactly; of settings, only what can be none is refused."""
+    if value is msgspec.UNSET:
+        return True
+    match option:
+        case inspect.NoneType():
+            return value is None
+        case inspect.BoolType():
+            return isinstance(value, bool | np.bool_)
+        case inspect.IntType():
+            return isinstance(value, Integral) and not isinstance(value, bool)
+        case inspect.FloatType():
+            return isinstance(value, Real) and not isinstance(value, bool)
+        case inspect.StrType():
+            return isinstance(value, str)
+        case inspect.LiteralType():
+            return value in option.values
+        case inspect.StructType():
+            return value is not None and not isinstance(value, str | bytes | Real | type | dict | list | tuple | set)
+        case _:
+            return True
+
+
+_WORDS: dict[type, str] = {
+    inspect.NoneType: "None",
+    inspect.BoolType: "True or False",
+    inspect.IntType: "a whole number",
+    inspect.FloatType: "a number",
+    inspect.StrType: "text",
+}
+
+
+def _said(option: inspect.Type) -> str:
+    if isinstance(option, inspect.LiteralType):
+        return " or ".join(map(repr, option.values))
+    return f"{option.cls.__name__}()" if isinstance(option, inspect.StructType) else _WORDS[type(option)]
+
+
+def _found(value: Any) -> str:
+    return f"the class {value.__name__}; write {value.__name__}()" if isinstance(value, type) else repr(value)
 
 
 def check_least(least: float, **values: float | None) -> None:

@@ -79,7 +79,7 @@ def _boosted() -> dict[str, Method]:
 
 def _federated_trees() -> dict[str, Method]:
     """What each party of FedTrees grows."""
-    sizes = ((20, 3, 0.3), (50, 4, 0.2), (100, 6, 0.1))
+    sizes = ((20, 3, 0.3), (50, 4, 0.2), (100, 4, 0.2), (100, 4, 0.4), (200, 4, 0.4), (100, 6, 0.1), (100, 6, 0.3))
     return {
         f"FedTrees, {trees} of depth {depth} at {lr:g}": FedTrees(trees=Boosted(trees=trees, depth=depth, lr=lr))
         for trees, depth, lr in sizes

@@ -21,6 +21,8 @@ FED = laconic.deal(laconic.load("breast_cancer"), laconic.Equal(parties=3))
         release(),
         Ledger(),
         Score("auc", 1.0),
+        laconic.load("breast_cancer"),
+        laconic.disclose(result(releases=(release("shop"),) * 2), "shop"),
     ],
 )
 def test_a_prompt_shows_one_short_line(thing):
@@ -37,7 +39,10 @@ def test_a_price_says_first_what_it_does_not_cover():
     assert repr(paid()) == "<Price: 1 open release not covered; epsilon 2 at delta 1e-05>"
 
 
-@pytest.mark.parametrize("thing", [result(), FED, Ledger(result(releases=(release(noise=GAUSSIAN),)).releases)])
+NOISED = Ledger(result(releases=(release(noise=GAUSSIAN),)).releases)
+
+
+@pytest.mark.parametrize("thing", [result(), FED, NOISED, laconic.disclose(result(), "shop")])
 def test_a_notebook_shows_a_table(thing):
     assert "<table>" in thing._repr_html_()
 

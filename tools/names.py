@@ -81,11 +81,11 @@ PACKAGES = {
         "read_plan_file read_value refuse_unkept to_plain write_plan"
     ),
     "privacy": (
-        "AnyAccountant AsPublished BatchClip Budget ClippedGaussian Codebook Demand DpNat DpPca DpSgd Encrypted Event "
-        "Events GaussianMoments GaussianSums GaussianUpdates GaussianVotes L0 L1 L2 LaplaceVotes Level LocalGaussian "
-        "Moments Perturb Pld PrivateEncoder PrivateSteps PublicProjection PureNoise RandomisedResponse Randomness "
-        "Rdp RowsOnce SecureRandomness SeededRandomness SimpleDivision Sure compose epsilon_of ledgers_of mu_of "
-        "poisson_sample"
+        "AnyAccountant AsPublished BatchClip Budget ClippedGaussian Codebook ColumnBounds Demand DpNat DpPca "
+        "DpSgd Encrypted Event Events GaussianColumns GaussianMoments GaussianSums GaussianUpdates GaussianVotes "
+        "L0 L1 L2 LaplaceVotes Level LocalGaussian Moments Perturb Pld PrivateEncoder PrivateSteps "
+        "PublicProjection PureNoise RandomisedResponse Randomness Rdp RowsOnce SecureRandomness SeededRandomness "
+        "SimpleDivision Sure compose epsilon_of ledgers_of mu_of poisson_sample"
     ),
     "report": (
         "Compared commands_for plot_bytes plot_importance plot_learning plot_predictions plot_rebuilt plot_roc "

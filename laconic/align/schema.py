@@ -1,7 +1,8 @@
 """Agree on columns and classes: what parties with other rows need before they can learn one model together."""
 
 from hashlib import blake2b
-from typing import Any, ClassVar, Literal, TypeVar
+from math import sqrt
+from typing import Any, Literal, TypeVar
 
 import msgspec
 import numpy as np
@@ -29,6 +30,8 @@ from laconic.data.schema_agreement import (
 )
 from laconic.errors import DataError, WireError
 from laconic.methods.families.rows import ROWS_IN_ALL
+from laconic.methods.families.sums import SecureSums, agree_keys, share_secrets, unmask
+from laconic.privacy.mechanisms.columns import ColumnBounds, GaussianColumns, Linear, add_up
 from laconic.tables.columns import Column
 from laconic.tables.table import comparable
 from laconic.tables.task import Task
@@ -47,31 +50,54 @@ class SameColumns(Align, frozen=True):
         lacking: what becomes of a column that a party lacks: `missing` counts its cells as missing there, `drop` has
             nobody use it. Unset refuses, and names party and column.
         units: `any` lets a column be hundreds of times larger at one party than at the others. Unset refuses that.
+            With noise or masks nobody can compare: cells beyond the bounds then count as the bounds.
         by: how columns are prepared: by `public` rows or by `sums`. Unset is by public rows if the hub has some.
+        noise: noise on the sums, of columns and of a label of numbers, with an epsilon. It does not cover the names of
+            columns, levels and classes. None for none.
+        sums: add the sums up under masks, so that the hub sees those of all parties together alone; None lets it see
+            each party's.
+        bounds: with noise or masks, between which numbers cells and labels are taken to be.
     """
-
-    declares_all: ClassVar[bool] = True
 
     lacking: Lacking | UnsetType = UNSET
     units: Literal["any"] | UnsetType = UNSET
     by: Literal["public", "sums"] | UnsetType = UNSET
+    noise: GaussianColumns | None = None
+    sums: SecureSums | None = None
+    bounds: ColumnBounds = ColumnBounds()
+
+    agree_keys, share_secrets, unmask = agree_keys, share_secrets, unmask
+
+    @property
+    def declares_all(self) -> bool:
+        """Noise and masks take further questions, by what parties say first."""
+        return not self.guarded
+
+    @property
+    def guarded(self) -> bool:
+        """Whether sums leave parties under noise or masks only."""
+        return self.noise is not None or self.sums is not None
 
     def match(self, hub: Party, peers: Peers, /) -> dict[str, Any]:
         """Agree, send everybody what was agreed on, and count it."""
-        if self.by == "public" or (self.by is UNSET and "public" in hub.data.cuts):
+        public = self._by_public(hub)
+        if self.guarded:
+            agreed = self._guard(hub, peers, public=public)
+        elif public:
             answers = peers.ask(self.show_classes)
             task = _scaled(agree_task({name: _read(name, answer, Task) for name, answer in answers.items()}))
             agreed = {"task": msgspec.to_builtins(task)}
-            peers.ask(self.take_classes, **agreed)
-            self.take_classes(hub, **agreed)
         else:
             agreed = self._add_up(peers.ask(self.show_columns))
-            peers.ask(self.take_columns, **agreed)
-            self.take_columns(hub, **agreed)
+        take = self.take_classes if public else self.take_columns
+        peers.ask(take, **agreed)
+        take(hub, **agreed)
         return {"columns": len(hub.data.columns), "classes": list(task_of(hub).classes)}
 
     def match_opening(self, rng: Rng, *, server: bool) -> Opening:
         """What parties show first follows from the plan; what they take depends on everybody's."""
+        if self.guarded:
+            return Opening((Ask.known(self.show_names),))
         if self.by is UNSET:
             return Opening()
         show, take = (
@@ -140,11 +166,75 @@ class SameColumns(Align, frozen=True):
             note_alignment(party, asked)
 
     @step(
+        takes=None,
+        gives="the names of its columns, of their levels and of its classes. Levels that fewer than "
+        f"{LEAST} of its rows have are left out",
+        by_row=False,
+    )
+    def show_names(self, party: Party) -> dict[str, Any]:
+        """Say which columns and classes there are here, and nothing else."""
+        columns = () if self._by_public(party) else released_columns(party.data)
+        task = msgspec.structs.replace(task_of(party), scale=UNSET)
+        return {"task": msgspec.to_builtins(task), "columns": msgspec.to_builtins(columns)}
+
+    @step(
+        takes="the names of the columns and levels of all parties",
+        gives="how many training rows there are; for each column, and a label of numbers, how many know it; of numbers "
+        "the sum and the sum of squares, cut at the bounds that the plan says; and of columns how many cells are 0",
+        by_row=False,
+    )
+    def give_sums(self, party: Party, columns: Any) -> Any:
+        """Sums of the columns agreed on, and of a label of numbers, under noise, masks or both."""
+        agreed, label = _read("the hub", columns, tuple[Column, ...]), _number(task_of(party))
+        found = self.bounds.sums(party.data, agreed, label)
+        given: Any = found.plain()
+        if self.noise is not None:
+            share = 1.0 if self.sums is None else self.sums.noise_share(party)
+            given = self.noise.release(found, self.bounds.sensitivity(agreed, label), party, share)
+        return given if self.sums is None else self.sums.hide(party, given)
+
+    @step(
         takes=None, gives="a digest of what all parties agreed on: columns, how they are prepared, classes, public rows"
     )
     def show_fingerprint(self, party: Party) -> str:
         """The digest, if the party's data is what it was when columns were agreed on."""
         return columns_fingerprint(party)
+
+    def _by_public(self, party: Party) -> bool:
+        return self.by == "public" or (self.by is UNSET and "public" in party.data.cuts)
+
+    def _guard(self, hub: Party, peers: Peers, *, public: bool) -> dict[str, Any]:
+        """What all parties said, as one, if their sums are to be seen under noise, or as the sum of all, alone."""
+        tasks, columns = {}, {}
+        for name, answer in peers.ask(self.show_names).items():
+            said = answer if isinstance(answer, dict) else {}
+            tasks[name] = _read(name, said.get("task"), Task)
+            columns[name] = _read(name, said.get("columns"), tuple[Column, ...])
+        task = agree_task(tasks)
+        agreed = () if public else agree_columns(columns, lacking=self.lacking or None)
+        label = _number(task)
+        if public and label is None:
+            return {"task": msgspec.to_builtins(task)}
+        total, count = self._total(peers, {"columns": msgspec.to_builtins(agreed)}, len(agreed))
+        sensitivity = self.bounds.sensitivity(agreed, label)
+        noise = 0.0 if self.noise is None else self.noise.scale(sensitivity) * sqrt(count)
+        if label is not None:
+            scale = self.bounds.scale(total, label, noise)
+            task = _scaled(msgspec.structs.replace(task, scale=UNSET if scale is None else scale))
+        if public:
+            return {"task": msgspec.to_builtins(task)}
+        sums = self.bounds.moments(total, agreed, noise)
+        return {"task": msgspec.to_builtins(task), "columns": msgspec.to_builtins(agreed), "sums": sums}
+
+    def _total(self, peers: Peers, asked: dict[str, Any], columns: int) -> tuple[Linear, float]:
+        """The sums over all parties, and how many times the noise that one release needs is on them."""
+        like = Linear(0.0, np.zeros((columns, 4)), np.zeros(3)).plain()
+        if self.sums is not None:
+            found = self.sums.over(self, peers, self.give_sums, like, **asked)
+            # Each adds a share of the noise: all together more than is needed, the more of them are honest and there.
+            return Linear(**found.parts), len(found.parties) / self.sums.honest(found.agreed)
+        answers = peers.ask(self.give_sums, **asked)
+        return add_up({name: _linear(name, answer, like) for name, answer in answers.items()}), len(answers)
 
     def _add_up(self, answers: dict[str, Any]) -> dict[str, Any]:
         """What all parties said, as one; columns are in the order of the first party."""
@@ -168,7 +258,10 @@ class SameColumns(Align, frozen=True):
 class AgreedColumns(Align, frozen=True):
     """Columns, scales and classes are known to all beforehand; parties only confirm that they are the same."""
 
-    declares_all: ClassVar[bool] = True
+    @property
+    def declares_all(self) -> bool:
+        """One question."""
+        return True
 
     def match(self, hub: Party, peers: Peers, /) -> dict[str, Any]:
         """Have everybody compare what it has with what the others have."""
@@ -256,3 +349,19 @@ def _checked(name: str, sums: Any, columns: int) -> Array:
     if not fits or not np.isfinite(sums).all() or (sums[:, [0, 1, 3, 4]] < 0).any():
         raise WireError(f"{name} did not send {len(SUMS)} sums for each of {columns} columns; compare the two plans")
     return np.asarray(sums)
+
+
+def _number(task: Task) -> str | None:
+    """The name of the label if it is a number."""
+    return task.label if task.kind == "regression" else None
+
+
+def _linear(name: str, answer: Any, like: dict[str, Any]) -> Linear:
+    """A party's sums, checked to be numbers and as many as there must be."""
+    parts = answer if isinstance(answer, dict) and answer.keys() == like.keys() else {}
+    if not parts or any(np.shape(one) != np.shape(like[part]) for part, one in parts.items()):
+        raise WireError(f"{name} did not send sums of columns as they must be; compare the two plans")
+    columns, label = (np.asarray(parts[part], dtype=np.float64) for part in ("columns", "label"))
+    if not np.isfinite([float(parts["rows"]), *columns.ravel(), *label]).all():
+        raise WireError(f"{name} sent sums of columns that are no numbers; compare the two plans")
+    return Linear(float(parts["rows"]), columns, label)

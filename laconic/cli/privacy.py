@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from laconic.cli.options import ManyFiles, changes_of, plan_from, plan_options, show, showing_progress
+from laconic.cli.options import FILE, ManyFiles, changes_of, plan_from, plan_options, show, showing_progress
 from laconic.errors import PlanError
 
 if TYPE_CHECKING:
@@ -146,24 +146,30 @@ def _table(title: str, *headings: str) -> "Table":
 @click.argument("result", type=click.Path(path_type=Path, dir_okay=False, exists=True), metavar="RESULT.json")
 @click.option("--known", default=100, show_default=True, help="Rows of another party that an attacker knows in full.")
 @click.option("--shadows", default=0, show_default=True, help="Models an attacker trains to find out who took part.")
-def audit(result: Path, known: int, shadows: int) -> None:
+@click.option("--save", type=FILE, metavar="FILE", help="Also write what was found, for `laconic disclose --audit`.")
+def audit(result: Path, known: int, shadows: int, save: Path | None) -> None:
     """Run a saved result again and attack it: who took part, what columns hold, who has which label.
 
     \b
     Examples:
       laconic run FedOnce --data breast_cancer --save run.json
-      laconic audit run.json --known 50
+      laconic audit run.json --known 50 --save audit.json
+      laconic disclose run.json --party shop --audit audit.json -o shop.html
     """
     import msgspec
 
     from laconic.align.exact import ExactMatch
+    from laconic.atomic_files import refuse_unwritable
     from laconic.audit.audit_run import audit as attack
     from laconic.deploy.compare import read_results
     from laconic.deploy.execute import parties_of
     from laconic.methods.registry import read_method
     from laconic.plan.plan import DataPlan, Plan
+    from laconic.report.disclosure import write_audit
     from laconic.report.tables import show_findings, show_price
 
+    if save is not None:
+        refuse_unwritable(save)
     record, *more = read_results(result)
     if more:
         raise PlanError(
@@ -185,6 +191,9 @@ def audit(result: Path, known: int, shadows: int) -> None:
     show(show_findings(findings))
     if record.privacy is not None:
         show(show_price(record.privacy))
+    if save is not None:
+        write_audit(save, record, findings, known=known, shadows=shadows)
+        click.echo(f"Wrote {save}.")
 
 
 @click.command(cls=ManyFiles, short_help="What widths of FedOnce are worth, cost and give away.")

@@ -66,8 +66,10 @@ def write_page(text: str, out: Path) -> None:
 @click.option("--party", required=True, metavar="NAME", help="Whose record.")
 @click.option("-o", "--out", "outs", multiple=True, type=FILE, metavar="FILE",
               help="Where to write it: a page (.html) or JSON (.json); may be repeated. [JSON, printed]")  # fmt: skip
+@click.option("--audit", type=click.Path(path_type=Path, dir_okay=False, exists=True), metavar="FILE",
+              help="How attacks on this run did, as `laconic audit --save FILE` wrote it.")  # fmt: skip
 @click.option("--keys", type=FOLDER, help="Your key ring: sign what is written, if RESULT says what you signed.")
-def disclose(result: Path, party: str, outs: tuple[Path, ...], keys: Path | None) -> None:
+def disclose(result: Path, party: str, outs: tuple[Path, ...], audit: Path | None, keys: Path | None) -> None:
     """List everything that left one party: why, when, to whom, what it is, columns, bytes, protection, and a digest.
 
     RESULT is a file that `laconic run --save` wrote, or the folder of a saved model: then everything that was released
@@ -80,6 +82,8 @@ def disclose(result: Path, party: str, outs: tuple[Path, ...], keys: Path | None
       laconic run FedOnce --data breast_cancer --save run.json
       laconic disclose run.json --party shop
       laconic disclose run.json --party shop -o shop.html -o shop.json
+      laconic audit run.json --save audit.json
+      laconic disclose run.json --party shop -o shop.html --audit audit.json
       laconic disclose result.json --party shop -o shop.json --keys shop/keys
     """
     import msgspec
@@ -88,7 +92,7 @@ def disclose(result: Path, party: str, outs: tuple[Path, ...], keys: Path | None
     from laconic.deploy.compare import read_results
     from laconic.deploy.statements import sign_file
     from laconic.report.disclosure import disclose as record_of
-    from laconic.report.disclosure import render_disclosure
+    from laconic.report.disclosure import render_disclosure, with_audit
 
     odd = [out for out in outs if out.suffix not in (".html", ".json")]
     if odd:
@@ -101,6 +105,10 @@ def disclose(result: Path, party: str, outs: tuple[Path, ...], keys: Path | None
     else:
         read = read_results(result)
         records = [record_of(one, party) for one in read]
+    if audit is not None:
+        if len(records) > 1:
+            raise PlanError(f"{result} holds {len(records)} runs, and an audit is of one; save that one alone")
+        records = [with_audit(records[0], audit)]
     ring = None if keys is None else _own_ring(keys, read, party)
     # The same record for machines, beside every page.
     outs = tuple(dict.fromkeys([*outs, *(out.with_suffix(".json") for out in outs if out.suffix == ".html")]))

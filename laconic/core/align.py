@@ -28,8 +28,10 @@ class Align(Script, frozen=True):
     guesses_begin: ClassVar[str] = ""
     """The step with which others begin to find out which ids a party has; empty if they are shown, or agreed upon."""
 
-    declares_all: ClassVar[bool] = False
-    """Whether `match` asks just what `match_opening` declares, so that what comes after it is known as well."""
+    @property
+    def declares_all(self) -> bool:
+        """Whether `match` asks just what `match_opening` declares, so that what comes after it is known as well."""
+        return False
 
     def guesses_in(self, step: str, payload: Mapping[str, Any], /) -> int:
         """How many ids, hidden or not, a question brings that may be a party's own; what a party limits."""

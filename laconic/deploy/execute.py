@@ -27,7 +27,7 @@ from laconic.deploy.simulation import FittedRun, train
 from laconic.deploy.transports.inprocess import Recorder
 from laconic.errors import PlanError, closest
 from laconic.learn.device import on_device
-from laconic.plan.plan import Budget, DataPlan, Plan, keep_budget, refuse_unkept
+from laconic.plan.plan import Budget, DataPlan, Plan, agreement, keep_budget, refuse_unkept
 from laconic.plan.runtime import InProcess
 from laconic.privacy.accounting import People, ledgers_of, price
 from laconic.tables.task import Task
@@ -117,16 +117,17 @@ def finished(result: Result, plan: Plan) -> Result:
 def align_of(plan: Plan) -> Align:
     """How the plan matches rows that do not correspond yet, or has parties with other rows agree on columns."""
     if plan.method.kind == "horizontal":
-        return _agree_on_columns(plan.data)
+        return _agree_on_columns(plan)
     held_out: HeldOut = AT_RANDOM if plan.data.by is None else "label holder"
     return msgspec.structs.replace(plan.data.match, test=plan.data.test, valid=plan.data.valid, held_out=held_out)
 
 
-def _agree_on_columns(data: DataPlan) -> Align:
+def _agree_on_columns(plan: Plan) -> Align:
     """How parties with other people come to mean the same by their columns."""
+    data = plan.data
     if data.schema is not None:
         return AgreedColumns()
-    chosen = data.agree or SameColumns()
+    chosen = agreement(plan) or SameColumns()
     if not data.of_parties:
         return chosen
     return msgspec.structs.replace(chosen, by="sums" if data.public is None else "public")

@@ -135,7 +135,7 @@ class Gatekeeper:
             return
         if isinstance(script, Budgeted):
             rows = len(party.data.cut("train"))
-            noises = script.expected_noise(rows, self._hub, self._guests).get(party.name, ())
+            noises = script.expected_noise(rows, self._hub, self._guests).get(party.name, ()) + _noise_before(party)
             if reserve:
                 self._account.reserve(self._run, noises, limit)
             else:
@@ -223,6 +223,11 @@ class Gatekeeper:
     def _limit(self, party: str) -> Limit | None:
         most = self._allowed.max_epsilon
         return None if most is None else Limit(party, most, self._allowed.delta)
+
+
+def _noise_before(party: Party) -> tuple[Noise, ...]:
+    """The noise under which a party agreed on columns, for which the method is not answerable."""
+    return tuple(entry.noise for entry in party.ledger.entries if entry.phase == "align" and entry.noise is not None)
 
 
 def _rows(value: Any) -> int:

@@ -18,7 +18,7 @@ from laconic.deploy.execute import execute_and_keep, own_data_of, with_price
 from laconic.deploy.simulation import FittedRun, train
 from laconic.deploy.transports.inprocess import open_calls
 from laconic.errors import PlanError
-from laconic.inference.bundle import About, Part
+from laconic.inference.bundle import About, Card, Part
 from laconic.inference.bundle_files import PartState
 from laconic.inference.local_transport import SavedParts
 from laconic.inference.predict import Model
@@ -156,14 +156,15 @@ class FittedParts:
                     for entry in asked[party.name].ledger.entries:
                         party.ledger.write(entry)
 
-    def save(self, folder: Path, *, keep: bool, replace_old: bool) -> None:
+    def save(self, folder: Path, *, keep: bool, replace_old: bool) -> Card:
         """Write a folder per party, with how often each was used here."""
         if self.saved:
             SavedParts(self.saved[-1]).save(folder, keep=keep, replace_old=replace_old)
-        save_model(
+        card = save_model(
             self.run, folder, id=self.run.federation.id, keep=keep, replace_old=replace_old, data=self.data or None
         )
         for part in SavedParts(folder).parts().values():
             for _ in self.used if part.path is not None else ():
                 PartState(part.path or folder).count_use()
         self.saved.append(folder)
+        return card

@@ -22,7 +22,7 @@ from laconic.data.readers.source_table import build_table, own_frame, read_own
 from laconic.data.schema import OwnData
 from laconic.deploy.transports import Runtime, open_runtime
 from laconic.errors import DataError
-from laconic.inference.bundle import About, Part, PartInUse, load_part
+from laconic.inference.bundle import About, Card, Part, PartInUse, load_part
 from laconic.inference.bundle_files import HEAD, model_folders, no_model
 from laconic.plan.runtime import AnyRuntime, InProcess
 from laconic.tables.columns import Recipe
@@ -204,6 +204,6 @@ class SavedParts:
         """Reach the parties that have a part and rows."""
         return reach_parts(hub, parts, tables)
 
-    def save(self, folder: Path, *, keep: bool, replace_old: bool) -> None:
+    def save(self, folder: Path, *, keep: bool, replace_old: bool) -> Card:
         """Refuse: two copies of a part would put the same noise on other rows, which shows their difference."""
         raise DataError(f"the model is saved already, in {self.folder}; move that folder, as it should not be copied")

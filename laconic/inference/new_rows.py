@@ -13,7 +13,7 @@ from laconic.core.result import Result
 from laconic.data.readers.federate import Source
 from laconic.errors import DataError, PlanError, closest
 from laconic.inference.absent import AnyAbsent, FromStore, Measured
-from laconic.inference.bundle import About, Part
+from laconic.inference.bundle import About, Card, Part
 from laconic.inference.bundle_files import folder_name
 from laconic.inference.forget import forgotten, refuse_forgotten
 from laconic.inference.local_transport import read_new, read_new_labels
@@ -45,8 +45,8 @@ class PartsAtHand(Protocol):
         """Reach the parties that have rows; what they release is written into their parts."""
         ...
 
-    def save(self, folder: Path, *, keep: bool, replace_old: bool) -> None:
-        """Write a folder per party."""
+    def save(self, folder: Path, *, keep: bool, replace_old: bool) -> Card:
+        """Write a folder per party, and return the model's card."""
         ...
 
 

@@ -35,7 +35,7 @@ from laconic.inference.absent import (
     Zeros,
     as_kept,
 )
-from laconic.inference.bundle import Part, load_part
+from laconic.inference.bundle import Card, Part, load_part
 from laconic.inference.bundle_files import HEAD, model_folders, no_model
 from laconic.learn.models.best import Mixture
 from laconic.shown import counted, figure, html_table, metric_name
@@ -255,7 +255,7 @@ class Model:
     def _repr_html_(self) -> str:
         if self.part.card is not None:
             return self.part.card._repr_html_()
-        return f"<b>{escape(repr(self)[1:-1])}</b>"
+        return f"<b>{escape(repr(self)[1:-1])}</b>{'' if self.result is None else self.result._repr_html_()}"
 
     @property
     def result(self) -> Result | None:
@@ -268,8 +268,8 @@ class Model:
         parts = {} if self.at_hand is None else self.at_hand.parts()
         return {self.part.about.party: self.part.ledger} | {name: part.ledger for name, part in parts.items()}
 
-    def save(self, folder: Path | str, *, keep: bool = True, replace_old: bool = False) -> None:
-        """Write a folder per party into `folder`; from then on, what this model is used for is written there.
+    def save(self, folder: Path | str, *, keep: bool = True, replace_old: bool = False) -> Card:
+        """Write a folder per party into `folder`, and return the model's card; uses are written there from then on.
 
         Args:
             keep: whether the hub keeps the answers it has about training rows, as for `save_model`.
@@ -277,7 +277,7 @@ class Model:
         """
         if self.at_hand is None:
             raise DataError(f"only the part of {self.part.about.party} is at hand; save the model where it was fitted")
-        self.at_hand.save(Path(folder), keep=keep, replace_old=replace_old)
+        return self.at_hand.save(Path(folder), keep=keep, replace_old=replace_old)
 
     def score(self, rows: "Mapping[str, Source] | Source | None" = None) -> Score:
         """The headline figure: of the rows that were held out from fitting, or of new rows with labels.

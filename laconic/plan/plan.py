@@ -1,6 +1,6 @@
 """A run as data: the method, whose rows, the seed, the limits and the runtime, as values that text can hold."""
 
-from math import inf
+from math import inf, sqrt
 from typing import Literal
 
 import msgspec
@@ -23,6 +23,7 @@ from laconic.methods import registry
 from laconic.plan.runtime import AnyRuntime, InProcess
 from laconic.privacy.accounting import AnyAccountant, Pld
 from laconic.privacy.budget import Budget as PrivacyBudget
+from laconic.privacy.mechanisms.gaussian import mu_of
 from laconic.tables.table import Table
 from laconic.values import Settings, check_least
 
@@ -286,8 +287,38 @@ def keep_budget_of(plan: Plan, rows: int, hub: str, guests: tuple[str, ...]) -> 
         people="shared" if plan.method.kind == "vertical" or unknown else "disjoint",
         split=budget.split,
         accountant=budget.accountant,
+        besides=_noise_beside(plan),
     )
     return plan.method.within(wanted, rows, hub, guests)
+
+
+def agreement(plan: Plan) -> SameColumns | None:
+    """How parties with other rows agree on columns, with noise that keeps its share of the budget; None for as usual.
+
+    Raises:
+        PlanError: there is to be noise, and neither a budget nor a setting says how much.
+    """
+    agree, budget = plan.data.agree, plan.budget
+    if agree is None or agree.noise is None or agree.noise.sigma is not None:
+        return agree
+    if budget.epsilon is None:
+        raise PlanError(
+            "data.agree.noise does not say how much: set data.agree.noise.sigma, or budget.epsilon, of which "
+            f"agreeing then takes a share of {agree.noise.share:g}"
+        )
+    loss = mu_of(budget.epsilon, budget.delta) * sqrt(agree.noise.share / _copies(plan))
+    return msgspec.structs.replace(agree, noise=agree.noise.with_sigma(1 / loss))
+
+
+def _noise_beside(plan: Plan) -> tuple[float, ...]:
+    """What agreeing on columns costs a person, wherever it is known: the noise of each release."""
+    agree = agreement(plan)
+    return () if agree is None or agree.noise is None else (agree.noise.needed_sigma(),) * _copies(plan)
+
+
+def _copies(plan: Plan) -> int:
+    """At how many parties with other rows a person may be."""
+    return len(plan.data.paths) if plan.data.of_parties and plan.data.people is None else 1
 
 
 def least_rows(plan: Plan, federation: Federation) -> int:

@@ -16,6 +16,8 @@ from .encoders import DpPca as DpPca
 from .encoders import PrivateEncoder as PrivateEncoder
 from .encoders import PublicProjection as PublicProjection
 from .encryption import Encrypted as Encrypted
+from .mechanisms.columns import ColumnBounds as ColumnBounds
+from .mechanisms.columns import GaussianColumns as GaussianColumns
 from .mechanisms.gaussian import LocalGaussian as LocalGaussian
 from .mechanisms.gaussian import compose as compose
 from .mechanisms.gaussian import epsilon_of as epsilon_of

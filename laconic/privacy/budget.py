@@ -1,5 +1,6 @@
 """Epsilon in, noise out: how much noise every party must use, calculated before anything runs."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from math import inf, log1p, sqrt
 from typing import NamedTuple
@@ -8,6 +9,7 @@ from laconic.privacy.accounting import AnyAccountant, Event, Events, People, Pld
 from laconic.privacy.mechanisms.gaussian import gaussian_scale
 from laconic.values import Settings
 
+_BESIDE = "released beside"
 _CLOSE = 1e-3
 """The search for the least noise ends this close, as a share, and on the side of more noise."""
 
@@ -35,6 +37,8 @@ class Budget(Settings, frozen=True):
             squared loss, the quantity that adds up when noise is Gaussian: with equal shares, parties that do the
             same get the same noise.
         accountant: how losses add up.
+        besides: multipliers of Gaussian noise on what any person's row is released in beside these demands; the budget
+            is for both together.
     """
 
     epsilon: float
@@ -42,6 +46,7 @@ class Budget(Settings, frozen=True):
     people: People = "shared"
     split: dict[str, float] = {}  # noqa: RUF012 (msgspec copies it)
     accountant: AnyAccountant = Pld()
+    besides: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.epsilon > 0:
@@ -71,7 +76,7 @@ class Budget(Settings, frozen=True):
         near = 1 / (gaussian_scale(self.epsilon, self.delta, 1.0) * once)
 
         def fits(loss: float) -> bool:
-            return self.accountant.epsilon({"": events(1 / loss)}, self.delta) <= self.epsilon
+            return self._epsilon({"": events(1 / loss)}) <= self.epsilon
 
         return 1 / _greatest(fits, 0.99 * near, 1.001 * near, _CLOSE)
 
@@ -83,7 +88,12 @@ class Budget(Settings, frozen=True):
 
     def _together(self, demands: Mapping[str, Demand], multipliers: Mapping[str, float]) -> float:
         each = {party: demand.events(multipliers[party]) for party, demand in demands.items()}
-        return self.accountant.epsilon(each, self.delta)
+        return self._epsilon(each)
+
+    def _epsilon(self, each: Mapping[str, Events]) -> float:
+        """The loss of someone known to all these parties, and by what is released beside."""
+        beside = {_BESIDE: Counter(Event("gaussian", one) for one in self.besides)} if self.besides else {}
+        return self.accountant.epsilon({**each, **beside}, self.delta)
 
     def _least(self, demands: Mapping[str, Demand]) -> dict[str, float]:
         shares = {party: self.split.get(party, 1.0) for party in demands}

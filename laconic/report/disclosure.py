@@ -2,17 +2,22 @@
 
 import re
 from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from laconic.atomic_files import write_whole
+from laconic.audit.attacks import Finding
 from laconic.core.ledger import Entry, Ledger
-from laconic.core.result import Release, Result
+from laconic.core.result import Leakage, Release, Result
 from laconic.core.run import cover_words
 from laconic.errors import DataError
 from laconic.inference.bundle import Part
 from laconic.privacy.accounting import ledgers_of, price
 from laconic.report.words import leakage_line, rows_of, rows_were_matched
+from laconic.shown import counted, html_table, in_bytes
 
 _DELTA = 1e-5
 
@@ -58,6 +63,23 @@ class Disclosed(msgspec.Struct, frozen=True, kw_only=True):
     label: str = "open"
 
 
+class AuditRecord(msgspec.Struct, frozen=True, kw_only=True, tag="audit"):
+    """What `laconic audit --save` writes: how attacks on a run did, and which run that was.
+
+    Attributes:
+        when: when it was done, in UTC.
+        known, shadows: rows that an attacker knew in full, and models that one trained.
+        findings: the attacks, each beside what is possible without what was released.
+        digests: of what each party released while fitting, by which a record shows that it is of the same run.
+    """
+
+    when: str
+    known: int
+    shadows: int
+    findings: tuple[Finding, ...]
+    digests: dict[str, tuple[str, ...]]
+
+
 class Disclosure(msgspec.Struct, frozen=True, kw_only=True):
     """Everything made from rows that left one party in one run.
 
@@ -80,6 +102,8 @@ class Disclosure(msgspec.Struct, frozen=True, kw_only=True):
         retention: how long what left is kept, as far as that is known.
         uses: how often the model was used since; None for a run.
         signed: whether the party signed this ledger in the run.
+        leakage: how well the party's columns can be rebuilt from what it sent in the open; empty if nobody measured it.
+        audit: how attacks on the run did; None if none is at hand.
     """
 
     party: str
@@ -105,6 +129,47 @@ class Disclosure(msgspec.Struct, frozen=True, kw_only=True):
     retention: str = ""
     uses: int | None = None
     signed: bool = False
+    leakage: tuple[Leakage, ...] = ()
+    audit: AuditRecord | None = None
+
+    def __repr__(self) -> str:
+        sent = [one for one in self.left if one.digest]
+        covered = "no epsilon" if self.epsilon is None else f"epsilon {self.epsilon:.4g}"
+        what = f"{counted(len(sent), 'kind')} of release, {self.open} open, {in_bytes(self.bytes)}; {covered}"
+        return f"<Disclosure of {self.party}, {self.method}: {what}>"
+
+    def _repr_html_(self) -> str:
+        lines = [(one.purpose, one.to, one.protection, one.times, in_bytes(one.bytes)) for one in self.left]
+        return html_table(f"What left {self.party}", ("what", "to", "protection", "times", "bytes"), lines)
+
+
+def write_audit(file: Path, result: Result, findings: Sequence[Finding], *, known: int, shadows: int) -> None:
+    """Keep what attacks on a run found, for the record of each party."""
+    digests = {party: _fitted(disclose(result, party)) for party in result.parties}
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    record = AuditRecord(when=now, known=known, shadows=shadows, findings=tuple(findings), digests=digests)
+    write_whole(file, msgspec.json.format(msgspec.json.encode(record), indent=2) + b"\n")
+
+
+def with_audit(disclosure: Disclosure, file: Path) -> Disclosure:
+    """A record with the attacks on its run, as `write_audit` kept them.
+
+    Raises:
+        DataError: the file holds no audit, or one of another run.
+    """
+    try:
+        found = msgspec.json.decode(file.read_bytes(), type=AuditRecord)
+    except (OSError, msgspec.MsgspecError):
+        raise DataError(f"{file} holds no audit; write one with: laconic audit RESULT.json --save {file}") from None
+    audited = found.digests.get(disclosure.party)
+    if audited is None or not set(audited) <= set(_fitted(disclosure)):
+        what = "in a run in which it took no part" if audited is None else "in another run"
+        raise DataError(f"{file} is about what {disclosure.party} sent {what}; attack this one with: laconic audit")
+    return msgspec.structs.replace(disclosure, audit=found)
+
+
+def _fitted(disclosure: Disclosure) -> tuple[str, ...]:
+    return tuple(one.digest for one in disclosure.left if one.phase in ("align", "fit") and one.digest)
 
 
 def disclose(result: Result, party: str) -> Disclosure:
@@ -139,6 +204,7 @@ def disclose(result: Result, party: str) -> Disclosure:
         recipients=_recipients(result.hub, tuple(one for one in result.parties if one != party), left),
         retention=_NOT_DELETED,
         signed=party in result.statements,
+        leakage=tuple(one for one in result.leakage if one.party == party),
     )
 
 

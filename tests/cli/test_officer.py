@@ -1,6 +1,7 @@
 """What a data-protection officer asks: what left a party, in runs and for models, since training too."""
 
 import json
+from html import unescape
 
 import pytest
 from click.testing import CliRunner
@@ -62,6 +63,49 @@ def test_leakage_is_measured_beside_what_is_open(tmp_path, monkeypatch):
     assert found["mean"] > 0.5
     assert "who knows 10 of" in shown
     assert "columns rebuilt" in said("disclose", "run.json", "--party", "shop")
+
+
+QUICK = ("--data", "breast_cancer", "--parties", "2", "--set", "method.head.type=LinearModel")
+
+
+@pytest.fixture(scope="module")
+def audited(tmp_path_factory):
+    place = tmp_path_factory.mktemp("audited")
+    said("run", "FedOnce", *QUICK, "--save", place / "run.json", "--model", place / "model")
+    said("audit", place / "run.json", "--save", place / "audit.json", "--known", "20")
+    return place
+
+
+def test_figures_of_an_audit_are_on_the_record(audited):
+    said(
+        "disclose", audited / "run.json", "--party", "shop", "--audit", audited / "audit.json", "-o", audited / "s.html"
+    )
+    record, page = json.loads((audited / "s.json").read_text()), unescape((audited / "s.html").read_text())
+    assert record["audit"]["known"] == 20
+    assert any(one["success"] > one["baseline"] + 0.2 for one in record["audit"]["findings"])
+    assert all(one["attack"] in page for one in record["audit"]["findings"])
+    assert "was not attacked" not in page
+    of_model = json.loads(said("disclose", audited / "model", "--party", "shop", "--audit", audited / "audit.json"))
+    assert of_model["audit"] == record["audit"]
+
+
+def test_a_record_says_what_nobody_measured(audited):
+    said("disclose", audited / "run.json", "--party", "shop", "-o", audited / "bare.html")
+    page = (audited / "bare.html").read_text()
+    assert "was not attacked for this record" in page
+    assert "was not measured" in page
+
+
+def test_an_audit_of_another_run_is_refused_and_so_is_what_is_none(audited):
+    said("run", "FedOnce", *QUICK, "--seed", "1", "--save", audited / "other.json")
+    for file, audit, words in (
+        ("other.json", "audit.json", "about what shop sent in another run"),
+        ("run.json", "other.json", "holds no audit"),
+    ):
+        asked = ["disclose", str(audited / file), "--party", "shop", "--audit", str(audited / audit)]
+        outcome = CliRunner().invoke(main, asked)
+        assert outcome.exit_code == 2
+        assert words in outcome.output
 
 
 def test_a_party_that_has_no_part_is_named(folder):

@@ -17,7 +17,7 @@ from laconic.inference.merge import read_labelled
 from laconic.inference.save import save_model
 from laconic.learn import Columns, Logistic, Network, PublicRows, RandomFourier, Sgd, Whitened
 from laconic.learn.models.least_squares import unpack
-from laconic.methods import PooledShares, Prox
+from laconic.methods import Majority, Prox
 from laconic.privacy import L1, GaussianSums
 from tests.data.hospitals import hospitals, open_rows
 
@@ -199,9 +199,10 @@ def test_a_file_without_labels_and_a_method_that_cannot_are_refused(tmp_path):
 
 
 KT = FedKt(model=Logistic(), partitions=2, teachers=3)
+PUBLISHED = FedKt(model=Logistic(), partitions=2, teachers=3, count=Majority())
 
 
-@pytest.mark.parametrize("method", [KT, FedKt(model=Logistic(), count=PooledShares())], ids=["majority", "by rows"])
+@pytest.mark.parametrize("method", [PUBLISHED, KT], ids=["majority", "by rows"])
 def test_students_that_the_server_keeps_give_the_model_that_never_saw_a_party(method, tmp_path, tmp_path_factory):
     never = scores(save(tmp_path_factory.mktemp("never"), method, "north", "south"))
     save(tmp_path, method, "north", "south", "west")

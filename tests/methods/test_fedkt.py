@@ -215,6 +215,16 @@ def test_votes_cut_at_the_pooled_share_name_the_rarer_class_as_often_as_it_comes
     assert truth[cut == 1].all()
 
 
+def test_votes_of_a_model_saved_without_counts_of_rows_are_counted_as_they_were():
+    hub = Party("server", BINARY.tables["server"], 0)
+    rows = np.arange(len(hub.data.cut("public")))
+    groups = [np.tile((rows < at).astype(np.int64), (2, 1)) for at in (10, 20, 30)]
+    for counts in (np.zeros((3, 2)), np.array([[0, 0], [0, 0], [5, 90]])):  # The last one joined by today's code.
+        (_, then), (_, now) = (FedKt(count=one)._elect(hub, groups, counts, rows) for one in (Majority(), None))
+        assert (then == now).all()
+        assert then.sum() == 20
+
+
 def test_the_servers_own_labelled_rows_may_say_how_often_classes_come():
     hub = Party("server", BINARY.tables["server"], 0)
     rows = len(hub.data.cut("public"))
@@ -231,12 +241,12 @@ def test_the_servers_own_labelled_rows_may_say_how_often_classes_come():
 
 def test_class_counts_cross_only_where_they_are_used():
     words = {}
-    for count in (Majority(), PooledShares()):
+    for count in (Majority(), None):
         recorder = Recorder()
         simulate(FedKt(model=Logistic(), count=count), BINARY, runtime=recorder)
         answers = [decode(blob) for party, _, way, blob in recorder.crossings if way == "up"]
         words[type(count)] = {key for one in answers for key in one}
-    assert words == {Majority: {"students"}, PooledShares: {"students", "counts"}}
+    assert words == {Majority: {"students"}, type(None): {"students", "counts"}}
 
 
 @pytest.mark.parametrize("counts", [None, [3, 4], np.array([3]), np.array([-1, 3]), np.array([np.nan, 1.0])])

@@ -7,7 +7,7 @@ import pytest
 from laconic import FedAvg, FedDf, FedKt, FedTrees, Pate, PooledRows, SoloRows, check_method, rows_from_frames, train
 from laconic.errors import DataError, WireError
 from laconic.learn import Logistic, Network, Sgd, check_model
-from laconic.methods import PooledShares
+from laconic.methods import Majority
 from laconic.methods.families.model_checks import mark_of
 from laconic.methods.horizontal.fedavg import FedYogi
 from laconic.privacy import L2
@@ -54,7 +54,7 @@ def test_knowledge_transfer_learns_the_mean_of_what_teachers_and_students_say():
     frames = visits((90, 90, 30), far=600.0)
     plain, weighed = (
         train(FedKt(model=Logistic(), partitions=1, teachers=2, count=count), federation(frames))
-        for count in (None, PooledShares())
+        for count in (Majority(), None)
     )
     x = plain.hub.data.part("public")[0]
     said = [run.predict("public").mean() for run in (plain, weighed)]

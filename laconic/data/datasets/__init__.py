@@ -8,7 +8,10 @@ def load(name: str) -> Dataset:
     """The public data set of that name."""
     sources = {make.__name__: make for make in (*AT_HAND, *FROM_FILES)}
     if name not in sources:
-        raise ValueError(f"no data set is called {name!r}; there are {', '.join(sources)}")
+        there = ", ".join(sources)
+        raise ValueError(
+            f"no data set is called {name!r}; there are {there}. A saved model: laconic.load_model({name!r})"
+        )
     return sources[name]()
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from laconic.errors import DataError
+from laconic.shown import counted
 from laconic.tables.columns import Column
 from laconic.tables.task import Task
 from laconic.values import Array
@@ -42,6 +43,10 @@ class Dataset:
     test: Array | None = None
     groups: dict[str, tuple[str, ...]] = field(default_factory=dict)
     note: str = ""
+
+    def __repr__(self) -> str:
+        size = "images" if self.is_image else f"{counted(len(self.columns), 'column')}"
+        return f"<Dataset {self.name}: {counted(self.rows, 'row')}, {size}, to predict {self.task.label}>"
 
     @property
     def rows(self) -> int:

@@ -7,8 +7,9 @@ counting only where its students agree, and trains the final model on the winner
 
 Of numbers, models' means are learnt in place of winners; there is no noise for these, so `L0` alone will do.
 
-Beyond the paper: votes count by rows and are cut at the classes' shares of all rows (`PooledShares`), noisy votes are
-smoothed before they are learnt (`NoisyVotes.smooth`), and a privacy budget decides noise and number of labels.
+Beyond the paper: votes count by rows and are cut at the classes' shares of all rows (`PooledShares`, the default where
+these counts may be asked for; as published: `Majority`), noisy votes are smoothed before they are learnt
+(`NoisyVotes.smooth`), and a privacy budget decides noise and number of labels.
 """
 
 from collections.abc import Iterator
@@ -131,7 +132,7 @@ class FedKt(Method, frozen=True):
             partition's. Each answer costs privacy; without noise all rows may be asked for.
         labels: the most public rows whose labels are asked for, in rows; None for no limit but `queries`.
         level: who is trusted, and so where noise is put.
-        count: how votes decide; None for `Majority`, or `PooledShares` under the Gaussian noise of `L2`.
+        count: how votes decide; None for `PooledShares`, or `Majority` at `L1` and under the Laplace noise of `L2`.
         more: go on from the final model with FedProx; None stops after the one exchange.
     """
 
@@ -331,7 +332,8 @@ class FedKt(Method, frozen=True):
     def _mean_numbers(self, task: Task, groups: list[list[Weights]], counts: Array, x: Array) -> Array:
         """The mean over parties of what each one's students say, by their rows where these are asked for."""
         numbers = [numbers_of(self.model, task, students, x) for students in groups]
-        return np.asarray(np.average(numbers, axis=0, weights=counts[:, 0] if self._by_share else None))
+        known = self._by_share and _all_known(counts)
+        return np.asarray(np.average(numbers, axis=0, weights=counts[:, 0] if known else None))
 
     def within(self, budget: Budget, rows: int, hub: str, guests: tuple[str, ...]) -> "FedKt":
         """The same with labels asked for and noise that keep a budget.
@@ -407,7 +409,9 @@ class FedKt(Method, frozen=True):
         """Whether parties' counts of classes are asked for."""
         if self.count is not None:
             return isinstance(self.count, PooledShares)
-        return isinstance(self.level, L2) and isinstance(self.level.noise, GaussianVotes)
+        return isinstance(self.level, L0) or (
+            isinstance(self.level, L2) and isinstance(self.level.noise, GaussianVotes)
+        )
 
     def _elect(self, hub: Party, groups: list[Array], counts: Array, asked: Array) -> tuple[Array, Array]:
         """The public rows that get a label, and the class of each, under noise where the level wants it.
@@ -430,7 +434,7 @@ class FedKt(Method, frozen=True):
         # Where students are protected already, labelling more rows with them costs nothing.
         rows = asked if self.level == L0() else everything
         groups = [votes[:, rows] for votes in groups]
-        weights = np.maximum(counts, 0).sum(axis=1) if self._by_share else None
+        weights = np.maximum(counts, 0).sum(axis=1) if self._by_share and _all_known(counts) else None
         return rows, self._decide(hub, fall_back(count_consistent(groups, classes, weights), groups), counts)
 
     def _decide(self, hub: Party, scores: Array, counts: Array) -> Array:
@@ -438,7 +442,7 @@ class FedKt(Method, frozen=True):
         if isinstance(self.count, ServerShares):
             return cut_at_shares(scores, _own_shares(hub), hub.rng)
         shares = np.maximum(counts, 0).sum(axis=0)
-        if not self._by_share or shares.sum() == 0:
+        if not self._by_share or not _all_known(counts) or shares.sum() == 0:
             return winners(scores, hub.rng)
         return cut_at_shares(scores, shares, hub.rng)
 
@@ -480,6 +484,11 @@ def _public_rows(party: Party) -> Array:
     if "public" not in party.data.cuts and "public" in party.memory:
         return np.asarray(party.memory["public"])
     return party.data.part("public")[0]
+
+
+def _all_known(counts: Array) -> bool:
+    """Whether every party said how many rows it has; not so in models saved when this was not asked by default."""
+    return bool(counts.any(axis=1).all())
 
 
 def _own_shares(hub: Party) -> Array:

@@ -36,7 +36,7 @@ class FedTrees(Method, frozen=True):
     kind: ClassVar[Literal["vertical", "horizontal"]] = "horizontal"
     uses: ClassVar[tuple[str, ...]] = ("train",)
 
-    trees: Boosted = Boosted(trees=50, depth=4, lr=0.2)
+    trees: Boosted = Boosted(trees=100, depth=4, lr=0.4)
     least_rows: int = 50
 
     rounds = 1  # Trees come in one exchange.

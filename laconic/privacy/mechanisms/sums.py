@@ -21,7 +21,7 @@ _CONSTANT = 0.3
 """The constant in each row of length 1: its square is the share of the length that is spent on the count."""
 
 
-_IN_SUM = (
+IN_SUM = (
     "parties put this noise together, each a share, under the masks of a secure sum: it holds as long as fewer collude "
     "with the server than the sum's words say, and numbers are rounded to whole steps beneath it"
 )
@@ -136,7 +136,7 @@ class GaussianSums(Settings, frozen=True):
     def words_in_sum(self) -> Noise:
         """The noise on a secure sum to which every party adds its share."""
         noise = self.words()
-        return replace(noise, caveat=f"{noise.caveat}; {_IN_SUM}")
+        return replace(noise, caveat=f"{noise.caveat}; {IN_SUM}")
 
     def demand(self) -> Demand:
         """One answer about all rows."""
