@@ -7,6 +7,9 @@ from .columns import apply_recipe as apply_recipe
 from .columns import fit_recipe as fit_recipe
 from .quality import Bin as Bin
 from .quality import Quality as Quality
+from .survival import events_of as events_of
+from .survival import pairs_of as pairs_of
+from .survival import signed_times as signed_times
 from .table import Table as Table
 from .table import fingerprint as fingerprint
 from .task import LabelScale as LabelScale

@@ -71,7 +71,7 @@ def pairs_of(y: Array, risk: Array) -> Pairs:
 
 
 def still_watched(y: Array, at: Array, *, before: bool = False) -> Array:
-    """The chance not to be censored by some times (or `before` them), by Kaplan and Meier's estimate from these rows.
+    """The probability not to be censored by some times (or `before` them), by Kaplan and Meier from these rows.
 
     >>> still_watched(np.array([1.0, -2.0, 3.0, -4.0]), np.array([1.0, 2.0, 5.0]))
     array([1.        , 0.66666667, 0.        ])
@@ -94,10 +94,10 @@ def _between(ends: Array, steps: Array) -> Array:
 
 
 def brier(y: Array, risk: Array, horizon: float) -> float:
-    """The mean squared error of the chance to be without the event at the horizon, weighed for who was lost to view.
+    """The mean squared error of how likely a row is without the event at the horizon, weighed for who was lost to view.
 
-    Graf and others (1999): rows that had the event before count by one over the chance to be still watched then, rows
-    watched for longer by one over that at the horizon, and rows lost to view before the horizon not at all.
+    Graf and others (1999): rows that had the event before count by one over the probability to be still watched then,
+    rows watched for longer by one over that at the horizon, and rows lost to view before the horizon not at all.
 
     Args:
         risk: the logarithm of the events expected by the horizon, as methods predict it.

@@ -87,7 +87,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
         return (rows, len(self.classes)) if self.kind == "multiclass" else (rows,)
 
     def decide(self, predictions: Array) -> Array:
-        """The class code per row, the number itself, or of times the chance that the event comes by the horizon."""
+        """The class code per row, the number itself, or of times how likely the event is by the horizon."""
         if self.kind == "survival":
             return np.asarray(-np.expm1(-np.exp(np.minimum(predictions, 700.0))))
         if self.kind == "multiclass":

@@ -6,18 +6,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from scipy.optimize import minimize
 
 from laconic import Cox, FedAvg, check_method, federation, simulate, train
 from laconic.cli import main
 from laconic.core import Party
 from laconic.errors import DataError, WireError
-from laconic.learn.models.cox import Hazard, event_times, fit_local, risk_sums, step_of
-from laconic.methods.families.sums import SecureSums
+from laconic.learn import LinearModel
+from laconic.methods import SecureSums
 from laconic.methods.horizontal.cox import _checked, _nothing
-from laconic.tables import Task
-from laconic.tables.survival import events_of, pairs_of, signed_times
-from laconic.testing import drawn_times, rows_held_out, small_horizontal
+from laconic.tables import LabelScale, Task, events_of, pairs_of, signed_times
+from laconic.testing import rows_held_out, small_horizontal
 from tests.needs import public_data
 
 DRAWN = small_horizontal("survival")
@@ -34,40 +32,18 @@ def test_one_exchange_keeps_the_contract():
     assert check_method(Cox()).fit.rounds == 1
 
 
-def test_the_likelihood_of_two_ties_is_efrons():
-    # Two of four rows of risk 1 have the event together: 1/4, then 1/(4 - 1/2 of 2). Columns: 2 - (4/4 + 3/3) = 0.
-    x, y = np.array([[2.0], [0.0], [1.0], [1.0]]), np.array([1.0, 1.0, -2.0, -2.0])
-    times, counts, columns = event_times(x, y)
-    found = step_of(risk_sums(x, y, np.zeros(1), times, Hazard(np.zeros(1), np.zeros(1))), counts, columns, np.zeros(1))
-    assert found.likelihood == pytest.approx(-np.log(12))
-    assert found.slope == pytest.approx([0.0])
-    assert found.hazard.all_rows == pytest.approx([1 / 4 + 1 / 3])
-
-
-def naive(beta, x, y, penalty):
-    """The negative penalised likelihood, written out event by event."""
-    risk, total = x @ beta, -penalty / 2 * beta @ beta
-    for time in np.unique(y[events_of(y)]):
-        tied, there = (y == time) & events_of(y), np.abs(y) >= time
-        total += risk[tied].sum()
-        for turn in range(tied.sum()):
-            total -= np.log(np.exp(risk[there]).sum() - turn / tied.sum() * np.exp(risk[tied]).sum())
-    return -total
-
-
-def test_newtons_method_finds_the_most_likely_model():
-    drawn = drawn_times(rows=120, columns=3)
-    y = np.sign(drawn.y) * np.ceil(np.abs(drawn.y) / 20)
-    found = minimize(naive, np.zeros(3), (drawn.raw, y, 5.0), method="BFGS", options={"gtol": 1e-8})
-    assert fit_local(drawn.raw, y, 5.0).beta == pytest.approx(found.x, abs=1e-6)
-
-
 def pooled(method, fitted):
     """Cox's model of all parties' rows in one place, prepared as they agreed on."""
     parts = [fitted.federation.tables[name].part("train") for name in fitted.federation.peers]
     x, y = (np.concatenate([part[place] for part in parts]) for place in (0, 1))
     times = np.abs(y) if not method.every else method.every * np.ceil(np.abs(y) / method.every)
-    return fit_local(x.astype(float), signed_times(times, events_of(y)), method.penalty * len(y)).beta
+    return one_place(x, signed_times(times, events_of(y)), method.penalty * len(y))
+
+
+def one_place(x, y, penalty):
+    """The coefficients of Cox's model of rows in one place."""
+    task = Task(kind="survival", scale=LabelScale(1000.0, 1.0))
+    return LinearModel(penalty=penalty).fit(task, x, y, np.random.default_rng(0))["coefficients"][0]
 
 
 @pytest.mark.parametrize("method", [Cox(steps=6), Cox(steps=6, every=30.0), Cox(steps=6, penalty=0.01)])
@@ -130,7 +106,7 @@ def test_pooled_rows_of_tcga_give_what_lifelines_gives(penalty, known):
     tables = tcga().tables
     parts = [(table.raw, table.y) for name, table in tables.items() if name != "server"]
     x, y = (np.concatenate([part[place] for part in parts]) for place in (0, 1))
-    beta = fit_local((x - x.mean(axis=0)) / x.std(axis=0), y, penalty * len(y)).beta
+    beta = one_place((x - x.mean(axis=0)) / x.std(axis=0), y, penalty * len(y))
     server = tables["server"]
     assert pairs_of(server.y, (server.raw - x.mean(axis=0)) / x.std(axis=0) @ beta).share == pytest.approx(
         known, abs=5e-4

@@ -6,10 +6,7 @@ import pytest
 from laconic import Centralised, FedOnce, Linear, Solo, check_method, federation, fit, importance, train
 from laconic.errors import DataError, PlanError
 from laconic.learn import Best, Boosted, Forest, Joint, LinearModel
-from laconic.learn.models.cox import fit_local
-from laconic.tables import Task
-from laconic.tables.survival import pairs_of, signed_times
-from laconic.tables.task import LabelScale
+from laconic.tables import LabelScale, Task, pairs_of, signed_times
 from laconic.testing import drawn_times, small_federation
 
 SMALL = small_federation("survival")
@@ -27,12 +24,6 @@ def test_keeps_the_contract_for_times(method):
 def test_guests_numbers_help_to_order_risks():
     found = {type(one).__name__: fit(one, SMALL).result.score.value for one in (QUICK, Solo(model=LinearModel()))}
     assert found["FedOnce"] > found["Solo"] + 0.02
-
-
-def test_the_linear_head_is_coxs_model():
-    drawn = drawn_times()
-    model = LinearModel(penalty=2.0).fit(DAYS, drawn.raw, drawn.y, np.random.default_rng(0))
-    assert model["coefficients"][0] == pytest.approx(fit_local(drawn.raw, drawn.y, 2.0).beta)
 
 
 @pytest.mark.parametrize("model", [TREES, LinearModel(), Best(seconds=5.0)])

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from laconic.errors import DataError
-from laconic.tables import Column, Table, Task
+from laconic.tables import Column, LabelScale, Table, Task
 from laconic.tables.survival import brier, events_of, pairs_of, signed_times, still_watched
-from laconic.tables.task import LabelScale, headline, metrics, resample
+from laconic.tables.task import headline, metrics, resample
 
 DAYS = Task(kind="survival", label="days", event="died", scale=LabelScale(4.0, 1.0))
 
