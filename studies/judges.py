@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from laconic import Analytic, Centralised, Cox, Equal, Federation, FedOnce, FedTrees, PooledRows, Solo, deal, fit, load
+from laconic import Analytic, Centralised, Cox, Equal, Federation, FedOnce, FedTrees, PooledRows, Solo, deal, load
 from laconic import federation as read_federation
 from laconic.core import Method
-from laconic.data.datasets.dataset import data_file
-from laconic.deploy import code_digest
+from laconic.data.datasets import data_file
+from laconic.deploy import code_digest, simulate
 from laconic.learn import Boosted
 from laconic.tables import Task, signed_times
 from laconic.testing import rows_held_out
@@ -180,7 +180,7 @@ def _jobs(names: Sequence[str], most: int) -> Iterator[Job]:
 def measure(name: str, seed: int, arm: str) -> Record:
     """What one arm reaches on one file, and what crossed while it learnt."""
     judge = JUDGES[name]
-    result = fit(judge.arms[arm].method, judge.made(seed), seed=seed).result
+    result = simulate(judge.arms[arm].method, judge.made(seed), seed=seed)
     return {"score": result.metrics[judge.metric], "bytes": result.fit.bytes, "rounds": result.fit.rounds}
 
 

@@ -353,7 +353,7 @@ def _checked(name: str, sums: Any, columns: int) -> Array:
 
 def _number(task: Task) -> str | None:
     """The name of the label if it is a number."""
-    return task.label if task.kind == "regression" else None
+    return None if task.of_classes else task.label
 
 
 def _linear(name: str, answer: Any, like: dict[str, Any]) -> Linear:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from laconic.tables.table import Table
 
 
-WAYS = ("best", "zeros", "refit", "solo", "abstain")
+WAYS = ("best", "zeros", "gaps", "refit", "solo", "abstain")
 absent_option = click.option(
     "--absent",
     type=click.Choice(WAYS),
@@ -237,6 +237,7 @@ def _write(scores: "Scores", reasons: "Reasons | None", out: Path | None) -> Non
 _WORDS = {
     "all": "predicted with everybody there",
     "zeros": "a party was absent and counted as zeros",
+    "gaps": "a party was absent and counted as a gap, which the model has learnt from",
     "refit": "a party was absent, predicted by a head refitted without it",
     "solo": "a party was absent, predicted by the hub alone",
     "abstain": "a party was absent, no answer",

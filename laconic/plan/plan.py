@@ -13,9 +13,8 @@ from laconic.core.capabilities import Budgeted
 from laconic.core.method import Method
 from laconic.core.step import steps_of
 from laconic.data.federation import HELD_OUT, Federation
-from laconic.data.partition.by_column import PartBy, part_by
 from laconic.data.partition.columns import Cut
-from laconic.data.partition.rows import RowCut
+from laconic.data.partition.rows import PartBy, RowCut, part_by
 from laconic.data.schema import SaidKind, check_event
 from laconic.errors import PlanError, Refused
 from laconic.learn.device import Device

@@ -16,8 +16,7 @@ from laconic.core.peers import Carrier, Peers
 from laconic.core.step import Script
 from laconic.core.traffic import WireLog
 from laconic.core.wire import Blob, decode, encode
-from laconic.data.datasets import load
-from laconic.data.datasets.dataset import Dataset
+from laconic.data.datasets import Dataset, load
 from laconic.data.federation import Federation
 from laconic.data.partition.columns import Equal, deal
 from laconic.data.partition.rows import Dirichlet, Iid, deal_rows

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from laconic.data.labels import read_labels, refuse_unique
-from laconic.data.partition.by_column import PartBy
+from laconic.data.partition.rows import PartBy
 from laconic.data.readers.aloud import FileReading, reading_of
 from laconic.data.readers.batches import column_names
 from laconic.data.readers.columns import delimiter_of, kinds_of, look_at, read_columns, read_known
-from laconic.data.readers.files import read_file
+from laconic.data.readers.federate import read_file
 from laconic.data.readers.frames import Kinds
 from laconic.data.readers.horizontal_frames import (
     PUBLIC,

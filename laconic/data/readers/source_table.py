@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from laconic.data.labels import read_labels, refuse_unique
-from laconic.data.partition.by_column import PartBy, read_parting
+from laconic.data.partition.rows import PartBy, read_parting
 from laconic.data.readers.aloud import FileReading, reading_of
 from laconic.data.readers.batches import column_names, read_batches
 from laconic.data.readers.columns import delimiter_of, kinds_of, look_at, read_columns, read_known

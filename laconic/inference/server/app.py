@@ -181,7 +181,7 @@ def _heard_of(store: Store) -> set[str]:
     return set() if store.own.columns else {one for answers in store.answers.values() for one in answers.ids}
 
 
-Way = Literal["best", "zeros", "refit", "solo", "abstain"]
+Way = Literal["best", "zeros", "gaps", "refit", "solo", "abstain"]
 Id = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
 
 

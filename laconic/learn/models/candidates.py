@@ -18,6 +18,7 @@ from torch import Tensor
 from laconic.learn.device import device_now
 from laconic.learn.draws import permutation, torch_generator
 from laconic.learn.models.cox import base_of, cox_loss
+from laconic.learn.models.gaps import FILL, blocks_of, filled, learn_fill
 from laconic.learn.models.supervised import Shard, fit_linear, predict_linear, predict_supervised
 from laconic.learn.nets.nets import Mlp, make, to_tensor, weights_of
 from laconic.learn.train import losses as heads
@@ -367,38 +368,6 @@ def chosen_probability(task: Task, y: Array, predictions: Array) -> Array:
     if task.kind == "binary":
         predictions = np.stack([1 - predictions, predictions], axis=1)
     return np.clip(predictions[np.arange(len(codes)), codes], 1e-6, 1.0)
-
-
-def blocks_of(x: Array) -> Array:
-    """For each column the number of its block, columns that are missing in the same rows; -1 if it is never missing."""
-    missing = np.isnan(x)
-    known: dict[bytes, int] = {}
-    found = np.full(x.shape[1], -1, dtype=np.int32)
-    for column in np.flatnonzero(missing.any(axis=0)):
-        found[column] = known.setdefault(np.packbits(missing[:, column]).tobytes(), len(known))
-    return found
-
-
-def learn_fill(x: Array, blocks: Array) -> Weights:
-    """What `filled` needs: mean and standard deviation of each column, and its block."""
-    known = ~np.isnan(x)
-    count = np.maximum(known.sum(axis=0), 1)
-    mean = np.where(known, x, 0.0).sum(axis=0, dtype=np.float64) / count
-    sd = np.sqrt((np.where(known, x - mean, 0.0) ** 2).sum(axis=0) / count)
-    return dict(zip(FILL, (mean, np.where(sd > 0, sd, 1.0), blocks), strict=True))
-
-
-def filled(fill: Weights, x: Array, farthest: float | None = None) -> Array:
-    """Standardised columns with zeros for what is missing, and beside them a mark for each block that is missing."""
-    mean, sd, blocks = (fill[name] for name in FILL)
-    numbers = np.nan_to_num((x - mean) / sd, nan=0.0)
-    if farthest is not None:
-        numbers = np.clip(numbers, -farthest, farthest)
-    first = [int(np.argmax(blocks == number)) for number in range(int(blocks.max(initial=-1)) + 1)]
-    return np.concatenate([numbers, np.isnan(x[:, first])], axis=1, dtype=np.float32)
-
-
-FILL = ("fill.mean", "fill.sd", "fill.block")
 
 
 def _batch(rows: int) -> int:

@@ -14,6 +14,7 @@ from torch.nn import functional
 
 from laconic.errors import PlanError, WireError
 from laconic.learn.models.cox import fit_cox
+from laconic.learn.models.gaps import apart, hide_blocks, learn_gaps, without_gaps
 from laconic.learn.nets.nets import AnyNet, Net, initialise, load, to_tensor, weights_of
 from laconic.learn.train import losses as heads
 from laconic.learn.train.sgd import Pulls, PullTrainer, Sgd, Trainer, evaluate
@@ -191,7 +192,7 @@ def fit_supervised(
     Args:
         net: an `Mlp` or `Cnn` for one input; a `Joint` for (own, received), or for (received) alone.
         task: what the labels are.
-        inputs: arrays with a row for each label.
+        inputs: arrays with a row for each label; the last may have gaps, NaN where a party sent nothing.
         y: the labels, as the task codes them.
         trainer: how to train.
         rng: randomness for first weights, order of rows and dropout.
@@ -199,29 +200,31 @@ def fit_supervised(
         what: a name for the work, shown with its progress.
 
     Returns:
-        The net's weights, and for regression the labels' scale, unless parties agreed on one.
+        The net's weights, for regression the labels' scale, unless parties agreed on one, and what fills gaps.
     """
-    scale = heads.scale_of(task, y)
+    scale, gaps = heads.scale_of(task, y), learn_gaps(inputs[-1])
     valid = valid if valid is not None and len(valid[1]) else None
     module = initialise(net.model([x.shape[1:] for x in inputs], task.outputs), rng)
+    if gaps:
+        hide_blocks(module, inputs[-1], gaps, rng)
     trainer.fit(
         module,
-        [to_tensor(x) for x in inputs],
+        [to_tensor(without_gaps(gaps, x)) for x in inputs],
         heads.to_targets(task, y, scale),
         heads.loss_of(task),
         rng,
-        valid=valid and ([to_tensor(x) for x in valid[0]], heads.to_targets(task, valid[1], scale)),
+        valid=valid and ([to_tensor(without_gaps(gaps, x)) for x in valid[0]], heads.to_targets(task, valid[1], scale)),
         what=what,
     )
-    return {**weights_of(module), **heads.kept_scale(task, scale)}
+    return {**weights_of(module), **heads.kept_scale(task, scale), **gaps}
 
 
 def predict_supervised(net: AnyNet, task: Task, weights: Weights, inputs: Sequence[Array]) -> Array:
     """Predictions for rows, from the same net, task and what `fit_supervised` returned."""
     scale = heads.scale_in(task, weights)
     module = net.model([x.shape[1:] for x in inputs], task.outputs)
-    load(module, {name: values for name, values in weights.items() if name not in scale})
-    return heads.to_predictions(task, evaluate(module, [to_tensor(x) for x in inputs]), scale)
+    load(module, {name: values for name, values in apart(weights).items() if name not in scale})
+    return heads.to_predictions(task, evaluate(module, [to_tensor(without_gaps(weights, x)) for x in inputs]), scale)
 
 
 def fit_linear(task: Task, x: Array, y: Array, penalty: float) -> Weights:
