@@ -92,8 +92,8 @@ PACKAGES = {
         "plot_rounds plot_wire rows_of show_card show_price track"
     ),
     "tables": (
-        "Bin Column LabelScale Quality Recipe Scaled Score Table Task apply_recipe events_of fingerprint fit_recipe "
-        "headline metrics pairs_of signed_times"
+        "Bin Column LabelScale Quality Recipe Scaled Score Table Task apply_recipe deviances events_of fingerprint "
+        "fit_recipe headline metrics pairs_of signed_times"
     ),
     "testing": (
         "BadParty CellTruth MessyFederation Misread PartyTruth Truth bare_party check_method compare_new_rows "

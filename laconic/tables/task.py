@@ -7,7 +7,7 @@ result can be handed on without showing anybody's label.
 import math
 from collections.abc import Callable
 from hashlib import blake2b
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import msgspec
 import numpy as np
@@ -31,6 +31,10 @@ class LabelScale(msgspec.Struct, frozen=True):
             raise ValueError(f"a label's mean is a number and its spread above 0, not {self.mean} and {self.spread}")
 
 
+SaidTask: TypeAlias = Literal["binary", "multiclass", "regression", "counts", "survival"]
+"""What somebody says that a label is: numbers that are counts, too."""
+
+
 class Task(msgspec.Struct, frozen=True, kw_only=True):
     """The kind of label, and what its codes mean.
 
@@ -42,6 +46,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
         scale: of numbers, the mean and spread that parties with other rows agreed on; unset where one party has all
             labels, or where nobody asked. Of times, those of the times people were watched.
         event: of times, the name of the column that says whether the event came.
+        counts: true if numbers are counts of something: whole and 0 or more. Unset for any other label.
     """
 
     kind: Literal["binary", "multiclass", "regression", "survival"]
@@ -49,6 +54,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     label: str = "label"
     scale: LabelScale | UnsetType = UNSET
     event: str | UnsetType = UNSET
+    counts: bool | UnsetType = UNSET
 
     @property
     def of_classes(self) -> bool:
@@ -77,6 +83,21 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
         if self.kind != "survival" or self.scale is not UNSET or not np.isfinite(y).any():
             return self
         return msgspec.structs.replace(self, scale=scale_of_labels(self, y))
+
+    @classmethod
+    def said(cls, kind: SaidTask) -> "Task":
+        """The task that somebody says; counts are numbers of a kind.
+
+        Example:
+            >>> Task.said("counts").kind
+            'regression'
+        """
+        return cls(kind="regression", counts=True) if kind == "counts" else cls(kind=kind)
+
+    @property
+    def by_log(self) -> bool:
+        """Whether models learn the logarithm of a count's mean (Poisson): where parties agreed on the mean of all."""
+        return self.counts is True and self.scale is not UNSET
 
     @property
     def outputs(self) -> int:
@@ -108,7 +129,7 @@ def scale_of_labels(task: Task, y: Array) -> LabelScale:
 _HEADLINE = {"binary": "auc", "multiclass": "accuracy", "regression": "rmse", "survival": "concordance"}
 
 
-LOWER_IS_BETTER = frozenset({"rmse", "mae", "log_loss", "rmse_scaled", "brier"})
+LOWER_IS_BETTER = frozenset({"rmse", "mae", "log_loss", "rmse_scaled", "deviance", "brier"})
 
 
 ROOTS = frozenset({"rmse", "rmse_scaled"})
@@ -147,11 +168,16 @@ def metrics(task: Task, y: Array, predictions: Array, train_range: float = 1.0) 
         raise ValueError("predictions hold NaN or infinity; lower the learning rate or look for a broken column")
     if task.kind == "survival":
         return survival_metrics(y, predictions, task.horizon)
-    return _of_classes(task, y, predictions) if task.of_classes else _of_numbers(y, predictions, train_range)
+    if task.of_classes:
+        return _of_classes(task, y, predictions)
+    found = _of_numbers(y, predictions, train_range)
+    return found | {"deviance": float(np.mean(deviances(y, predictions)))} if task.counts is True else found
 
 
 def headline(task: Task, values: dict[str, float]) -> Score:
     """The one figure to name first: AUC for two classes, accuracy for several, RMSE for numbers, concordance for times.
+
+    For counts whose logarithm is learnt it is the deviance.
 
     Where all rows scored on are of one class, there is no AUC, and accuracy stands for it.
     """
@@ -162,7 +188,7 @@ def headline(task: Task, values: dict[str, float]) -> Score:
 
 def headline_metric(task: Task) -> str:
     """Which figure is named first."""
-    return _HEADLINE[task.kind]
+    return "deviance" if task.by_log else _HEADLINE[task.kind]
 
 
 RESAMPLES = 200
@@ -187,6 +213,9 @@ def resample(task: Task, y: Array, predictions: Array) -> Array:
 
 def _weighted_score(task: Task, y: Array, predictions: Array) -> Callable[[Array], float]:
     """The headline figure as a function of how often each row counts."""
+    if task.by_log:
+        each = deviances(y, predictions)
+        return lambda times: float(np.average(each, weights=times))
     if task.kind == "regression":
         squares = (predictions.astype(np.float64) - y) ** 2
         return lambda times: float(np.sqrt(np.average(squares, weights=times)))
@@ -207,6 +236,22 @@ def _weighted_score(task: Task, y: Array, predictions: Array) -> Callable[[Array
         return float(ones @ (np.cumsum(zeros) - zeros / 2) / pairs) if pairs else 0.5
 
     return area
+
+
+_LEAST_SHARE = 1e-3
+
+
+def deviances(y: Array, predictions: Array) -> Array:
+    """How far each count is from its prediction: twice the log-likelihood (Poisson) lost beside a perfect one.
+
+    A prediction below a thousandth of the counts' mean, which no count's mean can be if it is not above 0, counts as
+    that: models that learn squared errors make such predictions.
+    """
+    least = _LEAST_SHARE * max(float(np.mean(y)), 1e-300) if len(y) else 1.0
+    means, counts = np.maximum(predictions.astype(np.float64), least), y.astype(np.float64)
+    # A count of 0 adds nothing to the first part.
+    logs = np.log(np.where(counts > 0, counts, 1.0) / means, out=np.zeros_like(means), where=counts > 0)
+    return np.asarray(2.0 * (counts * logs - counts + means))
 
 
 def _of_numbers(y: Array, predictions: Array, train_range: float) -> dict[str, float]:
