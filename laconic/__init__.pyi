@@ -13,8 +13,8 @@ from .data.partition.columns import disturb as disturb
 from .data.partition.rows import Dirichlet as Dirichlet
 from .data.partition.rows import deal_rows as deal_rows
 from .data.readers.federate import federation as federation
-from .data.readers.files import from_files as from_files
-from .data.readers.files import rows_from_files as rows_from_files
+from .data.readers.federate import from_files as from_files
+from .data.readers.federate import rows_from_files as rows_from_files
 from .data.readers.frames import from_frames as from_frames
 from .data.readers.horizontal_frames import rows_from_frames as rows_from_frames
 from .deploy.compare import read_results as read_results

@@ -12,8 +12,8 @@ from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.step import Ask, Opening, Step, step
 from laconic.data.federation import HELD_OUT
-from laconic.data.partition.by_column import pack_cuts, split_by_column, unpack_cuts
 from laconic.data.partition.columns import seeds_to_try, sides_with_classes, split
+from laconic.data.partition.rows import pack_cuts, split_by_column, unpack_cuts
 from laconic.errors import DataError, Refused
 from laconic.tables.table import Parting, joined
 from laconic.values import Array, Rng

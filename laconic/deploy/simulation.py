@@ -21,7 +21,7 @@ from laconic.core.traffic import WireLog
 from laconic.data.federation import Federation
 from laconic.deploy.homecoming import bring_home, refuse_homeless
 from laconic.deploy.journal import Journal
-from laconic.deploy.transports import Runtime, open_runtime
+from laconic.deploy.transports import Runtime, open_runtime, suited
 from laconic.deploy.transports.inprocess import open_calls
 from laconic.errors import DataError, PlanError
 from laconic.learn.device import Device, on_device
@@ -256,13 +256,15 @@ def train(
     Args:
         workers: how many parties work at the same time, as for `InProcess`.
         runtime: where parties are while they learn; they are brought back here with all that they remember. None is
-            this process, with so many workers.
+            this process, with so many workers. Where that is said neither, many parties that train by themselves for
+            long are shared out among forked workers, one per core: numbers and bytes are the same.
         align, max_bytes, look_every, rows, device, listener: as for `simulate`.
     """
     hub, judge, others = roles(method, federation, seed)
     if look_every is not None and federation.at_home:
         raise PlanError("look_every scores the model on rows in one place, and parties keep theirs; leave it out")
-    with on_device(device), open_runtime(others, runtime or InProcess(workers=workers)) as carrier:
+    wanted = runtime or InProcess(workers=workers)
+    with on_device(device), open_runtime(others, suited(wanted, method, others)) as carrier:
         if isinstance(carrier, Journal):
             hub.keep_secret(carrier.secret)
         result = run(

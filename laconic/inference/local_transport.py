@@ -14,7 +14,7 @@ from laconic.core.result import Result
 from laconic.core.step import Script
 from laconic.core.wire import Blob
 from laconic.data.labels import read_labels
-from laconic.data.readers.files import read_file
+from laconic.data.readers.federate import read_file
 from laconic.data.readers.frames import as_frame, with_text_names
 from laconic.data.readers.ids import plain_text, read_ids
 from laconic.data.readers.source_table import build_table, own_frame, read_own

@@ -295,8 +295,12 @@ def _worse(old: Expected | None, new: Expected | None) -> str:
     """How much worse a score has become, in words; empty if by no more than a standard error."""
     if old is None or new is None or old.value is None or new.value is None or old.metric != new.metric:
         return ""
-    error = new.value / sqrt(2 * new.rows) if new.metric == "rmse" else sqrt(new.value * (1 - new.value) / new.rows)
-    lost = new.value - old.value if new.metric == "rmse" else old.value - new.value
+    error = (
+        new.value / sqrt(2 * new.rows)
+        if new.metric in LOWER_IS_BETTER
+        else sqrt(new.value * (1 - new.value) / new.rows)
+    )
+    lost = new.value - old.value if new.metric in LOWER_IS_BETTER else old.value - new.value
     if lost <= error:
         return ""
     who = "" if new.answer == "all" else f" with {' and '.join(new.present) or 'no other party'} present"

@@ -13,9 +13,8 @@ from laconic.core.capabilities import Budgeted
 from laconic.core.method import Method
 from laconic.core.step import steps_of
 from laconic.data.federation import HELD_OUT, Federation
-from laconic.data.partition.by_column import PartBy, part_by
 from laconic.data.partition.columns import Cut
-from laconic.data.partition.rows import RowCut
+from laconic.data.partition.rows import PartBy, RowCut, part_by
 from laconic.data.schema import SaidKind
 from laconic.errors import PlanError, Refused
 from laconic.learn.device import Device
@@ -25,6 +24,7 @@ from laconic.privacy.accounting import AnyAccountant, Pld
 from laconic.privacy.budget import Budget as PrivacyBudget
 from laconic.privacy.mechanisms.gaussian import mu_of
 from laconic.tables.table import Table
+from laconic.tables.task import SaidTask
 from laconic.values import Settings, check_least
 
 
@@ -71,7 +71,7 @@ class DataPlan(Settings, frozen=True, tag=False):
     label: str | None = None
     public: str | None = None
     kinds: dict[str, SaidKind] = msgspec.field(default_factory=dict)
-    task: Literal["binary", "multiclass", "regression"] | None = None
+    task: SaidTask | None = None
     parties: int = 3
     cut: Cut | RowCut | None = None
     hub: int | str = 0

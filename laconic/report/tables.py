@@ -96,6 +96,7 @@ def show_comparison(results: Mapping[str, Result]) -> Table:
     """Runs side by side, by what each is called: scores on held-out rows, and the cost of fitting."""
     first = next(iter(results.values()))
     metrics = ("rmse", "r2") if first.task.kind == "regression" else ("accuracy", "auc")
+    metrics = ("deviance", "rmse") if first.task.counts is True else metrics
     numbers = (*map(metric_name, metrics), "bytes", "rounds", "seconds")
     table = make_table(("who learns", "method", *numbers), right=numbers)
     for name, result in results.items():

@@ -5,11 +5,12 @@ from .columns import Recipe as Recipe
 from .columns import Scaled as Scaled
 from .columns import apply_recipe as apply_recipe
 from .columns import fit_recipe as fit_recipe
-from .quality import Bin as Bin
-from .quality import Quality as Quality
 from .table import Table as Table
 from .table import fingerprint as fingerprint
+from .task import Bin as Bin
+from .task import Quality as Quality
 from .task import Score as Score
 from .task import Task as Task
+from .task import deviances as deviances
 from .task import headline as headline
 from .task import metrics as metrics

@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from laconic.data.datasets.dataset import Dataset
+from laconic.data.datasets import Dataset
 from laconic.data.federation import HELD_OUT, Federation
 from laconic.tables.columns import Column, apply_recipe, fit_recipe
 from laconic.tables.table import Table

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, get_args
 
 from laconic.data.federation import Federation
-from laconic.data.partition.by_column import PartBy, part_by
+from laconic.data.partition.rows import PartBy, part_by
 from laconic.data.readers.aloud import FileReading
 from laconic.data.readers.cells import plain_name
 from laconic.data.readers.source_table import build_table

@@ -10,8 +10,8 @@ import numpy as np
 
 from laconic.data.federation import HELD_OUT, Federation
 from laconic.data.labels import read_labels, refuse_unique
-from laconic.data.partition.by_column import PartBy, part_by, read_parting, split_by_column
 from laconic.data.partition.columns import seeds_to_try, sides_with_classes
+from laconic.data.partition.rows import PartBy, part_by, read_parting, split_by_column
 from laconic.data.readers.aloud import FileReading, reading_of
 from laconic.data.readers.cells import plain_name
 from laconic.data.readers.columns import delimiter_of, look_at, read_columns

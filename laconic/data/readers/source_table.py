@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from laconic.data.labels import read_labels, refuse_unique
-from laconic.data.partition.by_column import PartBy, read_parting
+from laconic.data.partition.rows import PartBy, read_parting
 from laconic.data.readers.aloud import FileReading, reading_of
 from laconic.data.readers.batches import column_names, read_batches
 from laconic.data.readers.columns import delimiter_of, kinds_of, look_at, read_columns, read_known
@@ -193,7 +193,7 @@ def build_table(
         columns, raw = recipe.columns, read_known(party, frame, recipe.columns, notes=notes, before=before)
     else:
         if data.label is not None:
-            expected = task or (None if data.task is None else Task(kind=data.task))
+            expected = task or (None if data.task is None else Task.said(data.task))
             y, task = read_labels(frame[data.label], expected, party, notes, delimiter_of(frame))
             refuse_unique(y, task, party)
         looks = {name: look_at(frame[name]) for name in names}

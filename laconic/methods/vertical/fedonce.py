@@ -50,7 +50,19 @@ _GIVES = (
 
 
 _USUAL = Sgd(epochs=100, patience=10)
-"""How the label holder trains a net if nothing else is said."""
+"""How the label holder trains a net if nothing else is said, on fewer rows than `_MANY`."""
+
+_MANY, _AT_MANY = 100_000, Sgd(epochs=100, batch=1024, lr=3e-3, decay="plateau", patience=6)
+"""From so many rows on it trains so, by batches twice as large for four times the rows: see decision 68."""
+
+
+def usual_trainer(rows: int) -> Sgd:
+    """How the label holder trains a net on so many rows if nothing else is said."""
+    if rows < _MANY:
+        return _USUAL
+    times = 2 ** (((rows // _MANY).bit_length() - 1) // 2)
+    return msgspec.structs.replace(_AT_MANY, batch=_AT_MANY.batch * times, lr=_AT_MANY.lr * times**0.5)
+
 
 _PRIVATE = DpSgd(epochs=20, batch=1024, lr=2.0)
 _PRIVATE_HEAD = Joint(head=Mlp(hidden=(32,)))
@@ -82,7 +94,8 @@ class FedOnce(Method, frozen=True):
             as keep nearly all of the guest's variance; images, of hundreds of pixels, get twice as much.
         head: the label holder's model of its columns and all numbers received. None takes `Best()`, which tries linear
             models, trees and nets, and a net where the label holder has images, or `trainer` or `more` ask for one.
-        trainer: how the label holder trains a net; None takes 100 epochs that end early, if a net is trained.
+        trainer: how the label holder trains a net; None takes at most 100 epochs that end early, with larger batches
+            from 100,000 rows on, if a net is trained.
         precision: how exactly numbers are sent.
         noise: noise on every representation sent; None for none. `ClippedGaussian` has an epsilon, `Perturb` has none.
         more: go on from the one-shot model by split learning over many exchanges, trained like this; None stops
@@ -139,7 +152,7 @@ class FedOnce(Method, frozen=True):
         blocks, y, groups = with_own_rows(hub, shared["train"], received, learns=learns)
         inputs = _inputs(hub, blocks)
         valid = (_inputs(hub, shared["valid"]), labelled(hub, "valid")[1]) if "valid" in shared else None
-        trainer = self.trainer or _USUAL
+        trainer = self.trainer or usual_trainer(len(y))
         hub.memory["model"] = fit_top(
             self._model(hub), task_of(hub), inputs, y, trainer, hub.rng, valid=valid, judged=rows, groups=groups
         )
@@ -270,7 +283,7 @@ class FedOnce(Method, frozen=True):
 
     def head_as_fitted(self, hub: Party) -> AnyLearner | None:
         """The learner of the host's model as it was chosen; None for a private net, or one with layers for images."""
-        model, trainer = self._model(hub), self.trainer or _USUAL
+        model, trainer = self._model(hub), self.trainer or usual_trainer(len(hub.data.cut("train")))
         if isinstance(model, Joint) and model.own is None and isinstance(trainer, Sgd):
             # Own columns pass as they are, so that the joint net is one net of all numbers side by side.
             return NetModel(net=model.head, trainer=trainer)
