@@ -91,7 +91,10 @@ PACKAGES = {
         "Compared commands_for plot_bytes plot_importance plot_learning plot_predictions plot_rebuilt plot_roc "
         "plot_rounds plot_wire rows_of show_card show_price track"
     ),
-    "tables": "Bin Column Quality Recipe Scaled Score Table Task apply_recipe fingerprint fit_recipe headline metrics",
+    "tables": (
+        "Bin Column Quality Recipe Scaled Score Table Task apply_recipe deviances fingerprint fit_recipe headline "
+        "metrics"
+    ),
     "testing": (
         "BadParty CellTruth MessyFederation Misread PartyTruth Truth bare_party check_method compare_new_rows "
         "compare_reading draw find_leak flip_labels frame_of leave_out messy_federations open_peers "
