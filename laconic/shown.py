@@ -10,6 +10,7 @@ NAMES = {
     "log_loss": "log-loss",
     "f1": "F1",
     "rmse": "RMSE",
+    "deviance": "Poisson deviance",
     "mae": "MAE",
     "r2": "R2",
     "rmse_scaled": "RMSE / range",

@@ -53,7 +53,10 @@ def read_labels(
     _refuse_gaps(series, party)
     said = [] if notes is None else notes
     if task is not None and task.kind == "regression":
-        return as_numbers(series, party, said, delimiter), Task(kind="regression", label=name)
+        numbers = as_numbers(series, party, said, delimiter)
+        if task.counts is True:
+            _refuse_no_counts(numbers, party, name)
+        return numbers, Task(kind="regression", label=name, counts=task.counts)
     if task is None and guess_kind(series) == "numeric":
         numbers = as_numbers(series, party, said, delimiter)
         if not _few_whole(numbers):
@@ -95,6 +98,17 @@ def refuse_unique(y: Array, task: Task, party: str) -> None:
         f"{', '.join(task.classes[:3])}, so that hardly any two rows have the same; {instead}choose another column as "
         "the label"
     )
+
+
+def _refuse_no_counts(numbers: Array, party: str, name: str) -> None:
+    """Refuse what cannot have been counted."""
+    wrong = ~((numbers >= 0) & (numbers == np.floor(numbers))) & ~np.isnan(numbers)
+    if wrong.any():
+        row = int(wrong.argmax())
+        raise DataError(
+            f"party {party!r}, label {name!r}: a count is a whole number of 0 or more, but row {row + 1} has "
+            f"{numbers[row]:g}; correct it, or say that it is a quantity (task = regression)"
+        )
 
 
 def _few_whole(numbers: Array) -> bool:

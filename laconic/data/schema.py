@@ -4,6 +4,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from laconic.tables.task import SaidTask
 from laconic.values import Settings
 
 ColumnKind: TypeAlias = Literal["numeric", "categorical", "date"]
@@ -85,7 +86,7 @@ class OwnData(Settings, frozen=True, tag=False):
     table: str | None = None
     query: str | None = None
     label: str | None = None
-    task: Literal["binary", "multiclass", "regression"] | None = None
+    task: SaidTask | None = None
     columns: dict[str, SaidKind] = msgspec.field(default_factory=dict)
     prepare: dict[str, Literal["bins", "woe"]] = msgspec.field(default_factory=dict)
     on_duplicate: DuplicateRule | None = None

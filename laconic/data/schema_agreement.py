@@ -118,7 +118,15 @@ def agree_task(tasks: Mapping[str, Task], notes: list[str] | None = None) -> Tas
             "task=Task(kind=...) (--set data.task=multiclass), or correct the column"
         )
     if of_numbers:
-        return Task(kind="regression", label=label, scale=_agreed_scale([task.scale for task in tasks.values()]))
+        counted = [party for party in tasks if tasks[party].counts is True]
+        if counted and len(counted) < len(tasks):
+            other = next(party for party in tasks if party not in counted)
+            raise DataError(
+                f"label {label!r} is a count at {counted[0]!r} and a quantity at {other!r}; say task = counts at all "
+                "parties, or at none"
+            )
+        scale = _agreed_scale([task.scale for task in tasks.values()])
+        return Task(kind="regression", label=label, scale=scale, counts=True if counted else UNSET)
     given = {party: task.classes for party, task in tasks.items()}
     spelled = _one_spelling(f"label {label!r}", given, same_class, [] if notes is None else notes)
     orders = set(given.values())
@@ -307,9 +315,15 @@ def _size_of(column: Column, sums: Array) -> float:
     return float(np.hypot(mean, np.sqrt(squares / known)))
 
 
-def refuse_other_scale(table: Table) -> None:
-    """Refuse rows that lie hundreds of scales away from what public rows, or a schema, say of a column."""
+def refuse_other_scale(table: Table, *, trained: bool = False) -> None:
+    """Refuse rows that lie hundreds of scales away from what public rows, or a schema, say of a column.
+
+    Args:
+        trained: the columns are prepared as in a model that is there, not by public rows or a schema.
+    """
     rows = table.raw[table.cut("train")]
+    said = "that the model was trained with" if trained else "that the public rows or the schema have"
+    also = "" if trained else ", or correct the public rows or the schema"
     for part in table.recipe.parts:
         cells = rows[:, part.source][~np.isnan(rows[:, part.source])]
         if isinstance(part, Scaled) and len(cells) >= _ENOUGH:
@@ -317,8 +331,8 @@ def refuse_other_scale(table: Table) -> None:
             if away > _OTHER_UNIT:
                 raise DataError(
                     f"party {table.party!r}, column {part.name!r}: half of its rows are {away:,.0f} or more spreads "
-                    f"({part.scale:.3g}) away from the mean ({part.centre:.3g}) that the public rows or the schema "
-                    "have, as if in another unit. Write it in the same unit, or correct the public rows or the schema"
+                    f"({part.scale:.3g}) away from the mean ({part.centre:.3g}) {said}, as if in another unit. Write "
+                    f"it in the same unit{also}"
                 )
 
 

@@ -246,7 +246,7 @@ def _name(data: DataPlan) -> str:
 
 
 def _task(data: DataPlan) -> Task | None:
-    return None if data.task is None else Task(kind=data.task)
+    return None if data.task is None else Task.said(data.task)
 
 
 def _position(hub: int | str, dataset: Dataset, cut: Cut) -> int:

@@ -17,6 +17,7 @@ from laconic.core.party import Party
 from laconic.data.federation import Federation
 from laconic.data.partition.columns import disturb
 from laconic.deploy.simulation import FittedRun, train
+from laconic.tables.task import LOWER_IS_BETTER
 from laconic.threads import limit_threads
 from laconic.values import Array
 
@@ -98,7 +99,7 @@ def head_norms(trained: FittedRun) -> dict[str, float]:
 def noise_losses(trained: FittedRun, *, sd: float = 3.0, seed: int = 0) -> dict[str, float]:
     """How much the headline figure on test rows worsens with noise on one party's cells at a time."""
     clean = trained.headline()
-    sign = 1.0 if trained.result.score.metric != "rmse" else -1.0
+    sign = -1.0 if trained.result.score.metric in LOWER_IS_BETTER else 1.0
     found = {}
     for name, table in trained.federation.tables.items():
         if table.columns:

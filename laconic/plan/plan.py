@@ -24,6 +24,7 @@ from laconic.privacy.accounting import AnyAccountant, Pld
 from laconic.privacy.budget import Budget as PrivacyBudget
 from laconic.privacy.mechanisms.gaussian import mu_of
 from laconic.tables.table import Table
+from laconic.tables.task import SaidTask
 from laconic.values import Settings, check_least
 
 
@@ -70,7 +71,7 @@ class DataPlan(Settings, frozen=True, tag=False):
     label: str | None = None
     public: str | None = None
     kinds: dict[str, SaidKind] = msgspec.field(default_factory=dict)
-    task: Literal["binary", "multiclass", "regression"] | None = None
+    task: SaidTask | None = None
     parties: int = 3
     cut: Cut | RowCut | None = None
     hub: int | str = 0

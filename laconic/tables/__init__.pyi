@@ -11,5 +11,6 @@ from .task import Bin as Bin
 from .task import Quality as Quality
 from .task import Score as Score
 from .task import Task as Task
+from .task import deviances as deviances
 from .task import headline as headline
 from .task import metrics as metrics

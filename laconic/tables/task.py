@@ -7,7 +7,7 @@ result can be handed on without showing anybody's label.
 import math
 from collections.abc import Callable
 from hashlib import blake2b
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import msgspec
 import numpy as np
@@ -30,6 +30,10 @@ class LabelScale(msgspec.Struct, frozen=True):
             raise ValueError(f"a label's mean is a number and its spread above 0, not {self.mean} and {self.spread}")
 
 
+SaidTask: TypeAlias = Literal["binary", "multiclass", "regression", "counts"]
+"""What somebody says that a label is: numbers that are counts, too."""
+
+
 class Task(msgspec.Struct, frozen=True, kw_only=True):
     """The kind of label, and what its codes mean.
 
@@ -39,12 +43,29 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
         label: the name of the label column, for reports.
         scale: of numbers, the mean and spread that parties with other rows agreed on; unset where one party has all
             labels, or where nobody asked.
+        counts: true if numbers are counts of something: whole and 0 or more. Unset for any other label.
     """
 
     kind: Literal["binary", "multiclass", "regression"]
     classes: tuple[str, ...] = ()
     label: str = "label"
     scale: LabelScale | UnsetType = UNSET
+    counts: bool | UnsetType = UNSET
+
+    @classmethod
+    def said(cls, kind: SaidTask) -> "Task":
+        """The task that somebody says; counts are numbers of a kind.
+
+        Example:
+            >>> Task.said("counts").kind
+            'regression'
+        """
+        return cls(kind="regression", counts=True) if kind == "counts" else cls(kind=kind)
+
+    @property
+    def by_log(self) -> bool:
+        """Whether models learn the logarithm of a count's mean (Poisson): where parties agreed on the mean of all."""
+        return self.counts is True and self.scale is not UNSET
 
     @property
     def outputs(self) -> int:
@@ -65,7 +86,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
 _HEADLINE = {"binary": "auc", "multiclass": "accuracy", "regression": "rmse"}
 
 
-LOWER_IS_BETTER = frozenset({"rmse", "mae", "log_loss", "rmse_scaled"})
+LOWER_IS_BETTER = frozenset({"rmse", "mae", "log_loss", "rmse_scaled", "deviance"})
 
 
 ROOTS = frozenset({"rmse", "rmse_scaled"})
@@ -102,11 +123,16 @@ def metrics(task: Task, y: Array, predictions: Array, train_range: float = 1.0) 
         raise ValueError(f"predictions have shape {predictions.shape}, but {len(y)} rows need {task.shape(len(y))}")
     if not np.isfinite(predictions).all():
         raise ValueError("predictions hold NaN or infinity; lower the learning rate or look for a broken column")
-    return _of_numbers(y, predictions, train_range) if task.kind == "regression" else _of_classes(task, y, predictions)
+    if task.kind != "regression":
+        return _of_classes(task, y, predictions)
+    found = _of_numbers(y, predictions, train_range)
+    return found | {"deviance": float(np.mean(deviances(y, predictions)))} if task.counts is True else found
 
 
 def headline(task: Task, values: dict[str, float]) -> Score:
     """The one figure to name first: AUC for two classes, accuracy for several, RMSE for numbers.
+
+    For counts whose logarithm is learnt it is the deviance.
 
     Where all rows scored on are of one class, there is no AUC, and accuracy stands for it.
     """
@@ -117,7 +143,7 @@ def headline(task: Task, values: dict[str, float]) -> Score:
 
 def headline_metric(task: Task) -> str:
     """Which figure is named first."""
-    return _HEADLINE[task.kind]
+    return "deviance" if task.by_log else _HEADLINE[task.kind]
 
 
 RESAMPLES = 200
@@ -136,12 +162,15 @@ def resample(task: Task, y: Array, predictions: Array) -> Array:
         return np.empty(0)
     seed = int.from_bytes(blake2b(np.ascontiguousarray(y, dtype=np.float64).tobytes(), digest_size=8).digest())
     rng = np.random.default_rng(seed)
-    score = _weighted_score(task, y, predictions)
+    score = weighted_score(task, y, predictions)
     return np.array([score(np.bincount(rng.integers(len(y), size=len(y)), minlength=len(y))) for _ in range(RESAMPLES)])
 
 
-def _weighted_score(task: Task, y: Array, predictions: Array) -> Callable[[Array], float]:
+def weighted_score(task: Task, y: Array, predictions: Array) -> Callable[[Array], float]:
     """The headline figure as a function of how often each row counts."""
+    if task.by_log:
+        each = deviances(y, predictions)
+        return lambda times: float(np.average(each, weights=times))
     if task.kind == "regression":
         squares = (predictions.astype(np.float64) - y) ** 2
         return lambda times: float(np.sqrt(np.average(squares, weights=times)))
@@ -160,6 +189,22 @@ def _weighted_score(task: Task, y: Array, predictions: Array) -> Callable[[Array
         return float(ones @ (np.cumsum(zeros) - zeros / 2) / pairs) if pairs else 0.5
 
     return area
+
+
+_LEAST_SHARE = 1e-3
+
+
+def deviances(y: Array, predictions: Array) -> Array:
+    """How far each count is from its prediction: twice the log-likelihood (Poisson) lost beside a perfect one.
+
+    A prediction below a thousandth of the counts' mean, which no count's mean can be if it is not above 0, counts as
+    that: models that learn squared errors make such predictions.
+    """
+    least = _LEAST_SHARE * max(float(np.mean(y)), 1e-300) if len(y) else 1.0
+    means, counts = np.maximum(predictions.astype(np.float64), least), y.astype(np.float64)
+    # A count of 0 adds nothing to the first part.
+    logs = np.log(np.where(counts > 0, counts, 1.0) / means, out=np.zeros_like(means), where=counts > 0)
+    return np.asarray(2.0 * (counts * logs - counts + means))
 
 
 def _of_numbers(y: Array, predictions: Array, train_range: float) -> dict[str, float]:

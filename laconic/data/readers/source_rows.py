@@ -28,7 +28,7 @@ from laconic.data.schema_agreement import recode_labels, refuse_other_scale
 from laconic.errors import DataError
 from laconic.tables.columns import Column
 from laconic.tables.table import Table
-from laconic.tables.task import Task
+from laconic.tables.task import SaidTask, Task
 from laconic.values import Array
 
 if TYPE_CHECKING:
@@ -174,9 +174,9 @@ def _cells(
 
 def _labels(party: str, data: OwnData, frame: "DataFrame", agreed: Task | None, notes: list[str]) -> tuple[Array, Task]:
     """The party's labels and its own classes, or those agreed on beforehand."""
-    said = data.task if agreed is None else agreed.kind
+    said: SaidTask | None = data.task if agreed is None else "counts" if agreed.counts is True else agreed.kind
     # How many classes there are at all parties, one party's labels cannot say.
-    expected = Task(kind="multiclass" if said == "binary" else said) if said is not None else None
+    expected = Task.said("multiclass" if said == "binary" else said) if said is not None else None
     y, task = read_labels(frame[str(data.label)], expected, party, notes, delimiter_of(frame))
     refuse_unique(y, task, party)
     if agreed is None:

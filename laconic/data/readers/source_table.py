@@ -193,7 +193,7 @@ def build_table(
         columns, raw = recipe.columns, read_known(party, frame, recipe.columns, notes=notes, before=before)
     else:
         if data.label is not None:
-            expected = task or (None if data.task is None else Task(kind=data.task))
+            expected = task or (None if data.task is None else Task.said(data.task))
             y, task = read_labels(frame[data.label], expected, party, notes, delimiter_of(frame))
             refuse_unique(y, task, party)
         looks = {name: look_at(frame[name]) for name in names}

@@ -6,7 +6,7 @@ all; else to the left.
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from math import prod
+from math import log, prod
 from typing import Any, ClassVar
 
 import msgspec
@@ -71,7 +71,9 @@ def predict_trees(task: Task, weights: Weights, x: Array) -> Array:
     parts = np.array_split(flat, len(flat) // _ROWS_AT_ONCE + 1)
     sums = np.concatenate([_sums(weights, part) for part in parts]) + weights["base"]
     if task.kind == "regression":
-        return sums[:, 0].astype(np.float64)
+        numbers = sums[:, 0].astype(np.float64)
+        # Of counts, trees say the logarithm of the mean; one that anybody may have sent is not followed for ever.
+        return np.exp(np.minimum(numbers, _MOST_LOG)) if weights["logit"][0] else numbers
     if weights["logit"][0]:
         sums = expit(sums) if task.kind == "binary" else softmax(sums, axis=1)
     sums = np.clip(sums, 0, 1)
@@ -166,7 +168,9 @@ class _Trees(Learner, frozen=True):
             booster = xgboost.train(wanted, rows, self.follow)
             lacks = bool(np.isnan(x).any())
             models.append(read_model(bytes(booster.save_raw("json")), wanted["max_depth"], missing=lacks))
-            models[-1]["base"] = np.full(task.outputs, 0.0 if is_logit else wanted["base_score"], dtype=np.float32)
+            start = 0.0 if task.kind != "regression" else log(wanted["base_score"])
+            start = start if is_logit else wanted["base_score"]
+            models[-1]["base"] = np.full(task.outputs, start, dtype=np.float32)
             models[-1]["logit"] = np.array([is_logit], dtype=np.uint8)
         return models
 
@@ -182,6 +186,9 @@ class _Trees(Learner, frozen=True):
     def check(self, task: Task, weights: Weights, shape: tuple[int, ...]) -> None:
         """Refuse what are not trees for such rows."""
         check_trees(task, weights, shape)
+
+
+_MOST_LOG = 700.0
 
 
 class Forest(_Trees, frozen=True):
@@ -258,7 +265,8 @@ class Boosted(_Trees, frozen=True):
     def plan(self, task: Task, columns: int) -> dict[str, Any]:
         """What to ask XGBoost for."""
         objectives = {"binary": "binary:logistic", "multiclass": "multi:softprob", "regression": "reg:squarederror"}
-        wanted = {"objective": objectives[task.kind], "eta": self.lr, "lambda": self.penalty, "max_depth": self.depth}
+        objective = "count:poisson" if task.by_log else objectives[task.kind]
+        wanted = {"objective": objective, "eta": self.lr, "lambda": self.penalty, "max_depth": self.depth}
         if task.kind == "multiclass":
             wanted["num_class"] = len(task.classes)
         if self.rows < 1 or self.columns < 1 or self.least_rows != 1.0:
