@@ -132,6 +132,7 @@ def module_of(name: str, place: str) -> str:
 
 
 @cache
+@cache
 def _defined(path: Path) -> set[str]:
     """What a file defines at its top, without running it."""
     found: set[str] = set()
@@ -164,11 +165,12 @@ def _old_verbs() -> tuple[str, str]:
 
 def main() -> None:
     """Write every stub, and say which changed; with `--check` only say so, and fail."""
-    stale = [path for path, text in stubs().items() if not path.is_file() or path.read_text(encoding="utf-8") != text]
+    texts = stubs()
+    stale = [path for path, text in texts.items() if not path.is_file() or path.read_text(encoding="utf-8") != text]
     for path in stale:
         print(f"{path.relative_to(ROOT.parent)} is not up to date" if "--check" in sys.argv else f"wrote {path}")
         if "--check" not in sys.argv:
-            path.write_text(stubs()[path], encoding="utf-8")
+            path.write_text(texts[path], encoding="utf-8")
     if stale and "--check" in sys.argv:
         raise SystemExit("run: make names")
 

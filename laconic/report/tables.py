@@ -309,7 +309,10 @@ def show_card(card: Card) -> RenderableType:
 
 
 def show_expected(card: Card) -> Table:
-    """The score on validation rows, for each pattern of presence and each way to make up for the absent."""
+    """The score on validation rows, for each pattern of presence and each way to make up for the absent.
+
+    The best way's own column is chosen by some rows and scored on others, so that it may lie below the way's.
+    """
     ways = list(dict.fromkeys(one.answer for one in card.expected))
     first = card.expected[0]
     title = f"Expected {metric_name(first.metric)}, on {first.rows:,} validation rows"

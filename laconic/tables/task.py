@@ -207,11 +207,11 @@ def resample(task: Task, y: Array, predictions: Array) -> Array:
         return np.empty(0)
     seed = int.from_bytes(blake2b(np.ascontiguousarray(y, dtype=np.float64).tobytes(), digest_size=8).digest())
     rng = np.random.default_rng(seed)
-    score = _weighted_score(task, y, predictions)
+    score = weighted_score(task, y, predictions)
     return np.array([score(np.bincount(rng.integers(len(y), size=len(y)), minlength=len(y))) for _ in range(RESAMPLES)])
 
 
-def _weighted_score(task: Task, y: Array, predictions: Array) -> Callable[[Array], float]:
+def weighted_score(task: Task, y: Array, predictions: Array) -> Callable[[Array], float]:
     """The headline figure as a function of how often each row counts."""
     if task.by_log:
         each = deviances(y, predictions)

@@ -3,6 +3,9 @@
 from .check_method import check_method as check_method
 from .check_method import find_leak as find_leak
 from .messy import MessyFederation as MessyFederation
+from .messy import Misread as Misread
+from .messy import compare_new_rows as compare_new_rows
+from .messy import compare_reading as compare_reading
 from .messy import draw as draw
 from .messy import messy_federations as messy_federations
 from .messy_rows import CellTruth as CellTruth
@@ -10,9 +13,6 @@ from .messy_rows import PartyTruth as PartyTruth
 from .messy_rows import Truth as Truth
 from .messy_rows import frame_of as frame_of
 from .messy_rows import write_public as write_public
-from .reading import Misread as Misread
-from .reading import compare_new_rows as compare_new_rows
-from .reading import compare_reading as compare_reading
 from .small_federations import BadParty as BadParty
 from .small_federations import bare_party as bare_party
 from .small_federations import drawn_times as drawn_times

@@ -15,6 +15,7 @@ from laconic.tables.task import Task
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+    from pyarrow.dataset import Dataset
 
 Kinds: TypeAlias = Mapping[str, SaidKind]
 """What a column is, where that should not be guessed."""
@@ -30,8 +31,8 @@ class ArrowTable(Protocol):
         """The table as a stream of Arrow's C interface."""
 
 
-AnyTable: TypeAlias = "DataFrame | ArrowTable"
-"""A party's table: a pandas DataFrame, or what pyarrow, Polars and others call a table or data frame."""
+AnyTable: TypeAlias = "DataFrame | ArrowTable | Dataset"
+"""A party's table: a pandas DataFrame, what pyarrow, Polars and others call a table, or a `pyarrow.dataset`."""
 
 
 def from_frames(
@@ -134,15 +135,24 @@ def as_frame(table: Any, party: str) -> "DataFrame":
 
     if isinstance(table, DataFrame):
         return table
-    if not hasattr(table, "__arrow_c_stream__"):
+    import pyarrow
+    from pyarrow.dataset import Dataset
+
+    if not (isinstance(table, Dataset) or hasattr(table, "__arrow_c_stream__")):
         hint = "; call .collect() on it first" if type(table).__name__ == "LazyFrame" else ""
         raise TypeError(
             f"party {party!r}: a table must be a pandas, Polars or Arrow one, {_EXAMPLE}, not a "
             f"{type(table).__name__}{hint}"
         )
-    import pyarrow
-
-    frame: DataFrame = pyarrow.table(table).to_pandas(date_as_object=False)
+    try:
+        read = table.to_table() if isinstance(table, Dataset) else pyarrow.table(table)
+        frame: DataFrame = read.to_pandas(date_as_object=False)
+    except (pyarrow.ArrowException, OSError, ValueError) as problem:
+        # A lazy table is read only now: a file may be gone, cut off, or of another form than those before it.
+        raise DataError(
+            f"party {party!r}: its table cannot be read to the end: {str(problem).strip()}; write its files again, all "
+            "with the same columns, and do not change them while they are read"
+        ) from problem
     return frame
 
 

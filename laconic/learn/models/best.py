@@ -220,7 +220,7 @@ class Best(Learner, frozen=True):
         if not found:
             raise PlanError(
                 f"seconds = {self.seconds:g} is too little to try any model of {', '.join(self.kinds)} on {rows:,} "
-                f"rows of {columns} numbers, of which the quickest takes about {least:.1f}; allow at least that"
+                f"rows of {columns} numbers, of which the quickest takes about {least * 1.05:.2g}; allow at least that"
             )
         return found
 

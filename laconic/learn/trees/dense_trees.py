@@ -172,7 +172,7 @@ class _Trees(Learner, frozen=True):
         for x, y in shards:
             wanted = self.wanted(task, prod(x.shape[1:]), y, rng)
             if id(x) not in binned:
-                flat = x.reshape(len(x), -1).astype(np.float32)
+                flat = x.reshape(len(x), -1).astype(np.float32, copy=False)
                 binned = {id(x): xgboost.QuantileDMatrix(flat, max_bin=wanted["max_bin"], nthread=1)}
             rows, is_logit = binned[id(x)], wanted["objective"] != "reg:squarederror"
             flags = task.kind == "multiclass" and not is_logit
