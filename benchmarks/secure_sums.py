@@ -80,8 +80,8 @@ def measure(parties: int, count: int, gone: tuple[str, ...], step_name: str, sum
     begin = time.process_time()
     with open_calls(tuple(_party(f"p{at:02}") for at in range(parties))) as carrier:
         timed = Timed(carrier, gone, step_name)
-        total = sums.over(
-            script, Peers(script, hub, timed, log, timed.names), script.send, {"numbers": np.zeros(count)}, {}
+        total = sums.over_several(
+            script, Peers(script, hub, timed, log, timed.names), script.send, {"numbers": np.zeros(count)}, {}, {}
         )
     whole = FixedPoint(sums.bound, total.agreed)
     wanted: Array = np.zeros(count, dtype=np.uint64)

@@ -112,8 +112,8 @@ def mean_over(
     **payload: Any,
 ) -> dict[str, Weights]:
     """The means of parties' models, weighted by rows, from one secure sum; `like` names them and their shapes."""
-    kept = hub.memory.setdefault("sums", {}) if sums.keys == "once" else None
-    total = sums.over(method, peers, question, {**like, "rows": 0.0}, kept, **payload)
+    kept = hub.memory.setdefault("sums", {}) if sums.keys == "once" else {}
+    total = sums.over_several(method, peers, question, {**like, "rows": 0.0}, kept, payload)
     rows = round(total.parts["rows"])
     if rows < 1:
         raise ValueError("no party has any rows to learn from; deal the rows anew")
@@ -248,7 +248,7 @@ class Averaging(Method, frozen=True):
     def rounds(self) -> int:
         """Models go out and come back, once more if parties judge them; a secure sum takes more questions."""
         judged = 0 if self.check is None else self.check.exchanges
-        return (self.exchanges if self.sums is None else self.sums.questions(self.exchanges)) + judged
+        return (self.exchanges if self.sums is None else self.sums.waits(self.exchanges)) + judged
 
     @property
     def local(self) -> Local:

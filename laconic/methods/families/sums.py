@@ -88,9 +88,12 @@ class SecureSums(Settings, frozen=True):
         check_above_zero(2.0**50, bound=self.bound)
         check_least(_FEWEST, least_parties=self.least_parties)
 
-    def questions(self, sums: int = 1) -> int:
-        """How often the server waits for so many sums, if nobody drops out before masks are shared."""
-        return 4 * sums if self.keys == "each" else 2 + 2 * sums
+    questions = 4
+    """How often the server waits for one sum by fresh keys, if nobody drops out before masks are shared."""
+
+    def waits(self, sums: int) -> int:
+        """How often the server waits for so many sums, likewise."""
+        return self.questions * sums if self.keys == "each" else 2 + 2 * sums
 
     def needed(self, parties: int) -> int:
         """How many of so many parties must be there to the end."""
@@ -109,24 +112,15 @@ class SecureSums(Settings, frozen=True):
         """How many parties' numbers are in a sum at least that are not of colluders, while these see nothing."""
         return self.needed(parties) - (self.colluders(parties) - 1)
 
-    def over(
-        self,
-        method: "Summed",
-        peers: Peers,
-        question: Step,
-        like: Mapping[str, Any],
-        kept: dict[str, Any] | None = None,
-        **payload: Any,
-    ) -> Total:
+    def over(self, method: "Summed", peers: Peers, question: Step, like: Mapping[str, Any], **payload: Any) -> Total:
         """Ask parties what is to be summed up, and give the sum over all that were there.
 
         Args:
             method: whose steps are asked. question: the step, which ends with `hide`.
             like: what a party returns, for the names and shapes in it. payload: what the question brings.
-            kept: where the server keeps who exchanged keys, for methods that make several sums.
         """
         if self.keys == "once":
-            return self._over_chains(method, peers, question, like, kept, payload)
+            raise ValueError("sums.keys = once is for methods that make several sums; use keys = each")
         keys, locked = self._agreed(method, peers)
         answers = peers.only(tuple(keys)).tolerant.ask(question, **payload)
         there = tuple(name for name in keys if name in answers)
@@ -142,19 +136,24 @@ class SecureSums(Settings, frozen=True):
                 add_masks(total, self._left_over(keys, name, there, opened))
         return Total(_shaped(like, FixedPoint(self.bound, len(keys)).read(total)), there, len(keys))
 
-    def _over_chains(
+    def over_several(
         self,
         method: "Summed",
         peers: Peers,
         question: Step,
         like: Mapping[str, Any],
-        kept: dict[str, Any] | None,
+        kept: dict[str, Any],
         payload: Mapping[str, Any],
     ) -> Total:
-        """The same by keys that were exchanged once."""
+        """The same for one of several sums of a run, by keys that are exchanged once if the settings say so.
+
+        Args:
+            method: one that has the step `take_keys` as well. question, like: as for `over`.
+            kept: where the server keeps who exchanged keys. payload: what the question brings.
+        """
         take_keys = getattr(method, "take_keys", None)
-        if kept is None or take_keys is None:
-            raise ValueError("sums.keys = once is for methods that make several sums; use keys = each")
+        if self.keys == "each" or take_keys is None:
+            return self.over(method, peers, question, like, **payload)
         if "parties" not in kept:
             found = peers.tolerant.ask(method.agree_keys)
             keys = {name: _two_keys(name, text) for name, text in found.items()}

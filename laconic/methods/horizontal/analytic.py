@@ -91,7 +91,7 @@ class Analytic(Method, frozen=True):
     @property
     def rounds(self) -> int:
         """Sums come in one exchange; a secure sum takes more questions."""
-        return 1 if self.sums is None else self.sums.questions()
+        return 1 if self.sums is None else self.sums.questions
 
     def fit_opening(self) -> Opening:
         """One question, which parties may answer before it is asked; of a secure sum, the first one."""

@@ -182,7 +182,7 @@ class FedKt(Method, frozen=True):
     @property
     def rounds(self) -> int:
         """Students come in one exchange; FedProx adds its own, and a secure sum takes more questions."""
-        return 1 + (0 if self.more is None else self.more.exchanges) if self.sums is None else self.sums.questions()
+        return 1 + (0 if self.more is None else self.more.exchanges) if self.sums is None else self.sums.questions
 
     def fit(self, hub: Party, peers: Peers, /) -> Iterator[None]:
         """Take the students, let them vote on public rows, and learn the winners; absent parties do not vote."""

@@ -72,7 +72,9 @@ def test_sums_are_exact_whoever_is_away_and_it_comes_back_for_the_next(step):
         model = first(hub)
         for number in range(3):
             there = [one for one in parties if not (step == "improve" and number == 1 and one.name == "p1")]
-            total = ONCE.over(METHOD, peers, METHOD.improve, {"model": model, "rows": 0.0}, kept, model=model)
+            total = ONCE.over_several(
+                METHOD, peers, METHOD.improve, {"model": model, "rows": 0.0}, kept, {"model": model}
+            )
             assert set(total.parties) == {one.name for one in there}
             totals.append(total.parts["rows"])
             wanted.append(sum(len(one.data.cut("train")) for one in there))
