@@ -45,7 +45,7 @@ def _clock(task: Task, store: Store) -> tuple[float, float]:
     return min(one for one, _ in times), min(one for _, one in times)
 
 
-def _nobody(_stored: Store, _ids: Sequence[str], _zeros: frozenset[str], /) -> Array:
+def _nobody(_stored: Store, _ids: Sequence[str], _zeros: frozenset[str], _gaps: frozenset[str], /) -> Array:
     raise RuntimeError("a refitted head asks nothing of the joint model")
 
 

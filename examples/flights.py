@@ -12,7 +12,7 @@ import sqlite3
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from laconic.data.datasets.dataset import read_parquet
+from laconic.data.datasets import read_parquet
 
 if TYPE_CHECKING:
     from pandas import DataFrame

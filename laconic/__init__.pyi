@@ -13,8 +13,8 @@ from .data.partition.columns import disturb as disturb
 from .data.partition.rows import Dirichlet as Dirichlet
 from .data.partition.rows import deal_rows as deal_rows
 from .data.readers.federate import federation as federation
-from .data.readers.files import from_files as from_files
-from .data.readers.files import rows_from_files as rows_from_files
+from .data.readers.federate import from_files as from_files
+from .data.readers.federate import rows_from_files as rows_from_files
 from .data.readers.frames import from_frames as from_frames
 from .data.readers.horizontal_frames import rows_from_frames as rows_from_frames
 from .deploy.compare import read_results as read_results
@@ -35,6 +35,7 @@ from .methods.baselines.linear import Linear as Linear
 from .methods.baselines.local_dp import LocalDp as LocalDp
 from .methods.baselines.solo import Solo as Solo
 from .methods.horizontal.analytic import Analytic as Analytic
+from .methods.horizontal.cox import Cox as Cox
 from .methods.horizontal.fedavg import FedAdam as FedAdam
 from .methods.horizontal.fedavg import FedAvg as FedAvg
 from .methods.horizontal.fedavg import FedYogi as FedYogi

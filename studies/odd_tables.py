@@ -15,7 +15,7 @@ import pandas as pd
 from sklearn import datasets
 
 from laconic import Centralised, Federation, FedOnce, Method, Solo, from_frames, simulate
-from laconic.data.datasets.dataset import data_file
+from laconic.data.datasets import data_file
 from laconic.deploy import code_digest
 from laconic.tables import Score
 from laconic.values import Array, Rng

@@ -19,7 +19,7 @@ import numpy as np
 from laconic import Centralised, Equal, Federation, FedOnce, Method, Result, Solo, deal, from_frames, load, simulate
 from laconic.audit import rebuild_columns
 from laconic.data import Groups
-from laconic.data.datasets.dataset import data_file
+from laconic.data.datasets import data_file
 from laconic.data.partition.columns import Cut
 from laconic.deploy import code_digest
 from laconic.deploy.kept_records import name_of

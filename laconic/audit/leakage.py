@@ -22,8 +22,7 @@ from laconic.learn.nets.nets import Joint
 from laconic.methods.baselines.solo import Solo
 from laconic.methods.vertical.fedonce import FedOnce
 from laconic.plan.plan import Plan
-from laconic.tables.quality import bins_of
-from laconic.tables.task import Score
+from laconic.tables.task import Score, bins_of
 from laconic.threads import limit_threads
 from laconic.values import Array, Listener, Rng, track
 

@@ -4,7 +4,6 @@ import click
 
 from laconic import __version__
 from laconic.cli.advise import advise
-from laconic.cli.compare import compare
 from laconic.cli.doctor import doctor
 from laconic.cli.envelopes import answer, keys, open_envelopes, seal, sign, verify
 from laconic.cli.lists import data, demo, methods
@@ -13,7 +12,7 @@ from laconic.cli.online import accept, host, join, provision, request, status, s
 from laconic.cli.options import Commands, debug_option
 from laconic.cli.privacy import audit, privacy, widths
 from laconic.cli.report import disclose, ledger, report
-from laconic.cli.run import plan, run
+from laconic.cli.run import compare, plan, run
 from laconic.cli.serve import serve
 
 

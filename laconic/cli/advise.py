@@ -100,8 +100,7 @@ def _parties(source: str | None, changes: list[Change]) -> "tuple[Plan, Federati
 def _usual(changes: list[Change]) -> str:
     """A method of the kind that the files are for, to make a plan with: which kind, their columns say."""
     from laconic.data.readers.cells import plain_name
-    from laconic.data.readers.federate import kind_of
-    from laconic.data.readers.files import by_party, read_file
+    from laconic.data.readers.federate import by_party, kind_of, read_file
 
     said = dict(changes)
     paths, label = said.get("data.files"), said.get("data.label")
@@ -150,7 +149,7 @@ def _command(plan: "Plan", advice: "Advice") -> str:
     words += (
         ["--data", data.name, "--parties", str(data.parties)] if data.name is not None else ["--files", *data.paths]
     )
-    options = {"--id": data.id, "--label": data.label, "--public": data.public}
+    options = {"--id": data.id, "--label": data.label, "--event": data.event, "--public": data.public}
     options |= {"--split-by": data.split_by, "--group": data.group}
     for option, value in options.items():
         words += [] if value is None else [option, value]

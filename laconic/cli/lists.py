@@ -32,8 +32,7 @@ def data() -> None:
 
     from rich.text import Text
 
-    from laconic.data.datasets import names
-    from laconic.data.datasets.dataset import VARIABLE
+    from laconic.data.datasets import VARIABLE, names
 
     folder = os.environ.get(VARIABLE)
     from_files = f"files in {folder}" if folder else f"needs files: set {VARIABLE}"

@@ -10,8 +10,7 @@ from laconic.atomic_files import write_whole
 from laconic.core.ledger import Entry, Statement
 from laconic.core.traffic import Traffic
 from laconic.shown import counted, figure, html_table, in_bytes, metric_name
-from laconic.tables.quality import Bin, Quality
-from laconic.tables.task import Score, Task
+from laconic.tables.task import Bin, Quality, Score, Task
 
 
 class Look(msgspec.Struct, frozen=True, kw_only=True):

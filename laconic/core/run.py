@@ -19,8 +19,7 @@ from laconic.core.peers import Peers
 from laconic.core.result import Absence, Contribution, Look, PartyTraffic, Release, Result, Tried
 from laconic.core.traffic import WireLog
 from laconic.errors import BudgetSpent, DataError
-from laconic.tables.quality import Quality, quality_of
-from laconic.tables.task import ROOTS, Score, Task, headline, metrics, resample
+from laconic.tables.task import ROOTS, Quality, Score, Task, headline, metrics, quality_of, resample
 from laconic.threads import limit_threads
 from laconic.values import Array, Listener
 

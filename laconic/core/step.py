@@ -25,6 +25,9 @@ class Script(Settings, frozen=True):
     long_products: ClassVar[bool] = False
     """Whether steps spend their time in long matrix products, so that several parties are worth a core each."""
 
+    long_training: ClassVar[bool] = False
+    """Whether parties train models by themselves for long, so that many of them are worth a process per core."""
+
     @property
     def allowed_as(self) -> str:
         """The name by which a party allows it, among the `methods` of its rules."""

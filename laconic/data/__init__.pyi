@@ -1,6 +1,6 @@
 # Where each public name is defined; it is imported when it is first used. Written by `make names`: do not edit.
 
-from .datasets.dataset import Dataset as Dataset
+from .datasets import Dataset as Dataset
 from .federation import Federation as Federation
 from .partition.columns import LABEL_HOLDER as LABEL_HOLDER
 from .partition.columns import Biased as Biased

@@ -14,12 +14,11 @@ from laconic.align.schema import AgreedColumns, SameColumns
 from laconic.core.align import Align
 from laconic.core.capabilities import Attributable
 from laconic.core.result import Result
-from laconic.data.datasets import load
-from laconic.data.datasets.dataset import Dataset
+from laconic.data.datasets import Dataset, load
 from laconic.data.federation import Federation
 from laconic.data.partition.columns import Cut, deal, usual_cut
 from laconic.data.partition.rows import Dirichlet, HalfTest, RandomHoldout, RowCut, deal_rows
-from laconic.data.readers.files import from_files, rows_from_files
+from laconic.data.readers.federate import from_files, rows_from_files
 from laconic.data.schema import OwnData
 from laconic.deploy.party_files import UNKNOWN, from_party_files, read_party, rows_from_party_files
 from laconic.deploy.party_importance import importance
@@ -213,6 +212,7 @@ def _from_files(data: DataPlan) -> Federation:
         data.files,
         id=data.id or "",
         label=data.label or "",
+        event=data.event,
         kinds=data.kinds,
         task=_task(data),
         name=_name(data),
@@ -225,6 +225,7 @@ def _rows_from_files(data: DataPlan, seed: int, valid: float) -> Federation:
     return rows_from_files(
         data.files,
         label=data.label or "",
+        event=data.event,
         id=data.id,
         public=data.public,
         kinds=data.kinds,
@@ -247,7 +248,7 @@ def _name(data: DataPlan) -> str:
 
 
 def _task(data: DataPlan) -> Task | None:
-    return None if data.task is None else Task(kind=data.task)
+    return None if data.task is None else Task.said(data.task)
 
 
 def _position(hub: int | str, dataset: Dataset, cut: Cut) -> int:

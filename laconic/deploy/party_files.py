@@ -17,7 +17,7 @@ import msgspec
 
 from laconic.data.column_schema import read_schema
 from laconic.data.federation import Federation
-from laconic.data.partition.by_column import PartBy
+from laconic.data.partition.rows import PartBy
 from laconic.data.readers.horizontal_frames import SERVER
 from laconic.data.readers.source_rows import KnownColumns, read_public_file, read_rows_apart, server_table
 from laconic.data.readers.source_table import OwnTable, read_own
@@ -206,7 +206,7 @@ def known_columns(data: DataPlan, here: Path) -> KnownColumns | None:
         return read_schema(_shared_file(data.schema, here)).known
     if data.public is None:
         return None
-    without = tuple(name for name in (data.id, data.label, data.group) if name is not None)
+    without = tuple(name for name in (data.id, data.label, data.event, data.group) if name is not None)
     return KnownColumns(read_public_file(_shared_file(data.public, here), data.kinds, without))
 
 

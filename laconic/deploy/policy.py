@@ -39,6 +39,8 @@ class Policy(Settings, frozen=True, tag=False):
         rows: the cuts it answers about, of train, valid, test, paired (rows that the hub has too, but not every party),
             own and new; none for all that the plan asks for. Cuts that no plan asks for are never answered about.
         max_rows: the most rows that one answer may be about; none for no limit.
+        least_rows: the fewest training rows that it may have in a run: sums, means, votes and models of few rows give
+            these away; none for no such rule.
         max_bytes: the most bytes that all its answers in one run may have; none for no limit.
         min_noise: the least noise on every answer, in units of how far one row can move it; none for no such rule.
         max_epsilon: the most privacy loss of anyone's row by all runs together, ever; none for no such rule.
@@ -56,6 +58,7 @@ class Policy(Settings, frozen=True, tag=False):
     steps: tuple[str, ...] | None = None
     rows: tuple[str, ...] | None = None
     max_rows: int | None = None
+    least_rows: int | None = None
     max_bytes: int | None = None
     min_noise: float | None = None
     max_epsilon: float | None = None
@@ -68,7 +71,7 @@ class Policy(Settings, frozen=True, tag=False):
 
     def __post_init__(self) -> None:
         """Refuse limits that mean nothing."""
-        for name in ("max_rows", "max_bytes", "max_points", "matches_per_day", "max_matches"):
+        for name in ("max_rows", "least_rows", "max_bytes", "max_points", "matches_per_day", "max_matches"):
             limit = getattr(self, name)
             if limit is not None and limit < 0:
                 raise ValueError(f"{name} must be 0 or more, not {limit}")
@@ -199,6 +202,10 @@ class Gatekeeper:
             if allowed is not None and one not in allowed:
                 listed = ", ".join(allowed) or "none"
                 raise Refused(f"{party.name} does not allow answers about rows {one!r}; {_WHERE} lists rows: {listed}")
+        least, rows = self._allowed.least_rows, len(party.data.cuts.get("train", ()))
+        if least is not None and "train" in learnt and rows < least:
+            refused = f"{party.name} has too few training rows for `{step}`, as {_WHERE} says least_rows = {least:,}"
+            raise Refused(refused, f"; it has {rows:,}")
 
     def _check_guesses(self, script: Align, party: Party, step: str, payload: Mapping[str, Any]) -> None:
         """Private matching tells whoever brings a point whether the party has it: only so often, and so many."""

@@ -1,4 +1,4 @@
-"""All that `laconic doctor` looks at, in order."""
+"""All that `laconic doctor` looks at, in order; at its end, what the party has spent of its people's privacy."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -14,19 +14,42 @@ from laconic.core.peers import Peers
 from laconic.core.traffic import WireLog
 from laconic.data.federation import Federation
 from laconic.data.readers.aloud import FileReading, frame_reading
-from laconic.data.readers.federate import federation
-from laconic.data.readers.files import by_party, read_file
+from laconic.data.readers.federate import by_party, federation, read_file
 from laconic.data.readers.frames import with_text_names
 from laconic.data.readers.source_table import check_frame
+from laconic.deploy.party_account import locate_account
 from laconic.deploy.party_files import PartyFile, from_party_files, read_party, rows_from_party_files
+from laconic.deploy.policy import read_policy
 from laconic.deploy.transports.inprocess import open_calls
-from laconic.doctor.account import check_account
-from laconic.doctor.columns import Check, Diagnosis, check_columns
-from laconic.doctor.ids import check_ids
+from laconic.doctor.columns import Check, Diagnosis, check_columns, check_ids
 from laconic.doctor.machine import check_machine
 from laconic.errors import LaconicError
 from laconic.plan.plan import DataPlan
 from laconic.tables.table import fingerprint
+
+_NEARLY = 0.8
+"""The share of its limit from which on an account is worth a note."""
+
+
+def check_account(party: PartyFile) -> Iterator[Diagnosis]:
+    """Where the account of all runs is, and what it says; nothing for a party that is not read from a file."""
+    if not party.path:
+        return
+    allowed, account = read_policy(party.allow, party.path), locate_account(party)
+    if account.waiting:
+        words = f"an earlier version's is beside {party.path}; the next run moves it to {account.folder}"
+        yield Diagnosis("note", "account", words, "back up both until then")
+    if not account.begun:
+        yield Diagnosis("fine", "account", f"nothing spent yet; it will be in {account.folder}")
+        return
+    spent, most = account.spent.epsilon(allowed.delta), allowed.max_epsilon
+    limit = "no max_epsilon in [allow]" if most is None else f"max_epsilon = {most:g}"
+    words = f"epsilon {spent:.3g} spent at delta {allowed.delta:g} ({limit}), in {account.folder}"
+    if most is not None and spent > _NEARLY * most:
+        yield Diagnosis("note", "account", words, "runs that would pass the limit are refused")
+    else:
+        yield Diagnosis("fine", "account", words, "back it up: without it, what was spent is forgotten")
+
 
 CHECKS: tuple[Check, ...] = (check_machine, check_account, check_ids, check_columns)
 """Each looks at one party file and what it names; add a check here, and the command makes it."""
@@ -136,14 +159,16 @@ class FilesFound(msgspec.Struct, frozen=True, kw_only=True):
     together: Together | None = None
 
 
-def look_at_files(paths: Sequence[str], id_name: str | None = None, label: str | None = None) -> FilesFound:
+def look_at_files(
+    paths: Sequence[str], id_name: str | None = None, label: str | None = None, event: str | None = None
+) -> FilesFound:
     """Read plain files as a run would: each by itself and, where a label is named, as a federation."""
     named = by_party(paths)
     readings: dict[str, FileReading] = {}
     wrong = []
     for party, path in named.items():
         try:
-            frame = with_text_names(read_file(party, path, id_name, () if label is None else (label,)))
+            frame = with_text_names(read_file(party, path, id_name, [one for one in (label, event) if one is not None]))
             check_frame(party, frame)
             readings[party] = frame_reading(frame, [name for name in frame.columns if name == id_name])
         except LaconicError as problem:
@@ -151,7 +176,7 @@ def look_at_files(paths: Sequence[str], id_name: str | None = None, label: str |
     if label is None or wrong:
         return FilesFound(readings=readings, wrong=tuple(wrong))
     try:
-        made = federation(named, label=label, id=id_name)
+        made = federation(named, label=label, event=event, id=id_name)
         matched = match_federation(made) if made.kind == "vertical" else None
     except LaconicError as problem:
         return FilesFound(readings=readings, wrong=(str(problem),))

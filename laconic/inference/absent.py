@@ -245,13 +245,13 @@ class Case(NamedTuple):
         store: the hub's rows, and all answers.
         present: the parties that are there, beside the hub.
         joint: the model of all parties: its predictions from a store for these people, with zeros for the answers of
-            these parties.
+            these parties, and gaps for those of others.
     """
 
     task: Task
     store: Store
     present: Sequence[str]
-    joint: Callable[[Store, Sequence[str], frozenset[str]], Array]
+    joint: Callable[[Store, Sequence[str], frozenset[str], frozenset[str]], Array]
 
 
 class _Way(Settings, frozen=True):
@@ -283,7 +283,17 @@ class Zeros(_Way, frozen=True):
 
     def predict(self, case: Case, weights: Weights, ids: Sequence[str]) -> Array:
         """The joint model's predictions."""
-        return case.joint(case.store, ids, frozenset(case.store.answers) - set(case.present))
+        return case.joint(case.store, ids, frozenset(case.store.answers) - set(case.present), frozenset())
+
+
+class Gaps(_Way, frozen=True):
+    """Absent parties' numbers are missing, and the model, which learnt from rows that lacked some, stays as it is."""
+
+    word: ClassVar[str] = "gaps"
+
+    def predict(self, case: Case, weights: Weights, ids: Sequence[str]) -> Array:
+        """The joint model's predictions."""
+        return case.joint(case.store, ids, frozenset(), frozenset(case.store.answers) - set(case.present))
 
 
 class Refit(_Way, frozen=True):
@@ -385,8 +395,8 @@ class Measured(_Way, frozen=True):
         return Abstain().predict(case, weights, ids)
 
 
-AnyAbsent: TypeAlias = Zeros | Refit | SoloModel | Abstain | Measured
-WAYS: tuple[AnyAbsent, ...] = (Zeros(), Refit(), SoloModel(), Abstain())
+AnyAbsent: TypeAlias = Zeros | Gaps | Refit | SoloModel | Abstain | Measured
+WAYS: tuple[AnyAbsent, ...] = (Zeros(), Gaps(), Refit(), SoloModel(), Abstain())
 
 
 def _labelled(store: Store, cut: str, parties: Sequence[str]) -> tuple[list[str], Array]:

@@ -13,7 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import check_is_fitted, check_X_y, validate_data
 
 from laconic.core.method import Method
-from laconic.data.datasets.dataset import Dataset
+from laconic.data.datasets import Dataset
 from laconic.data.federation import Federation
 from laconic.data.labels import as_numbers, guess_kind
 from laconic.data.partition.columns import Cut, Equal, deal

@@ -20,6 +20,7 @@ from laconic.inference.bundle import Part
 from laconic.inference.bundle_files import folder_name
 from laconic.inference.local_transport import parts_of
 from laconic.inference.onnx_graph import Graph, predict_in
+from laconic.learn.models.gaps import without_gaps
 from laconic.learn.models.supervised import Learner
 from laconic.learn.nets.nets import Join, to_array, to_tensor
 from laconic.learn.train.losses import to_predictions
@@ -101,7 +102,7 @@ def _draw(found: Exported, task: Task | None, about: dict[str, str]) -> "onnx.Mo
         return graph.finish(PREDICTED, predict_in(graph, found.form, task, found.weights, rows), _wide(task), about)
     net = _as_net(found)
     own, received = _grouped(net, inputs)
-    outputs = graph.joined(net, [*own, graph.beside(received)])
+    outputs = graph.joined(net, [*own, graph.without_gaps(found.weights, graph.beside(received))])
     if task is None:
         return graph.finish(SENT, graph.rounded(outputs, found.rounded), ("numbers",), about)
     said = graph.cast(graph.as_prediction(task, outputs, found.weights), np.float32)
@@ -131,7 +132,7 @@ def _ours(found: Exported, task: Task | None, inputs: list[Array]) -> Array:
     net = _as_net(found)
     own, received = _grouped(net, inputs)
     beside = np.concatenate(received, axis=1) if len(received) > 1 else received[0]
-    outputs = evaluate(net, [to_tensor(x) for x in (*own, beside)])
+    outputs = evaluate(net, [to_tensor(x) for x in (*own, without_gaps(found.weights, beside))])
     if task is None:
         return to_array(outputs).astype(found.rounded).astype(np.float32)
     return to_predictions(task, outputs, found.weights)

@@ -16,7 +16,8 @@ from laconic.errors import DataError, MissingExtra
 from laconic.learn.encoders.encoder import Branched
 from laconic.learn.encoders.rank_scores import KNOTS, Beside, LearntBeside, Scores
 from laconic.learn.models.best import Best, Mixture, chosen_in
-from laconic.learn.models.candidates import FARTHEST, FILL, LinearCandidate, NetCandidate, TreesCandidate
+from laconic.learn.models.candidates import FARTHEST, LinearCandidate, NetCandidate, TreesCandidate
+from laconic.learn.models.gaps import FILL, GAPS, apart
 from laconic.learn.models.learners import LinearModel, Logistic, NetModel, Network, TreeModel
 from laconic.learn.models.supervised import CONSTANT, Learner
 from laconic.learn.nets.layers import Conv, Dropout, Linear
@@ -202,6 +203,9 @@ class Graph:
         first = self.node("Squeeze", outputs, self.constant([1], np.int64))
         if task.kind == "binary":
             return self.node("Sigmoid", first)
+        if task.by_log:
+            means = self.node("Exp", self.cast(first, np.float64))
+            return self.node("Mul", means, self.constant(scale[MEAN].item(), np.float64))
         wide = self.node("Mul", self.cast(first, np.float64), self.constant(scale[SD].item(), np.float64))
         return self.node("Add", wide, self.constant(scale[MEAN].item(), np.float64))
 
@@ -241,6 +245,12 @@ class Graph:
         """The first columns alone."""
         return self.node("Gather", x, self.constant(np.arange(count), np.int64), axis=1)
 
+    def without_gaps(self, weights: Weights, x: str) -> str:
+        """Rows with means in place of gaps, for a model that learnt from gaps so."""
+        if GAPS not in weights:
+            return x
+        return self.node("Where", self.node("IsNaN", x), self.constant(weights[GAPS]), x)
+
     def filled(self, weights: Weights, x: str, farthest: float | None = None) -> str:
         """Standardised columns, zeros for what is missing, and a mark for each block that is missing."""
         mean, sd, blocks = (weights[name] for name in FILL)
@@ -274,7 +284,7 @@ def predict_in(graph: Graph, learner: Learner, task: Task, weights: Weights, x: 
     if found is None:
         name = type(learner).__name__
         raise DataError(f"a model of type {name} cannot be written as ONNX; use Best, NetModel, LinearModel or trees")
-    return graph.cast(found(graph, learner, task, weights, x), np.float32)
+    return graph.cast(found(graph, learner, task, apart(weights), graph.without_gaps(weights, x)), np.float32)
 
 
 def _linear(graph: Graph, _: Any, task: Task, weights: Weights, x: str) -> str:
@@ -289,8 +299,9 @@ def _linear(graph: Graph, _: Any, task: Task, weights: Weights, x: str) -> str:
 def _trees(graph: Graph, _: Any, task: Task, weights: Weights, x: str) -> str:
     sums = graph.sums_of_trees(weights, x)
     first = graph.constant([1], np.int64)
-    if task.kind == "regression":
-        return graph.node("Squeeze", sums, first)
+    if not task.of_classes:
+        logged = task.kind == "regression" and weights["logit"][0]
+        return graph.node("Squeeze", graph.node("Exp", sums) if logged else sums, first)
     if weights["logit"][0]:
         sums = graph.node("Sigmoid", sums) if task.kind == "binary" else graph.node("Softmax", sums, axis=1)
     sums = graph.node("Clip", sums, graph.constant(0), graph.constant(1))

@@ -22,12 +22,14 @@ from laconic.core.step import Script, step
 from laconic.core.traffic import WireLog
 from laconic.errors import DataError, PartyAbsent, StepError
 from laconic.inference.absent import (
+    OWN,
     WAYS,
     Abstain,
     Answers,
     AnyAbsent,
     Case,
     FromStore,
+    Gaps,
     Measured,
     Refit,
     SoloModel,
@@ -40,7 +42,7 @@ from laconic.inference.bundle_files import HEAD, model_folders, no_model
 from laconic.learn.models.best import Mixture
 from laconic.shown import counted, figure, html_table, metric_name
 from laconic.tables.table import Table
-from laconic.tables.task import Score, Task
+from laconic.tables.task import LOWER_IS_BETTER, Score, Task
 from laconic.threads import limit_threads
 from laconic.values import Array, Weights
 
@@ -85,7 +87,7 @@ class Scores:
         import pandas
 
         columns: dict[str, object] = {"id": self.ids, self.task.label: self.decisions}
-        if self.task.kind != "regression":
+        if self.task.of_classes:
             named = zip(self.task.classes, self.probabilities.T, strict=True)
             columns |= {f"probability of {name}": shares for name, shares in named}
         columns |= {"answered by": self.how, "parties": ["+".join(one) for one in self.present]}
@@ -100,7 +102,7 @@ class Scores:
     @property
     def probabilities(self) -> Array:
         """A column for each class, in their order; NaN where there is no answer."""
-        if self.task.kind == "regression":
+        if not self.task.of_classes:
             raise ValueError(f"{self.task.label} is a number, which has no probabilities; use the predictions")
         found = self.predictions.astype(np.float64)
         return found if self.task.kind == "multiclass" else np.stack([1.0 - found, found], axis=1)
@@ -369,7 +371,7 @@ class Model:
                 at = [place for place, one in enumerate(patterns) if one == pattern]
                 some = [ids[place] for place in at]
                 if pattern == peers:
-                    found[pattern] = at, self._whole(store, some, frozenset(), rows)
+                    found[pattern] = at, self._whole(store, some, rows=rows)
                     continue
                 way = self.way_for(absent, pattern)
                 weights = self.head_for(way, pattern) if way.fits else {}
@@ -400,12 +402,25 @@ class Model:
     def ways(self) -> tuple[AnyAbsent, ...]:
         """The ways to make up for absent parties, with this model's own head where one is fitted anew."""
         own: dict[str, AnyAbsent] = {Refit.word: self.refit, SoloModel.word: self.solo}
-        return tuple(own.get(one.word, one) for one in WAYS)
+        return tuple(own.get(one.word, one) for one in WAYS if one.word != Gaps.word or self.knows_gaps)
+
+    @property
+    def knows_gaps(self) -> bool:
+        """Whether the model learnt from rows about which some party had sent nothing."""
+        part = self.part
+        if isinstance(part.about.head, Refit):
+            return part.store is not None and bool(len(part.store.own.cuts.get(OWN, ())))
+        return isinstance(self.method, Refittable) and bool(part.memory.get("outside"))
 
     def way_for(self, absent: AnyAbsent, present: tuple[str, ...]) -> AnyAbsent:
         """The way itself, with this model's own head; for `Measured`, the one that the card found best."""
         if absent in (Refit(), SoloModel()):
             return self.refit if isinstance(absent, Refit) else self.solo
+        if isinstance(absent, Gaps) and not self.knows_gaps:
+            raise DataError(
+                "the model learnt from no row about which a party had sent nothing, so that it knows no gaps; take "
+                "another way to make up for absent parties, such as best"
+            )
         if not isinstance(absent, Measured):
             return absent
         card = self.part.card
@@ -414,7 +429,7 @@ class Model:
         scored = [one for one in known if one.value is not None and one.answer in by_word]
         if not scored:
             return self.refit if self.part.store and self.refit.can_fit(self.part.store, present) else Zeros()
-        sign = 1 if scored[0].metric == "rmse" else -1
+        sign = 1 if scored[0].metric in LOWER_IS_BETTER else -1
         return by_word[min(scored, key=lambda one: sign * (one.value or 0.0)).answer]
 
     def head_for(self, absent: AnyAbsent, present: tuple[str, ...]) -> Weights:
@@ -536,19 +551,28 @@ class Model:
             together[at] = predictions
         return together
 
-    def _whole(self, store: Store, ids: Sequence[str], zeros: frozenset[str], rows: str | None = None) -> Array:
-        """The model of all parties, with zeros for some."""
+    def _whole(
+        self,
+        store: Store,
+        ids: Sequence[str],
+        zeros: frozenset[str] = frozenset(),
+        gaps: frozenset[str] = frozenset(),
+        rows: str | None = None,
+    ) -> Array:
+        """The model of all parties, with zeros for some and gaps for others."""
         peers = self.part.about.peers
         if lacking := tuple(name for name in peers if name not in store.answers):
             raise PartyAbsent(lacking, "predict")
         answers = {
             name: store.answers[name].zeros(len(ids)) if name in zeros else store.answers[name].take(ids)
             for name in peers
+            if name not in gaps
         }
         head = self.part.about.head
         own = store.own if store.own.columns else _nobody(store.own, ids)
         if head is not None:
-            filled = {name: replace(one, ids=tuple(ids)) for name, one in answers.items()}
+            filled = {name: store.answers[name].take(()) for name in peers}
+            filled |= {name: replace(one, ids=tuple(ids)) for name, one in answers.items()}
             weights = self.heads[head_key(head, peers)]
             return head.predict(Case(self.task, Store(own, store.y, filled), peers, self._whole), weights, ids)
         cut = rows or cut_name(ids)

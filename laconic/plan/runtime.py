@@ -38,7 +38,8 @@ class InProcess(Settings, frozen=True):
         deadline: the longest simulated delay that still counts as in time; None is no limit.
         workers: how many parties answer at the same time, each in a thread; None is one, or one per core where a
             script says that its steps are long matrix products. Every party has its own rows, memory and randomness,
-            so that the numbers stay the same.
+            so that the numbers stay the same. Where nothing is set here, a run of many parties that train for long
+            takes `Forked` workers in its place, one per core; 1 keeps them in this process.
     """
 
     faults: Faults = Faults()

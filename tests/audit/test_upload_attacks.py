@@ -3,9 +3,10 @@
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from laconic import Analytic, FedAvg, FedKt, train
+from laconic import Analytic, FedAvg, FedKt, rows_from_frames, train
 from laconic.audit import audit
 from laconic.audit.upload_attacks import rebuild_from_update
 from laconic.learn import Columns, Logistic, Sgd
@@ -40,6 +41,21 @@ def test_what_is_under_masks_cannot_be_attacked():
 def test_sums_of_few_rows_tell_members():
     named = {one.attack: one.success for one in audit(Analytic(features=Columns(), least_rows=1), BINARY)}
     assert {f"membership in the sums of {party}" for party in BINARY.peers} <= named.keys()
+
+
+def test_an_audit_rebuilds_rows_from_the_sums_of_few_and_least_rows_keeps_these_at_home():
+    rng = np.random.default_rng(0)
+
+    def answers(rows):
+        found = pd.DataFrame({f"question {at}": (rng.random(rows) < 0.3).astype(int) for at in range(24)})
+        return found.assign(sick=np.where(rng.random(rows) < 0.5, "yes", "no"))
+
+    federation = rows_from_frames({"north": answers(8), "south": answers(120)}, label="sick")
+    named = {one.attack: one for one in audit(Analytic(features=Columns(), least_rows=1), federation)}
+    assert named["rows of north rebuilt from its sums"].success > named["rows of north rebuilt from its sums"].baseline
+    assert named["membership in the sums of north"].success == 1.0
+    assert "rows of south rebuilt from its sums" not in named
+    assert not any("north" in one.attack for one in audit(Analytic(features=Columns()), federation))
 
 
 @pytest.mark.parametrize(("rows", "least", "most"), [(1, 1.0, 1.0), (100, 0.0, 0.5)])

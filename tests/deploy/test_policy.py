@@ -44,6 +44,15 @@ def test_nothing_is_allowed_that_is_not_listed(tmp_path):
     )
 
 
+def test_a_party_that_has_fewer_rows_than_its_own_rule_takes_no_part_and_says_how_many_to_itself_alone(tmp_path):
+    method = FedOnce(encoder=Pca(dim=2))
+    assert ask(tmp_path, Policy(methods=("FedOnce",), least_rows=40), method, run="enough")
+    with pytest.raises(Refused, match=r"shop has too few training rows for `learn_and_send`.*least_rows = 41") as found:
+        ask(tmp_path, Policy(methods=("FedOnce",), least_rows=41), method)
+    assert "40" not in found.value.words
+    assert not PartyFolder(tmp_path / "one").load().ledger.entries
+
+
 @pytest.mark.parametrize(
     ("rule", "words"),
     [

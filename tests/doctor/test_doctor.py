@@ -9,8 +9,7 @@ from click.testing import CliRunner
 from laconic.cli import main
 from laconic.deploy import read_party
 from laconic.doctor.checks import examine, match_parties
-from laconic.doctor.columns import write_columns
-from laconic.doctor.ids import check_ids
+from laconic.doctor.columns import check_ids, write_columns
 
 
 def party(folder, ids, name="bank", settings="", columns=None, more=""):

@@ -7,13 +7,14 @@ import pandas as pd
 import pytest
 
 from laconic import FedOnce, FewShot, OneShot, from_frames, train
-from laconic.inference.absent import OWN, Refit, SoloModel
+from laconic.errors import DataError
+from laconic.inference.absent import OWN, Gaps, Refit, SoloModel
 from laconic.inference.forget import forget
 from laconic.inference.local_transport import parts_of, reach_parts, read_rows
 from laconic.inference.predict import Model, find, load_model
 from laconic.inference.save import save_model
 from laconic.inference.server.app import Answering
-from laconic.learn import Best, Boosted, FixMatchTab, LinearModel, Mixture, TreeModel
+from laconic.learn import Best, Boosted, FixMatchTab, LinearModel, Mixture, NetModel, Sgd, TreeModel
 from laconic.tables import metrics
 
 ROWS, EVERYONE = 1500, 120
@@ -103,6 +104,30 @@ def test_nobody_is_asked_about_people_outside_the_overlap(tmp_path, monkeypatch)
 @pytest.mark.parametrize(("way", "present"), [(SoloModel(), ()), (Refit(), ()), (Refit(), ("shop",))])
 def test_absence_is_made_up_for_with_all_labels(model, way, present):
     assert auc(model, way, present) > auc(without_own(model), way, present)
+
+
+@pytest.mark.parametrize("head", [NetModel(trainer=Sgd(epochs=20, lr=3e-3)), Boosted(trees=30)], ids=["net", "trees"])
+def test_one_model_serves_whoever_is_there(tmp_path, head):
+    found = saved(tmp_path, head=head)
+    words = {one.answer for one in found.part.card.expected}
+    assert "gaps" in words
+    # The insurer knows few: a model that takes its absence as a gap does no worse than one fitted without it.
+    assert auc(found, Gaps(), ("shop",)) > auc(found, found.refit, ("shop",)) - 0.02
+    forget(tmp_path, "insurer", accept=True)
+    left = load_model(tmp_path)
+    assert "gaps" in {one.answer for one in left.part.card.expected}
+    assert left.predict_stored(left.store.ids_of(OWN)[:5], absent=Gaps()).answered.all()
+
+
+def test_a_model_that_learnt_from_shared_rows_alone_knows_no_gaps(tmp_path):
+    made = frames()
+    shared = {"bank": made["bank"][:EVERYONE], "shop": made["shop"], "insurer": made["insurer"]}
+    save_model(train(FedOnce(head=QUICK), from_frames(shared, id="id", label="left")), tmp_path)
+    found = load_model(tmp_path)
+    assert "gaps" not in {one.answer for one in found.part.card.expected}
+    store = found.store.as_if_absent("shop")
+    with pytest.raises(DataError, match=r"knows no gaps; take another way"):
+        found.predict_from(store, store.people, absent=Gaps())
 
 
 def test_a_hub_that_chose_its_model_chooses_anew_for_itself_alone(model, tmp_path):

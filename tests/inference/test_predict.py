@@ -9,7 +9,7 @@ from laconic import Equal, FedOnce, Rap, Solo, SplitNN, deal, load, train
 from laconic.core import Party, WireLog
 from laconic.deploy import Faults, InProcess
 from laconic.errors import DataError
-from laconic.inference.absent import WAYS, Abstain, Refit, SoloModel, Zeros
+from laconic.inference.absent import WAYS, Abstain, Gaps, Refit, SoloModel, Zeros
 from laconic.inference.bundle import load_part
 from laconic.inference.forget import forget
 from laconic.inference.local_transport import parts_of, reach_parts, read_rows
@@ -74,12 +74,13 @@ def test_a_method_that_needs_everybody_says_so(federation, tmp_path):
 def test_expected_scores_are_those_of_validation_rows(saved, trained, federation):
     _, card = saved
     expected = {(one.present, one.answer): one.value for one in card.expected}
+    # A model that learnt from shared rows alone knows no gaps; for each pattern also what the best way is worth.
     assert len(expected) == 1 + 3 * len(WAYS)
     assert expected[("shop", "insurer"), "all"] == pytest.approx(trained.score("valid")["auc"])
     assert expected[(), "abstain"] is None
 
 
-@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.word)
+@pytest.mark.parametrize("way", [one for one in WAYS if one != Gaps()], ids=lambda way: way.word)
 def test_a_lost_party_is_made_up_for_as_chosen(saved, federation, way):
     folder, _ = saved
     tables = rows_of(federation)

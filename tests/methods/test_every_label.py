@@ -10,6 +10,8 @@ from laconic import (
     FedOnce,
     FewShot,
     LateFusion,
+    Linear,
+    LocalDp,
     OneShot,
     Rap,
     Solo,
@@ -21,24 +23,37 @@ from laconic import (
 )
 from laconic.data import Equal, Federation
 from laconic.errors import WireError
-from laconic.learn import Best, Boosted, FixMatchTab, Joint, Sgd
-from laconic.methods.families.rows import own_rows
+from laconic.learn import (
+    Best,
+    Boosted,
+    Estimator,
+    FixMatchTab,
+    Joint,
+    LinearModel,
+    Mlp,
+    NetModel,
+    Sgd,
+    SummedHeads,
+)
+from laconic.methods.families.rows import own_rows, with_own_rows
+from laconic.privacy import DpSgd, PublicProjection
 from laconic.report import rows_of
 
 QUICK = Best(seconds=2, kinds=("linear", "trees"))
 
 
-def bank_and_guests(rows=1200, everyone=100, label_noise=0.0) -> Federation:
+def bank_and_guests(rows=1200, everyone=100, label_noise=0.0, few=False) -> Federation:
     """A bank and a shop share `rows` people; the insurer knows the first `everyone` of them.
 
     The label follows from one column of the bank and one of the shop. With `label_noise`, the bank's labels outside
-    the first rows are so often wrong.
+    the first rows are so often wrong; if `few`, it has none there.
     """
     rng = np.random.default_rng(0)
     income, visits = rng.normal(size=(2, rows))
     left = (income + visits + 0.3 * rng.normal(size=rows) > 0).astype(int)
     wrong = (np.arange(rows) >= everyone) & (rng.random(rows) < label_noise)
     bank = pd.DataFrame({"id": np.arange(rows), "income": income, "left": np.where(wrong, 1 - left, left)})
+    bank = bank[:everyone] if few else bank
     shop = pd.DataFrame({"id": np.arange(rows), "visits": visits})
     claims = pd.DataFrame({"id": np.arange(everyone), "claims": rng.normal(size=everyone)})
     return from_frames({"bank": bank, "shop": shop, "insurer": claims}, id="id", label="left")
@@ -60,18 +75,78 @@ def test_rows_that_only_some_parties_share_are_learnt_from():
     with_pairs = simulate(FedOnce(head=QUICK), made)
     assert with_pairs.data["outside"] == {"bank": 1700, "shop": 1700}
     assert rows_of(with_pairs, "shop")[2:] == (2000, {})
-    few = simulate(FedOnce(head=Joint(), trainer=Sgd(epochs=30)), made)
+    few = simulate(FedOnce(head=QUICK), bank_and_guests(rows=2000, everyone=300, few=True))
     assert "outside" not in few.data
     # The shop's column is half of the label: what 216 rows teach is less than what 1,916 teach.
     assert with_pairs.metrics["log_loss"] < few.metrics["log_loss"]
     assert with_pairs.metrics["accuracy"] > 0.85
 
 
-def test_a_net_as_head_is_not_sent_rows_that_it_cannot_use():
-    net = simulate(FedOnce(head=Joint(), trainer=Sgd(epochs=1)), bank_and_guests())
-    trees = simulate(FedOnce(head=Boosted(trees=5)), bank_and_guests())
-    rows = {run.method["head"]["type"]: run.fit.bytes_up for run in (net, trees)}
-    assert rows["Boosted"] > 1100 * 4 > rows["Joint"]
+SHORT = Sgd(epochs=20, lr=3e-3)
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        FedOnce(head=Joint(), trainer=SHORT),
+        FedOnce(head=NetModel(trainer=SHORT)),
+        FedOnce(head=LinearModel()),
+        FedOnce(head=Joint(), trainer=SHORT, more=Sgd(epochs=1)),
+        OneShot(local=FixMatchTab(steps=5), head=Mlp(hidden=()), trainer=SHORT),
+        FewShot(local=FixMatchTab(steps=5), head=Mlp(hidden=()), trainer=SHORT),
+        Centralised(trainer=SHORT),
+        Linear(),
+    ],
+    ids=lambda one: f"{type(one).__name__} {type(getattr(one, 'head', None)).__name__}",
+)
+def test_nets_and_linear_models_learn_from_all_labels_too(method):
+    known = simulate(method, bank_and_guests(rows=1500, everyone=60))
+    unknown = simulate(method, bank_and_guests(rows=1500, everyone=60, few=True))
+    assert known.data["outside"] == {"bank": 1440, "shop": 1440}
+    assert "outside" not in unknown.data
+    assert known.metrics["log_loss"] < unknown.metrics["log_loss"]
+
+
+def test_an_estimator_of_scikit_learn_learns_from_all_labels_too():
+    pytest.importorskip("skops")
+    head = Estimator(path="sklearn.linear_model.LogisticRegression")
+    assert simulate(FedOnce(head=head), bank_and_guests()).data["outside"] == {"bank": 1100, "shop": 1100}
+
+
+def test_numbers_under_local_noise_are_not_sent_for_more_rows_but_own_labels_count():
+    method = LocalDp(learner=LinearModel())
+    few, every = (simulate(method, bank_and_guests(few=one)) for one in (True, False))
+    assert every.data["outside"] == {"bank": 1100}
+    assert every.fit.bytes_up == few.fit.bytes_up
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        FedOnce(encoder=PublicProjection(), head=Joint(), trainer=DpSgd(sigma=1.0, epochs=1)),
+        OneShot(local=FixMatchTab(steps=5), head=SummedHeads()),
+    ],
+    ids=["a private net", "class heads"],
+)
+def test_heads_that_learn_from_shared_labels_alone_are_sent_nothing_else(method):
+    run = simulate(method, bank_and_guests())
+    assert "outside" not in run.data
+    assert run.fit.bytes_up < 100 * 1100
+
+
+def test_one_net_serves_whoever_is_there():
+    """The net learns with blocks taken away: without the shop it is as good as its own columns allow."""
+    made = bank_and_guests(rows=3000, everyone=300)
+    run = train(FedOnce(head=NetModel(trainer=SHORT)), made)
+    places = np.arange(len(run.hub.data.cut("train")))
+    parts, y = run.method.stored_parts(run.hub, places), run.hub.data.part("train")[1]
+    there, gone = (
+        np.mean((run.method.predict_from(run.hub, some, places) > 0.5) == y)
+        for some in (parts, {"bank": parts["bank"]})
+    )
+    best = np.mean((run.hub.data.part("train")[0][:, 0] > 0) == y)
+    assert there > 0.85
+    assert gone > best - 0.03
 
 
 def test_labels_outside_the_overlap_that_contradict_do_no_harm():
@@ -99,8 +174,9 @@ def test_a_guest_that_is_not_there_is_a_gap_and_no_zero():
 def test_wrong_numbers_for_paired_rows_name_the_party():
     run = train(FedOnce(head=Boosted(trees=2)), bank_and_guests())
     run.hub.memory["received"]["shop"]["paired"] = run.hub.memory["received"]["shop"]["paired"][:-1]
+    received, x = run.hub.memory["received"], run.hub.data.part("train")[0]
     with pytest.raises(WireError, match=r"shop sent .* for the rows that it shares with the hub alone; 1,100 rows"):
-        run.method._with_own_rows(run.hub, [run.hub.data.part("train")[0], np.zeros((72, 2), np.float32)])
+        with_own_rows(run.hub, [x, *(one["train"] for one in received.values())], received)
 
 
 @pytest.mark.parametrize(

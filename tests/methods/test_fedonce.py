@@ -5,7 +5,7 @@ from laconic import Equal, Federation, check_method, deal, load, simulate
 from laconic.deploy import Faults, InProcess
 from laconic.learn import Autoencoder, Nat, Pca, RandomProjection, Sgd, WhitenedPca
 from laconic.methods.baselines.solo import Solo
-from laconic.methods.vertical.fedonce import FedOnce
+from laconic.methods.vertical.fedonce import FedOnce, usual_trainer
 from laconic.privacy import Perturb
 from laconic.tables import Table
 from laconic.testing import small_federation
@@ -123,3 +123,11 @@ def test_noise_and_more_exchanges_exclude_each_other():
 
 def test_ten_parties_work():
     assert simulate(FedOnce(trainer=QUICK), deal(load("breast_cancer"), Equal(parties=10))).score.value > 0.9
+
+
+def test_only_many_rows_get_larger_batches_and_a_trainer_that_is_given_none():
+    assert usual_trainer(99_999) == Sgd(epochs=100, patience=10)
+    found = {rows: usual_trainer(rows) for rows in (100_000, 399_999, 400_000, 1_599_999, 1_600_000)}
+    assert [one.batch for one in found.values()] == [1024, 1024, 2048, 2048, 4096]
+    assert [round(one.lr, 4) for one in found.values()] == [0.003, 0.003, 0.0042, 0.0042, 0.006]
+    assert {one.decay for one in found.values()} == {"plateau"}

@@ -1,20 +1,159 @@
-"""One way in for everybody's tables: a federation, vertical or horizontal as the tables themselves say."""
+"""One way in for everybody's tables: a federation, vertical or horizontal as the tables themselves say.
 
-from collections.abc import Mapping
-from dataclasses import replace
+Tables are frames, or one file per party, with other columns or with other rows: CSV (compressed or not) or Parquet.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING
 
 from laconic.data.federation import HELD_OUT, Federation
-from laconic.data.readers.cells import plain_name
-from laconic.data.readers.files import naming, read_file
-from laconic.data.readers.frames import AnyTable, Kinds, as_frame, from_frames
+from laconic.data.readers.frames import Kinds, from_frames
 from laconic.data.readers.horizontal_frames import PUBLIC, rows_from_frames
+from laconic.data.readers.source_table import own_frame
+from laconic.data.schema import OwnData, SaidKind
 from laconic.errors import DataError
 from laconic.tables.task import Task
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from laconic.data.readers.cells import plain_name
+from laconic.data.readers.frames import AnyTable, as_frame
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+
+_NO_KEY = "\0"  # no column is called so: all cells of the file are read in the same way
+
+
+def from_files(
+    paths: Mapping[str, Path | str] | Iterable[Path | str],
+    *,
+    id: str,  # noqa: A002 the word every reader of a table looks for
+    label: str,
+    event: str | None = None,
+    kinds: Kinds | None = None,
+    task: Task | None = None,
+    name: str = "files",
+    split_by: str | None = None,
+    group: str | None = None,
+) -> Federation:
+    """Read one file per party; the party with the label column is the hub.
+
+    Ids in CSV files are read as text, so that leading zeros stay. The rest is as in `from_frames`.
+
+    Args:
+        paths: by party, or just paths: a party is then called what its file is called, up to the first dot.
+        id, label, event, kinds, task, name, split_by, group: as for `from_frames`.
+    """
+    named = by_party(paths)
+    frames = {party: read_file(party, path, id, _labels(label, event)) for party, path in named.items()}
+    with naming(named):
+        federation = from_frames(
+            frames,
+            id=id,
+            label=label,
+            event=event,
+            kinds=kinds,
+            task=task,
+            name=name,
+            split_by=split_by,
+            group=group,
+        )
+    federation.facts["files"] = {party: path.name for party, path in named.items()}
+    return federation
+
+
+def rows_from_files(
+    paths: Mapping[str, Path | str] | Iterable[Path | str],
+    *,
+    label: str,
+    event: str | None = None,
+    id: str | None = None,  # noqa: A002 the word every reader of a table looks for
+    public: Path | str | None = None,
+    kinds: Kinds | None = None,
+    task: Task | None = None,
+    test: float = HELD_OUT,
+    valid: float = 0.0,
+    seed: int = 0,
+    name: str = "files",
+    split_by: str | None = None,
+    group: str | None = None,
+) -> Federation:
+    """Read one file per party, all with the same columns, each with labels for its own rows.
+
+    Args:
+        paths: by party, or just paths: a party is then called what its file is called, up to the first dot.
+        label: the label column, which every file must have.
+        public: a file of rows that everybody may see; None if there are none.
+        event, id, kinds, task, test, valid, seed, name, split_by, group: as for `rows_from_frames`.
+    """
+    named = by_party(paths)
+    frames = {party: read_file(party, path, id, _labels(label, event)) for party, path in named.items()}
+    first = next(iter(frames.values()), None)
+    shown = None if public is None else read_file(PUBLIC, Path(public), id, () if first is None else first.columns)
+    with naming(named, "" if public is None else f", public rows are {public}"):
+        federation = rows_from_frames(
+            frames,
+            label=label,
+            event=event,
+            id=id,
+            public=shown,
+            kinds=kinds,
+            task=task,
+            test=test,
+            valid=valid,
+            seed=seed,
+            name=name,
+            split_by=split_by,
+            group=group,
+        )
+    federation.facts["files"] = {party: path.name for party, path in named.items()}
+    return federation
+
+
+def read_file(party: str, path: Path, id_name: str | None, expected: Iterable[str] = ()) -> "DataFrame":
+    """All rows of one CSV or Parquet file; cells of CSV stay as written.
+
+    Texts that stand for a missing cell become one, but not among ids, if there is an id column.
+
+    Args:
+        id_name: the id column; None if there is none.
+        expected: other columns that it should have, which help to detect the delimiter.
+    """
+    key = id_name or _NO_KEY
+    columns: dict[str, SaidKind] = {name: "categorical" for name in expected if name != key}
+    return own_frame(party, OwnData(source=str(path), key=key, columns=columns))
+
+
+@contextmanager
+def naming(paths: Mapping[str, Path], more: str = "") -> Iterator[None]:
+    """Add to an error which file each party's rows are from."""
+    try:
+        yield
+    except DataError as problem:
+        places = ", ".join(f"{party} is {path}" for party, path in paths.items())
+        raise DataError(f"{problem} ({places}{more})") from problem
+
+
+def by_party(paths: Mapping[str, Path | str] | Iterable[Path | str]) -> dict[str, Path]:
+    """Files by party, which is called what its file is called, up to the first dot, unless it is named."""
+    if isinstance(paths, Mapping):
+        return {party: Path(path) for party, path in paths.items()}
+    named: dict[str, Path] = {}
+    for path in map(Path, paths):
+        party = path.name.split(".")[0]
+        if party in named:
+            raise DataError(f"{named[party]} and {path} would both be party {party!r}; rename one file or name parties")
+        named[party] = path
+    return named
+
 
 Kind: TypeAlias = Literal["vertical", "horizontal"]
 Source: TypeAlias = "AnyTable | Path | str"
@@ -25,6 +164,7 @@ def federation(
     tables: Mapping[str, Source],
     *,
     label: str,
+    event: str | None = None,
     id: str | None = None,  # noqa: A002 the word every reader of a table looks for
     kind: Kind | None = None,
     public: "Source | None" = None,
@@ -46,6 +186,8 @@ def federation(
         tables: by party, in the order parties will be named: pandas, Polars or Arrow tables, or paths of CSV or Parquet
             files.
         label: the column to predict.
+        event: where the label is the time to an event, the column that says whether it came (1, true, yes), or had not
+            by that time (0, false, no); both are at the same parties.
         id: the column that says who a row is about. A vertical federation needs it.
         kind: None to tell it from the tables.
         public: horizontal: rows of the same columns that everybody may see.
@@ -68,22 +210,31 @@ def federation(
         <Federation tables, vertical: bank 40 rows, shop 40 rows; bank predicts churned>
     """
     paths = {party: Path(one) for party, one in _items(tables) if isinstance(one, str | Path)}
-    frames = {party: _frame(party, one, id, label) for party, one in _items(tables)}
+    frames = {party: _frame(party, one, id, label, event) for party, one in _items(tables)}
     name = name or ", ".join(path.name for path in paths.values()) or "tables"
     with naming(paths, "" if public is None or not paths else f", public rows are {public}"):
         if (kind or kind_of(frames, plain_name(label), id)) == "vertical":
             if id is None:
                 _refuse_no_id(label)
             made = from_frames(
-                frames, id=id or "", label=label, kinds=kinds, task=task, name=name, split_by=split_by, group=group
+                frames,
+                id=id or "",
+                label=label,
+                event=event,
+                kinds=kinds,
+                task=task,
+                name=name,
+                split_by=split_by,
+                group=group,
             )
             made = replace(made, test=test, valid=0.1 if valid is None else valid)
         else:
-            shown = None if public is None else _frame(PUBLIC, public, id, label)
+            shown = None if public is None else _frame(PUBLIC, public, id, label, event)
             shares = {"test": test, "valid": valid or 0.0}
             made = rows_from_frames(
                 frames,
                 label=label,
+                event=event,
                 id=id,
                 public=shown,
                 kinds=kinds,
@@ -97,6 +248,10 @@ def federation(
     if paths:
         made.facts["files"] = {party: path.name for party, path in paths.items()}
     return made
+
+
+def _labels(label: str, event: str | None) -> list[str]:
+    return [label] if event is None else [label, event]
 
 
 def kind_of(frames: Mapping[str, "DataFrame"], label: str, id_name: str | None) -> Kind:
@@ -128,9 +283,9 @@ def _items(tables: Mapping[str, Source]) -> list[tuple[str, Source]]:
     return list(tables.items())
 
 
-def _frame(party: str, table: Source, id_name: str | None, label: str) -> "DataFrame":
+def _frame(party: str, table: Source, id_name: str | None, label: str, event: str | None) -> "DataFrame":
     if isinstance(table, str | Path):
-        return read_file(party, Path(table), id_name, [label])
+        return read_file(party, Path(table), id_name, _labels(label, event))
     return as_frame(table, party)
 
 

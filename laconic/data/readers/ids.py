@@ -9,8 +9,8 @@ import numpy as np
 from laconic.data.readers.cells import as_whole_numbers
 from laconic.data.schema import IdRules, OwnData
 from laconic.errors import DataError
-from laconic.tables.checks import has_repeated
 from laconic.tables.columns import Column
+from laconic.tables.table import has_repeated
 from laconic.tables.task import Task
 from laconic.values import Array
 

@@ -7,6 +7,7 @@ in one process. Workers learn on the processor: a GPU cannot be used after a for
 
 import fcntl
 import os
+import select
 import selectors
 import signal
 from collections.abc import Iterator, Mapping
@@ -22,17 +23,22 @@ from laconic.core.step import Script
 from laconic.core.wire import decode, encode
 from laconic.deploy.party_memory import respond
 from laconic.deploy.store import OWN
-from laconic.deploy.transports.party_process import Noting, read_frame, take_note, write_frame
+from laconic.deploy.transports.processes import Noting, read_frame, take_note, write_frame
 from laconic.errors import LaconicError, PlanError, StepError
 from laconic.learn.device import device_asked, on_device
 from laconic.plan.runtime import Forked
-from laconic.threads import fork_quietly
+from laconic.threads import fork_quietly, limit_threads
+from laconic.values import heard, listening
 
 _Answer: TypeAlias = dict[str, Any]
 """What a worker sends for one party: its name, its reply or an error, and what it remembers if that was asked."""
 
 _ROOM = 1 << 20
 """Bytes that a worker's answers may take up before they are read."""
+
+_READY = b"ready"
+_PATIENCE = (10.0, 20.0, 60.0)
+"""Seconds that a worker may take until it is ready, before another is forked in its place."""
 
 
 @contextmanager
@@ -103,9 +109,11 @@ class _Workers:
             if names not in at_work:
                 self._workers.append(self._start(script, names))
         ends = None if deadline is None else monotonic() + deadline
-        waiting, found = list(blobs), dict[str, _Answer]()
+        waiting, found, hears = list(blobs), dict[str, _Answer](), heard()
         for answered in self._ask(blobs, ends, remember=deadline is not None):
             found[answered["name"]] = answered
+            if hears is not None and len(blobs) > len(self._workers):
+                hears("parties", len(blobs) - len(waiting) + len(found), len(blobs))
             # In the order of the questions, whoever is quickest, so that numbers are those of one process.
             while waiting and waiting[0] in found:
                 yield _replied(found.pop(waiting.pop(0)))
@@ -171,6 +179,17 @@ class _Workers:
                     yield answered
 
     def _start(self, script: Script, names: tuple[str, ...]) -> _Worker:
+        for seconds in _PATIENCE:
+            worker = self._fork(script, names)
+            if select.select([worker.answers], [], [], seconds)[0] and read_frame(worker.answers) == _READY:
+                return worker
+            worker.end()
+        raise StepError(
+            "forked workers do not begin on this machine, which another library's threads can cause; take "
+            "runtime = InProcess(workers=1) (--set runtime.type=InProcess --set runtime.workers=1)"
+        )
+
+    def _fork(self, script: Script, names: tuple[str, ...]) -> _Worker:
         (asking, asked), (answering, answered) = os.pipe(), _roomy_pipe()
         child = fork_quietly()
         if child:
@@ -186,10 +205,24 @@ class _Workers:
                 os.fdopen(asking, "rb", buffering=0) as questions,
                 os.fdopen(answered, "wb", buffering=0) as answers,
                 on_device("cpu"),  # A GPU that this process may have used is lost to its forks.
+                listening(lambda *_: None),  # Whoever shows progress does so in the other process.
             ):
+                _multiply()
+                write_frame(answers, _READY)
                 _serve(script, {name: self._parties[name] for name in names}, questions, answers)
         finally:
             os._exit(0)  # Whatever happens here, the caller's own lines must not run twice.
+
+
+def _multiply() -> None:
+    """A product by every library that has locks of its own: a fork that has inherited a held one stays in here."""
+    import numpy as np
+    import torch
+
+    with limit_threads():
+        square = np.ones((64, 64), np.float32)
+        _ = square @ square, square.astype(np.float64) @ square.astype(np.float64)
+        _ = torch.ones(64, 64, device="cpu") @ torch.ones(64, 64, device="cpu")
 
 
 def _roomy_pipe() -> tuple[int, int]:

@@ -181,7 +181,7 @@ def _heard_of(store: Store) -> set[str]:
     return set() if store.own.columns else {one for answers in store.answers.values() for one in answers.ids}
 
 
-Way = Literal["best", "zeros", "refit", "solo", "abstain"]
+Way = Literal["best", "zeros", "gaps", "refit", "solo", "abstain"]
 Id = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
 
 
@@ -413,7 +413,7 @@ class _Service:
 
 def as_answers(scores: Scores) -> list[Answer]:
     """Scores as they are sent: numbers that JSON has, and null where there is no answer."""
-    shares = None if scores.task.kind == "regression" else scores.probabilities.tolist()
+    shares = scores.probabilities.tolist() if scores.task.of_classes else None
     found = []
     for place, (one, decision) in enumerate(zip(scores.ids, scores.decisions, strict=True)):
         by_class = None

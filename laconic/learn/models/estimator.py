@@ -7,13 +7,14 @@ scikit-learn that hold numbers, and nothing else.
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from inspect import signature
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 import numpy as np
 
 from laconic.errors import DataError, MissingExtra, PlanError, closest
-from laconic.learn.models.supervised import Learner, Shard, fit_each, predict_each, refuse_missing
+from laconic.learn.models.gaps import apart, learn_gaps, without_gaps
+from laconic.learn.models.supervised import Learner, Shard, fit_each, predict_each
 from laconic.tables.task import Task
 from laconic.threads import limit_threads
 from laconic.values import Array, Rng, Weights, flat
@@ -32,6 +33,8 @@ nothing that reads files or the network."""
 class Estimator(Learner, frozen=True):
     """A scikit-learn estimator, as a model of columns and received numbers.
 
+    One that takes missing numbers, or a pipeline that fills them, is given gaps as they are; any other the means.
+
     Attributes:
         path: where it is, such as `sklearn.ensemble.ExtraTreesClassifier`; nothing outside scikit-learn.
         settings: its parameters. One that is an estimator itself, as in a pipeline, is again a table with `path` and
@@ -42,6 +45,8 @@ class Estimator(Learner, frozen=True):
         >>> Estimator.of(Lasso(alpha=0.5)).path
         'sklearn.linear_model.Lasso'
     """
+
+    takes_gaps: ClassVar[bool] = True
 
     path: str
     settings: dict[str, Any] = msgspec.field(default_factory=dict)
@@ -66,16 +71,29 @@ class Estimator(Learner, frozen=True):
 
     def fit(self, task: Task, x: Array, y: Array, rng: Rng, valid: Shard | None = None) -> Weights:
         """Fit the estimator; all its randomness comes from `rng`."""
-        made, rows = self.make(), flat(x)
+        made, rows, means = self.make(), flat(x), learn_gaps(flat(x))
         self._refuse_unfit(task, made)
         seeds = {name: int(rng.integers(2**31)) for name in sorted(made.get_params()) if name.endswith("random_state")}
-        with limit_threads():
-            return fit_each(lambda numbers: self._kept(self._fitted(made.set_params(**seeds), rows, numbers)), y)
+        made.set_params(**seeds)
+
+        def kept(gaps: Weights) -> Weights:
+            filled = without_gaps(gaps, rows)
+            with limit_threads():
+                return fit_each(lambda numbers: self._kept(self._fitted(made, filled, numbers)), y) | gaps
+
+        # Only trying says for sure whether an estimator, or a pipeline, takes gaps as they are.
+        try:
+            return kept({name: np.full_like(values, np.nan) for name, values in means.items()})
+        except PlanError:
+            if not means:
+                raise
+            return kept(means)
 
     def predict(self, task: Task, weights: Weights, x: Array) -> Array:
         """What the estimator says."""
+        rows = without_gaps(weights, flat(x))
         with limit_threads():
-            return predict_each(lambda model: self._said(task, model, flat(x)), weights)
+            return predict_each(lambda model: self._said(task, model, rows), apart(weights))
 
     def _said(self, task: Task, weights: Weights, x: Array) -> Array:
         found = _read(weights[_KEPT])
@@ -90,7 +108,7 @@ class Estimator(Learner, frozen=True):
     def _refuse_unfit(self, task: Task, made: Any) -> None:
         from sklearn.base import is_classifier, is_regressor
 
-        wanted = is_regressor(made) if task.kind == "regression" else is_classifier(made)
+        wanted = is_classifier(made) if task.of_classes else task.kind == "regression" and is_regressor(made)
         if not wanted:
             raise PlanError(f"{self.path} does not predict a label of kind {task.kind}; choose an estimator that does")
         if task.kind != "regression" and not callable(getattr(made, "predict_proba", None)):
@@ -102,7 +120,6 @@ class Estimator(Learner, frozen=True):
         try:
             return made.fit(x, y)
         except ValueError as problem:
-            refuse_missing(self.path, x)
             raise PlanError(f"{self.path} cannot learn from these rows: {problem}") from problem
 
     def _kept(self, fitted: Any) -> Weights:

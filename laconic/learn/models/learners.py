@@ -14,6 +14,7 @@ from torch.nn import functional
 
 from laconic.learn.models.best import Best, Mixture, chosen_in
 from laconic.learn.models.estimator import Estimator
+from laconic.learn.models.gaps import apart, learn_gaps, without_gaps
 from laconic.learn.models.supervised import (
     Learner,
     Shard,
@@ -85,12 +86,14 @@ class Network(Learner, frozen=True):
 
 
 class NetModel(Learner, frozen=True):
-    """A fully connected net.
+    """A fully connected net; see `gaps` for rows that lack what a party did not send.
 
     Attributes:
         net: its layers; no hidden layer makes it linear. None takes a small net that suits the rows, images too.
         trainer: how it is trained; with patience, it also looks at validation rows.
     """
+
+    takes_gaps: ClassVar[bool] = True
 
     net: Net | None = Mlp(hidden=(128,))
     trainer: Sgd = Sgd(epochs=100, patience=10)
@@ -102,8 +105,8 @@ class NetModel(Learner, frozen=True):
 
     def fit(self, task: Task, x: Array, y: Array, rng: Rng, valid: Shard | None = None) -> Weights:
         """Train the net; several numbers per row share its hidden layers."""
-        refuse_missing("NetModel", x)
         if y.ndim == 2:
+            refuse_missing("NetModel of several numbers", x)
             return self._fit_numbers(x, y, rng, valid)
         kept = valid and ([valid[0]], valid[1])
         return fit_supervised(self.form(x.shape[1:]), task, [x], y, self.trainer, rng, valid=kept, what="net")
@@ -134,6 +137,8 @@ class NetModel(Learner, frozen=True):
 class _Linear(Learner, frozen=True):
     """Abstract: logistic regression for classes, ridge regression for numbers, by exact solvers."""
 
+    takes_gaps: ClassVar[bool] = True
+
     penalty: float = 1.0
 
     def __post_init__(self) -> None:
@@ -141,12 +146,14 @@ class _Linear(Learner, frozen=True):
 
     def fit(self, task: Task, x: Array, y: Array, rng: Rng, valid: Shard | None = None) -> Weights:
         """Solve for the coefficients; takes no randomness."""
-        refuse_missing(type(self).__name__, x)
-        return fit_each(lambda numbers: fit_linear(task, x, numbers, self.penalty), y)
+        gaps = learn_gaps(x)
+        rows = without_gaps(gaps, x)
+        return fit_each(lambda numbers: fit_linear(task, rows, numbers, self.penalty), y) | gaps
 
     def predict(self, task: Task, weights: Weights, x: Array) -> Array:
         """What the linear map says."""
-        return predict_each(lambda model: predict_linear(task, model, x), weights)
+        rows = without_gaps(weights, x)
+        return predict_each(lambda model: predict_linear(task, model, rows), apart(weights))
 
     def check(self, task: Task, weights: Weights, shape: Shape) -> None:
         """Refuse what are not this map's coefficients."""

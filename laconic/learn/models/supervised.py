@@ -13,6 +13,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from laconic.errors import PlanError, WireError
+from laconic.learn.models.cox import fit_cox
+from laconic.learn.models.gaps import apart, hide_blocks, learn_gaps, without_gaps
 from laconic.learn.nets.nets import AnyNet, Net, initialise, load, to_tensor, weights_of
 from laconic.learn.train import losses as heads
 from laconic.learn.train.sgd import Pulls, PullTrainer, Sgd, Trainer, evaluate
@@ -190,7 +192,7 @@ def fit_supervised(
     Args:
         net: an `Mlp` or `Cnn` for one input; a `Joint` for (own, received), or for (received) alone.
         task: what the labels are.
-        inputs: arrays with a row for each label.
+        inputs: arrays with a row for each label; the last may have gaps, NaN where a party sent nothing.
         y: the labels, as the task codes them.
         trainer: how to train.
         rng: randomness for first weights, order of rows and dropout.
@@ -198,29 +200,31 @@ def fit_supervised(
         what: a name for the work, shown with its progress.
 
     Returns:
-        The net's weights, and for regression the labels' scale, unless parties agreed on one.
+        The net's weights, for regression the labels' scale, unless parties agreed on one, and what fills gaps.
     """
-    scale = heads.scale_of(task, y)
+    scale, gaps = heads.scale_of(task, y), learn_gaps(inputs[-1])
     valid = valid if valid is not None and len(valid[1]) else None
     module = initialise(net.model([x.shape[1:] for x in inputs], task.outputs), rng)
+    if gaps:
+        hide_blocks(module, inputs[-1], gaps, rng)
     trainer.fit(
         module,
-        [to_tensor(x) for x in inputs],
+        [to_tensor(without_gaps(gaps, x)) for x in inputs],
         heads.to_targets(task, y, scale),
         heads.loss_of(task),
         rng,
-        valid=valid and ([to_tensor(x) for x in valid[0]], heads.to_targets(task, valid[1], scale)),
+        valid=valid and ([to_tensor(without_gaps(gaps, x)) for x in valid[0]], heads.to_targets(task, valid[1], scale)),
         what=what,
     )
-    return {**weights_of(module), **heads.kept_scale(task, scale)}
+    return {**weights_of(module), **heads.kept_scale(task, scale), **gaps}
 
 
 def predict_supervised(net: AnyNet, task: Task, weights: Weights, inputs: Sequence[Array]) -> Array:
     """Predictions for rows, from the same net, task and what `fit_supervised` returned."""
     scale = heads.scale_in(task, weights)
     module = net.model([x.shape[1:] for x in inputs], task.outputs)
-    load(module, {name: values for name, values in weights.items() if name not in scale})
-    return heads.to_predictions(task, evaluate(module, [to_tensor(x) for x in inputs]), scale)
+    load(module, {name: values for name, values in apart(weights).items() if name not in scale})
+    return heads.to_predictions(task, evaluate(module, [to_tensor(without_gaps(weights, x)) for x in inputs]), scale)
 
 
 def fit_linear(task: Task, x: Array, y: Array, penalty: float) -> Weights:
@@ -228,6 +232,15 @@ def fit_linear(task: Task, x: Array, y: Array, penalty: float) -> Weights:
     from sklearn.linear_model import LogisticRegression, Ridge
 
     flat = x.reshape(len(x), -1).astype(np.float64)
+    if task.kind == "survival":
+        return fit_cox(task, flat, y, penalty)
+    if task.by_log:
+        from sklearn.linear_model import PoissonRegressor
+
+        with limit_threads():
+            # The library weighs the penalty against the mean of losses, not their sum.
+            poisson = PoissonRegressor(alpha=penalty / len(y), max_iter=1000).fit(flat, y)
+        return {"coefficients": poisson.coef_[None], "intercept": np.array([poisson.intercept_])}
     if task.kind == "regression":
         with limit_threads():  # The library may just have been loaded, with threads of its own.
             ridge = Ridge(alpha=penalty).fit(flat, y)
@@ -256,12 +269,14 @@ def _shares_only(task: Task, x: Array, y: Array) -> Weights:
 
 
 def predict_linear(task: Task, weights: Weights, x: Array) -> Array:
-    """Probabilities, or numbers, for rows."""
+    """Probabilities, numbers, or risks, for rows."""
     from scipy.special import expit, softmax
 
     outputs = x.reshape(len(x), -1).astype(np.float64) @ weights["coefficients"].T + weights["intercept"]
     if task.kind == "multiclass":
         return np.asarray(softmax(outputs, axis=1))
+    if task.by_log:
+        return np.asarray(np.exp(np.minimum(outputs[:, 0], np.log(heads.agreed_scale(task)[heads.MEAN]) + 10.0)))
     return np.asarray(expit(outputs[:, 0]) if task.kind == "binary" else outputs[:, 0])
 
 

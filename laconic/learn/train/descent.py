@@ -29,7 +29,7 @@ from laconic.learn.kernels import (
 )
 from laconic.learn.nets.layers import Final, Shape
 from laconic.learn.nets.nets import Mlp, Net, give_randomness, load, make, to_array, to_tensor, weights_of
-from laconic.learn.train.losses import MEAN, SD, kept_scale, scale_of, slope_of
+from laconic.learn.train.losses import kept_scale, scale_of, scaled, slope_of
 from laconic.learn.train.sgd import Sgd, evaluate, move, send_back
 from laconic.tables.task import Task
 from laconic.values import Array, Rng, Weights, flat, track
@@ -254,13 +254,11 @@ class DenseNets:
         moments = [torch.zeros_like(all_weights) for _ in trainer.moments]
         self.state = [list(values) for values in (all_weights, by_weights, steps, *moments)]
 
-    @torch.inference_mode()
     def outputs(self, x: Tensor) -> Tensor:
         """What each net makes of rows of its own, (nets, rows, columns); kept in mind for `learn`."""
         self.given = forwards(self.stages, x)
         return self.given[-1]
 
-    @torch.inference_mode()
     def learn(self, slope: Tensor, lr: float, active: Sequence[int]) -> None:
         """One step of the nets that are active, given how each one's loss changes with its last outputs."""
         found = slopes(self.stages, self.given, slope)
@@ -291,40 +289,50 @@ def fit_dense_nets(
     shape: Shape = shards[0][0].shape[1:]
     nets = DenseNets(net, [weights_of(make(net, shape, task.outputs, rng)) for rng in own], trainer)
     slope, scales = slope_of(task), [scale_of(task, y) for _, y in shards]
-    shards = [(x, _targets(y, scale)) for (x, y), scale in zip(shards, scales, strict=True)]
+    shards = [(x, _targets(task, y, scale)) for (x, y), scale in zip(shards, scales, strict=True)]
     for epoch in track(trainer.epochs, f"{len(shards)} nets"):
-        for batch in _batches(shards, trainer.batch, own):
-            outputs, targets = nets.outputs(to_tensor(batch.x)), torch.tensor(batch.targets, device=device_now())
-            by_row = slope(outputs.flatten(0, 1), targets.flatten()).view_as(outputs)
-            by_row.mul_(to_tensor(batch.shares))
-            nets.learn(by_row, trainer.lr_at((epoch + batch.before) / trainer.epochs), batch.active)
+        with torch.inference_mode():
+            for batch in _batches(shards, trainer.batch, own):
+                outputs = nets.outputs(batch.x)
+                by_row = slope(outputs.flatten(0, 1), batch.targets.flatten()).view_as(outputs)
+                by_row.mul_(batch.shares)
+                nets.learn(by_row, trainer.lr_at((epoch + batch.before) / trainer.epochs), batch.active)
     kept = (kept_scale(task, scale) for scale in scales)
     return [{**weights, **scale} for weights, scale in zip(nets.weights(), kept, strict=True)]
 
 
-def _targets(y: Array, scale: Weights) -> Array:
-    """Class codes as they are, and numbers standardised."""
-    return np.asarray((y - scale[MEAN]) / scale[SD], dtype=np.float32) if scale else y
+def _targets(task: Task, y: Array, scale: Weights) -> Array:
+    """Class codes as they are, and numbers as nets learn them."""
+    return scaled(task, y, scale).astype(np.float32) if scale else y
 
 
 class _Batch(NamedTuple):
     """Rows and targets for each net, padded where it has fewer; what each row counts; and where in the epoch it is."""
 
-    x: Array
-    targets: Array
-    shares: Array
+    x: Tensor
+    targets: Tensor
+    shares: Tensor
     active: list[int]
     before: float
+
+
+_FULL_AT_ONCE = 1 << 20
+"""Numbers in batches that are put together at once: small steps would take longer to prepare than to make."""
 
 
 def _batches(shards: Sequence[tuple[Array, Array]], size: int, own: Sequence[Rng]) -> Iterator[_Batch]:
     """Shuffled batches until every net has seen all its rows."""
     orders = [rng.permutation(len(y)) for (_, y), rng in zip(shards, own, strict=True)]
-    longest = max(map(len, orders))
-    for at in range(0, longest, size):
+    longest, columns = max(map(len, orders)), prod(shards[0][0].shape[1:])
+    full = min(map(len, orders)) // size * size
+    at_once = max(1, _FULL_AT_ONCE // (len(shards) * size * max(columns, 1))) * size
+    for start in range(0, full, at_once):
+        some = [order[start : min(full, start + at_once)].reshape(-1, size) for order in orders]
+        yield from _full_batches(shards, some, start, longest)
+    for at in range(full, longest, size):
         rows = [order[at : at + size] for order in orders]
         most = max(map(len, rows))
-        x = np.zeros((len(rows), most, prod(shards[0][0].shape[1:])), np.float32)
+        x = np.zeros((len(rows), most, columns), np.float32)
         numbers = shards[0][1].dtype.kind == "f"
         targets = np.zeros((len(rows), most), np.float32 if numbers else np.int64)
         shares = np.zeros((len(rows), most, 1), np.float32)
@@ -333,4 +341,26 @@ def _batches(shards: Sequence[tuple[Array, Array]], size: int, own: Sequence[Rng
             targets[place, : len(chosen)] = shard[1][chosen]
             shares[place, : len(chosen)] = 1 / max(len(chosen), 1)
         active = [place for place, chosen in enumerate(rows) if len(chosen)]
-        yield _Batch(x, targets, shares, active, at / longest)
+        yield _Batch(_to_device(x), _to_device(targets), _to_device(shares), active, at / longest)
+
+
+def _full_batches(
+    shards: Sequence[tuple[Array, Array]], rows: Sequence[Array], start: int, longest: int
+) -> Iterator[_Batch]:
+    """Batches that every net fills, from their rows as (batches, size) for each net."""
+    steps, size = rows[0].shape
+    x, targets = (
+        _to_device(np.stack([flat(shard[part])[chosen] for shard, chosen in zip(shards, rows, strict=True)], axis=1))
+        for part in (0, 1)
+    )
+    shares = torch.full((len(shards), size, 1), 1 / size, device=device_now())
+    active = list(range(len(shards)))
+    for step in range(steps):
+        yield _Batch(x[step], targets[step], shares, active, (start + step * size) / longest)
+
+
+def _to_device(values: Array) -> Tensor:
+    """Rows as float32, class codes as they are, where torch learns."""
+    return (
+        to_tensor(values) if values.dtype.kind == "f" else torch.tensor(values, dtype=torch.int64, device=device_now())
+    )

@@ -1,13 +1,15 @@
 """Linear: logistic or ridge regression on pooled columns. Shows where a net is worth its while at all."""
 
 from collections.abc import Iterator
+from typing import ClassVar
 
-from laconic.core.method import task_of
+from laconic.core.align import PAIRED
+from laconic.core.method import LABELLED, Method, task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.step import Opening
-from laconic.learn.models.supervised import fit_linear, predict_linear
-from laconic.methods.families.rows import Pooling, labelled
+from laconic.learn.models.learners import LinearModel
+from laconic.methods.families.rows import Pooling, pooled_with_own_rows
 from laconic.values import Array
 
 
@@ -18,6 +20,9 @@ class Linear(Pooling, frozen=True):
         penalty: weight of the squared size of the coefficients.
     """
 
+    uses: ClassVar[tuple[str, ...]] = ("train", "valid", PAIRED, LABELLED)
+    tasks: ClassVar[tuple[str, ...]] = (*Method.tasks, "survival")
+
     penalty: float = 1.0
 
     def __post_init__(self) -> None:
@@ -27,8 +32,8 @@ class Linear(Pooling, frozen=True):
 
     def fit(self, hub: Party, peers: Peers, /) -> Iterator[None]:
         """Collect all columns and fit."""
-        x = self.pool(hub, peers, "train")["train"]
-        hub.memory["model"] = fit_linear(task_of(hub), x, labelled(hub, "train")[1], self.penalty)
+        x, y, _ = pooled_with_own_rows(hub, peers.ask(self.give_columns, rows="train"))
+        hub.memory["model"] = LinearModel(penalty=self.penalty).fit(task_of(hub), x, y, hub.rng)
         yield
 
     def fit_opening(self) -> Opening:
@@ -37,4 +42,5 @@ class Linear(Pooling, frozen=True):
 
     def predict(self, hub: Party, peers: Peers, rows: str, /) -> Array:
         """Collect the columns of these rows and predict."""
-        return predict_linear(task_of(hub), hub.memory["model"], self.pool(hub, peers, rows)[rows])
+        x = self.pool(hub, peers, rows)[rows]
+        return LinearModel(penalty=self.penalty).predict(task_of(hub), hub.memory["model"], x)

@@ -5,14 +5,14 @@ parties pays at each. Labels stay where they are.
 """
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
-from laconic.core.method import Method, task_of
+from laconic.core.method import LABELLED, Method, task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.step import Ask, Opening, step
 from laconic.learn.models.learners import AnyLearner, NetModel
-from laconic.methods.families.rows import labelled, side_by_side
+from laconic.methods.families.rows import labelled, pooled_with_own_rows, side_by_side
 from laconic.privacy.mechanisms.gaussian import LocalGaussian
 from laconic.values import Array, flat
 
@@ -20,10 +20,14 @@ from laconic.values import Array, flat
 class LocalDp(Method, frozen=True):
     """The label holder learns from its own columns and the noised ones of all others.
 
+    It learns from its labelled rows outside the overlap too; nobody sends anything about these, which would cost more.
+
     Attributes:
         noise: what is put on each row; rows to predict are noised as well.
         learner: the model.
     """
+
+    uses: ClassVar[tuple[str, ...]] = ("train", "valid", LABELLED)
 
     noise: LocalGaussian = LocalGaussian(epsilon=8.0)
     learner: AnyLearner = NetModel()
@@ -34,10 +38,12 @@ class LocalDp(Method, frozen=True):
         """Collect noised columns and train."""
         cuts = self.learner.cuts
         sent = peers.ask(self.give_noised, rows="+".join(cuts))
-        x = {cut: self._beside(hub, cut, [answer[cut] for answer in sent.values()]) for cut in cuts}
-        y = {cut: labelled(hub, cut)[1] for cut in cuts}
-        valid = (x["valid"], y["valid"]) if "valid" in cuts else None
-        hub.memory["model"] = self.learner.fit(task_of(hub), x["train"], y["train"], hub.rng, valid)
+        shared, valid = len(hub.data.cut("train")), None
+        if "valid" in cuts:
+            beside = self._beside(hub, "valid", [answer["valid"] for answer in sent.values()])
+            valid = beside, labelled(hub, "valid")[1]
+        x, y, groups = pooled_with_own_rows(hub, sent, learns=self.learner.takes_gaps)
+        hub.memory["model"] = self.learner.fit_all(task_of(hub), x, y, hub.rng, valid, shared, groups)
         yield
 
     def predict(self, hub: Party, peers: Peers, rows: str, /) -> Array:

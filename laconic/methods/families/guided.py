@@ -1,7 +1,7 @@
 """Parties that learn by themselves, guided once by the label holder: what one-shot and few-shot VFL share."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -14,6 +14,7 @@ from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.step import Ask, Opening, Step, step
 from laconic.learn.models.best import Best, what_was_tried
+from laconic.learn.models.gaps import apart
 from laconic.learn.models.learners import AnyHead, AnyLearner, as_fitted
 from laconic.learn.models.supervised import Learner, fit_top, predict_top
 from laconic.learn.nets.nets import (
@@ -35,15 +36,7 @@ from laconic.learn.train.semisupervised import begin, body_of
 from laconic.learn.train.sgd import Sgd, evaluate
 from laconic.methods.families import split as split_learning
 from laconic.methods.families.contributions import Check
-from laconic.methods.families.rows import (
-    beside_own,
-    groups_at,
-    labelled,
-    labels_at,
-    note_outside,
-    own_labelled,
-    own_rows,
-)
+from laconic.methods.families.rows import labelled, own_rows, with_own_rows
 from laconic.methods.families.split import Precision, Split, first_weights
 from laconic.privacy.mechanisms.rows import RandomisedResponse
 from laconic.values import Array, Rng, Settings, Weights, flat
@@ -297,7 +290,10 @@ class Guided(Method, frozen=True):
 
     def numbers(self, party: Party, rows: str) -> Array:
         """The rows of a cut through the extractor, unchanged and in evaluation mode, as they are sent."""
-        x = own_rows(party) if rows == "own" else party.data.part(rows)[0]
+        return self.numbers_of(party, own_rows(party) if rows == "own" else party.data.part(rows)[0])
+
+    def numbers_of(self, party: Party, x: Array) -> Array:
+        """Prepared rows through the extractor."""
         if len(x) == 0:
             return self.sent(np.zeros((0, self.width)))
         return self.sent(to_array(evaluate(load(self.bottom(party), party.memory["net"]), [to_tensor(x)])))
@@ -309,16 +305,16 @@ class Guided(Method, frozen=True):
     def shared_numbers(self, party: Party) -> dict[str, Array]:
         """What the label holder's head comes from: training rows, validation rows if it looks at them, class heads.
 
-        Also rows that the party shares with the label holder, but not with everybody, for heads that take gaps.
+        Also rows that the party shares with the label holder, but not with everybody.
         """
         head = {_HEAD: self.sent(class_head(party.memory["local"]))} if isinstance(self.head, SummedHeads) else {}
-        pairs = (PAIRED,) if self._may_take_gaps and len(party.data.cuts.get(PAIRED, ())) else ()
+        pairs = (PAIRED,) if self._takes_gaps and len(party.data.cuts.get(PAIRED, ())) else ()
         return {rows: self.numbers(party, rows) for rows in (*self._cuts, *pairs)} | head
 
     @property
-    def _may_take_gaps(self) -> bool:
-        """Whether the head learns from rows that only some parties share with the label holder, as settings say."""
-        return self.more is None if self.head is None else isinstance(self.head, Learner) and self.head.takes_gaps
+    def _takes_gaps(self) -> bool:
+        """Whether the head learns from rows that not all parties have; class heads that are added up learn nothing."""
+        return self.head.takes_gaps if isinstance(self.head, Learner) else not isinstance(self.head, SummedHeads)
 
     @property
     def _cuts(self) -> tuple[str, ...]:
@@ -344,25 +340,19 @@ class Guided(Method, frozen=True):
         hub.memory["received"] = {name: block["train"] for name, block in received.items()}
         hub.memory["means"] = {name: block.mean(axis=0) for name, block in hub.memory["received"].items()}
         model = self.model_of(hub)
+        hub.memory["paired"] = {name: block[PAIRED] for name, block in received.items() if PAIRED in block}
         if isinstance(model, Learner):
-            x = self._columns_beside(hub, [block["train"] for block in received.values()], "train")
-            at = own_labelled(hub) if model.takes_gaps and hub.data.columns else own_labelled(hub)[:0]
-            paired = {name: block[PAIRED] for name, block in received.items() if PAIRED in block and len(at)}
-            widths = {name: block.shape[1] for name, block in hub.memory["received"].items()}
-            numbers = beside_own(hub, at, widths, paired)
-            hub.memory["paired"] = paired
-            note_outside(hub, at, paired)
-            own = np.concatenate([flat(hub.data.x[at]), numbers], axis=1) if len(at) else x[:0]
-            y = np.concatenate([labelled(hub, "train")[1], labels_at(hub, at)])
-            columns = flat(hub.data.x).shape[1] if hub.data.columns else 0
-            both, groups = np.concatenate([x, own]), groups_at(hub, at)
+            own = [flat(hub.data.part("train")[0])] if hub.data.columns else []
+            shared = [*own, *hub.memory["received"].values()]
+            both, y, groups = with_own_rows(hub, shared, received, learns=self._takes_gaps, own=flat)
+            columns, judged = own[0].shape[1] if own else 0, len(hub.data.cut("train"))
             hub.memory["model"] = model.fit_all(
-                task_of(hub), both, y, hub.rng, judged=len(x), groups=groups, own=columns
+                task_of(hub), _beside(both), y, hub.rng, judged=judged, groups=groups, own=columns
             )
             hub.memory["tried"] = what_was_tried([hub.memory["model"]])
             return
         blocks = ({hub.name: self.shared_numbers(hub)} if hub.data.columns else {}) | dict(received)
-        fitted = self._fit_head(hub, list(blocks.values()))
+        fitted = self._fit_head(hub, blocks)
         hub.memory["scale"] = {name: values for name, values in fitted.items() if name in (heads.MEAN, heads.SD)}
         head = {f"head.{name}": values for name, values in fitted.items() if name not in hub.memory["scale"]}
         own = hub.memory["net"] if hub.data.columns else {}
@@ -380,14 +370,21 @@ class Guided(Method, frozen=True):
 
         yield from split_learning.train_together(self, hub, peers.only(tuple(received)), note)
 
-    def _fit_head(self, hub: Party, blocks: Sequence[Mapping[str, Array]]) -> Weights:
+    def _fit_head(self, hub: Party, blocks: Mapping[str, Mapping[str, Array]]) -> Weights:
         """A model of all parties' numbers: trained, or put together from their class heads."""
-        task, y = task_of(hub), labelled(hub, "train")[1]
+        task = task_of(hub)
         if isinstance(self.head, SummedHeads):
-            return add_up(task, [PartLayer(block["train"], block[_HEAD]) for block in blocks], y)
-        joined = {rows: _beside([block[rows] for block in blocks]) for rows in self._cuts}
+            parts = [PartLayer(block["train"], block[_HEAD]) for block in blocks.values()]
+            return add_up(task, parts, labelled(hub, "train")[1])
+        sent = {name: block for name, block in blocks.items() if name != hub.name}
+        shared = [block["train"] for block in blocks.values()]
+        both, y, _ = with_own_rows(hub, shared, sent, own=lambda x: self.numbers_of(hub, x))
+        joined = {"train": _beside(both)} | {
+            rows: _beside([block[rows] for block in blocks.values()]) for rows in self._cuts if rows != "train"
+        }
         valid = ([joined["valid"]], labelled(hub, "valid")[1]) if "valid" in joined else None
-        return fit_top(self.form, task, [joined["train"]], y, self.trainer, hub.rng, valid=valid)
+        # A party that is lost counts as its mean row for all models here, so that a net need not keep what fills gaps.
+        return apart(fit_top(self.form, task, [joined["train"]], y, self.trainer, hub.rng, valid=valid))
 
     @property
     def form(self) -> Mlp | AnyHead:
@@ -401,10 +398,14 @@ class Guided(Method, frozen=True):
         return self.form if len(hub.data.shape) == 3 or self.more is not None else Best()
 
     def predict(self, hub: Party, peers: Peers, rows: str, /) -> Array:
-        """Put the rows through every party's extractor, then through the head; who is lost counts as its mean row."""
-        means = hub.memory["means"]
+        """Put the rows through every party's extractor, then through the head.
+
+        Who is lost counts as its mean row, or as a gap for a learner that learnt from gaps.
+        """
+        means, count = hub.memory["means"], len(hub.data.cut(rows))
+        if hub.memory.get("outside") and isinstance(self.model_of(hub), Learner):
+            means = {name: np.full_like(mean, np.nan) for name, mean in means.items()}
         found = peers.only(tuple(means)).tolerant.ask(self.give_outputs, rows=rows)
-        count = len(hub.data.cut(rows))
         return self.predictions_from(
             hub, {name: found.get(name, np.tile(mean, (count, 1))) for name, mean in means.items()}, rows
         )

@@ -1,6 +1,6 @@
 """What methods need of a party's rows, beyond the table itself."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, ClassVar, Literal
 
@@ -90,24 +90,54 @@ def own_labelled(party: Party) -> Array:
     return np.asarray(at[np.isfinite(y[at]) if y.dtype.kind == "f" else y[at] >= 0])
 
 
-def beside_own(hub: Party, at: Array, widths: Mapping[str, int], paired: Mapping[str, Array]) -> Array:
-    """What parties sent about rows of the hub outside the overlap: NaN where a party sent nothing.
+def with_own_rows(
+    hub: Party,
+    shared: Sequence[Array],
+    sent: Mapping[str, Mapping[str, Array]],
+    *,
+    learns: bool = True,
+    own: Callable[[Array], Array] | None = None,
+) -> tuple[list[Array], Array, Array | None]:
+    """The shared training rows, then all others for which the hub has labels; all labels, and groups.
+
+    Where a party sent nothing about a row, its numbers are NaN. A hub without columns learns from others' rows that
+    some party sent something about.
 
     Args:
-        hub: whose rows they are. at: their places in its table.
-        widths: how many numbers each party sends per row.
-        paired: by party, its numbers for the rows that it shares with the hub alone.
+        hub: whose rows they are.
+        shared: the hub's block of the shared rows, if it has columns, and one for each of `sent`.
+        sent: by party, its numbers for cut "train", and for cut "paired" if it sent them.
+        learns: whether the model learns from others at all.
+        own: the hub's block, given its columns; None for the columns as they are.
     """
+    at = own_labelled(hub) if learns else own_labelled(hub)[:0]
+    paired = {name: cuts[PAIRED] for name, cuts in sent.items() if PAIRED in cuts and len(at)}
     place = np.full(hub.data.rows, -1)
     place[at] = np.arange(len(at))
-    blocks = [np.empty((len(at), 0), np.float32)]
-    for name, width in widths.items():
-        block = np.full((len(at), width), np.nan, np.float32)
+    blocks, known = [], np.zeros(len(at), dtype=bool)
+    for name, cuts in sent.items():
+        block = np.full((len(at), *cuts["train"].shape[1:]), np.nan, np.float32)
         if name in paired:
             rows = place[hub.data.cut(paired_with(name))]
-            block[rows[rows >= 0]] = _checked(name, paired[name], (len(rows), width))[rows >= 0]
+            block[rows[rows >= 0]] = _checked(name, paired[name], (len(rows), *block.shape[1:]))[rows >= 0]
+            known[rows[rows >= 0]] = True
         blocks.append(block)
-    return np.concatenate(blocks, axis=1)
+    if hub.data.columns:
+        blocks.insert(0, own(hub.data.x[at]) if own else hub.data.x[at])
+    else:
+        at, blocks = at[known], [block[known] for block in blocks]
+    note_outside(hub, at, paired)
+    y = np.concatenate([labelled(hub, "train")[1], labels_at(hub, at)])
+    return [np.concatenate(both) for both in zip(shared, blocks, strict=True)], y, groups_at(hub, at)
+
+
+def pooled_with_own_rows(
+    hub: Party, sent: Mapping[str, Mapping[str, Array]], *, learns: bool = True
+) -> tuple[Array, Array, Array | None]:
+    """Everybody's columns side by side, and the hub's other labelled rows: see `with_own_rows`."""
+    own = [hub.data.part("train")[0]] if hub.data.columns else []
+    blocks, y, groups = with_own_rows(hub, [*own, *(block["train"] for block in sent.values())], sent, learns=learns)
+    return side_by_side(blocks), y, groups
 
 
 def note_outside(hub: Party, at: Array, paired: Mapping[str, Array] | None = None) -> None:

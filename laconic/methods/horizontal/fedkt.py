@@ -14,6 +14,7 @@ these counts may be asked for; as published: `Majority`), noisy votes are smooth
 
 from collections.abc import Iterator
 from itertools import pairwise
+from math import sqrt
 from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
@@ -25,7 +26,7 @@ from laconic.core.method import Method, task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.step import Ask, Opening, step
-from laconic.errors import PlanError, WireError
+from laconic.errors import PlanError, Refused, WireError
 from laconic.learn.models.aggregation import (
     count_consistent,
     count_votes,
@@ -47,9 +48,11 @@ from laconic.learn.models.supervised import (
 from laconic.learn.train.sgd import Sgd
 from laconic.methods.families.averaged import Local, check_exchanges, collect, first_model, improve
 from laconic.methods.families.rows import computes_alone, labelled
+from laconic.methods.families.sums import SecureSums, agree_keys, share_secrets, unmask
 from laconic.privacy.accounting import Events, events_of, together
 from laconic.privacy.budget import Budget
 from laconic.privacy.mechanisms.gaussian import mu_of
+from laconic.privacy.mechanisms.updates import note_final_model
 from laconic.privacy.mechanisms.votes import (
     L0,
     L1,
@@ -132,12 +135,15 @@ class FedKt(Method, frozen=True):
             partition's. Each answer costs privacy; without noise all rows may be asked for.
         labels: the most public rows whose labels are asked for, in rows; None for no limit but `queries`.
         level: who is trusted, and so where noise is put.
+        sums: add parties' votes up under masks, at `L1`: the server then sees no student and nobody's votes, but the
+            totals alone, and these under noise to which each party adds a share. None has it see every student.
         count: how votes decide; None for `PooledShares`, or `Majority` at `L1` and under the Laplace noise of `L2`.
         more: go on from the final model with FedProx; None stops after the one exchange.
     """
 
     kind: ClassVar[Literal["vertical", "horizontal"]] = "horizontal"
     uses: ClassVar[tuple[str, ...]] = ("train", "public")
+    long_training: ClassVar[bool] = True
 
     model: AnyClassifier = Network()
     teacher: AnyClassifier | None = None
@@ -148,8 +154,10 @@ class FedKt(Method, frozen=True):
     level: Level = L0()
     count: AnyCount | None = None
     more: Prox | None = None
+    sums: SecureSums | None = None
 
     improve = improve  # For `more`.
+    agree_keys, share_secrets, unmask = agree_keys, share_secrets, unmask
 
     def __post_init__(self) -> None:
         """Refuse counts and shares that leave nothing to vote on, and promises that going on would break."""
@@ -165,17 +173,26 @@ class FedKt(Method, frozen=True):
             raise ValueError(f"only nets can be averaged, not {type(self.model).__name__}; use model=Network(...)")
         if self.more is not None and self.level != L0():
             raise ValueError("going on with FedProx sends models without noise; use level=L0() or more=None")
+        if self.sums is not None and not (isinstance(self.level, L1) and _summable(self.level)):
+            raise ValueError(
+                "under secure sums parties put shares of Gaussian noise on their votes, and nobody sees which rows "
+                "voters are sure of; use level = L1 with level.noise.type = GaussianVotes and no level.noise.sure"
+            )
 
     @property
     def rounds(self) -> int:
-        """Students come in one exchange; FedProx adds its own."""
-        return 1 + (0 if self.more is None else self.more.exchanges)
+        """Students come in one exchange; FedProx adds its own, and a secure sum takes more questions."""
+        return 1 + (0 if self.more is None else self.more.exchanges) if self.sums is None else self.sums.questions
 
     def fit(self, hub: Party, peers: Peers, /) -> Iterator[None]:
         """Take the students, let them vote on public rows, and learn the winners; absent parties do not vote."""
         seed = int(hub.rng.integers(2**31))
         # Public rows and students stay with the server, so that a party can leave without anybody being asked.
         hub.memory["public"] = hub.data.part("public")[0]
+        if self.sums is not None and isinstance(self.level, L1):
+            self._learn_totals(hub, self.sums, self.level, peers, seed)
+            yield
+            return
         answers = peers.tolerant.ask(self.give_students, seed=seed)
         hub.memory["sent"] = {name: one for name, answer in answers.items() if (one := self._read(hub, name, answer))}
         self._conclude(hub, seed)
@@ -187,6 +204,25 @@ class FedKt(Method, frozen=True):
                 models, numbers = collect(self, hub, peers)
                 hub.memory["model"] = mean_of(list(models.values()), list(numbers.values()))
                 yield
+
+    def _learn_totals(self, hub: Party, sums: SecureSums, level: L1, peers: Peers, seed: int) -> None:
+        """The final model of noisy totals of all parties' votes, of which the server sees nothing else."""
+        x, task = _public_rows(hub), task_of(hub)
+        asked = self._asked(len(x), seed)
+        like = {"votes": np.zeros((len(asked), len(task.classes)))}
+        total = sums.over(self, peers, self.give_votes, like, seed=seed)
+        hub.memory["voted"] = list(total.parties)
+        # Each adds a share of the noise: together more than is needed, the more of them are honest and there.
+        spread = level.noise.spread * sqrt(len(total.parties) / sums.honest(total.agreed))
+        scores = level.decide(total.parts["votes"], x[asked], x, spread)
+        rows, labels = x if level.smooth else x[asked], self._decide(hub, scores, np.zeros((1, len(task.classes))))
+        hub.memory["model"] = fit_models(self.model, task, [(rows, labels)], hub.rng)[0]
+        price = level.price(np.zeros((len(asked), len(task.classes))), moved=self.partitions)
+        hub.memory["price"] = _plain(replace(price, dependent=None))  # Which rows were clear, nobody saw.
+        note_final_model(hub, hub.memory["model"], self._in_sum(level, len(asked)))
+
+    def _in_sum(self, level: L1, answers: int) -> Noise:
+        return level.words_in_sum(answers, self.partitions, _PARTY)
 
     def _conclude(self, hub: Party, seed: int) -> None:
         """The final model of all students at hand."""
@@ -204,17 +240,20 @@ class FedKt(Method, frozen=True):
 
     def members(self, hub: Party) -> dict[str, int]:
         """Whose students vote; with how many rows each made them, the server does not know."""
-        return dict.fromkeys(hub.memory.get("sent", {}), 0)
+        return dict.fromkeys(hub.memory.get("sent", hub.memory.get("voted", ())), 0)
 
     def merge_in(self, hub: Party, peers: Peers) -> None:
-        """Give parties the public rows, ask them for students, and let these vote with the others."""
+        """Give parties public rows if they have none, ask them for students, and let these vote with the others."""
         self._refuse_changed("join")
         again = [name for name in peers.names if name in hub.memory["sent"]]
         if again:
             raise ValueError(
                 f"{again[0]} has sent students of all its rows; let it be forgotten and join again with its new rows"
             )
-        peers.ask(self.take_public, rows=hub.memory["public"])
+        if "public" not in hub.data.cuts:
+            peers.ask(self.take_public, rows=hub.memory["public"])
+        elif not np.array_equal(hub.data.part("public")[0], hub.memory["public"]):
+            raise ValueError("the public rows are not those that students have voted on; bring these back")
         seed = self._begin_again(hub)
         for name, answer in peers.ask(self.give_students, seed=seed).items():
             read = self._read(hub, name, answer)
@@ -266,7 +305,7 @@ class FedKt(Method, frozen=True):
         return predict_model(self.model, task_of(hub), hub.memory["model"], hub.data.part(rows)[0])
 
     def fit_opening(self) -> Opening:
-        """One question, whose seed follows from the hub's randomness; FedProx asks by what came back."""
+        """One question, whose seed follows from the hub's randomness; FedProx and secure sums ask by what came back."""
         return self._opening(Ask.later(self.give_students))
 
     def fit_opening_from(self, rng: Rng) -> Opening:
@@ -274,11 +313,36 @@ class FedKt(Method, frozen=True):
         return self._opening(Ask.known(self.give_students, seed=int(rng.integers(2**31))))
 
     def _opening(self, asked: Ask) -> Opening:
+        if self.sums is not None:
+            return Opening((Ask.known(self.agree_keys),))
         return Opening((asked,), then="ends" if self.more is None else "yields")
 
     def predict_opening(self, rows: str) -> Opening:
         """Nobody is asked anything."""
         return Opening((), then="ends")
+
+    @step(
+        takes=None,
+        gives="for the public rows asked about, which class all its student models agree on, a vote of each",
+        by_row=False,
+    )
+    def give_votes(self, party: Party, seed: int) -> Any:
+        """Train students as for `give_students`, and vote by them, under a share of the noise and under masks."""
+        sums, level, task, x = self.sums, self.level, task_of(party), _public_rows(party)
+        if sums is None or not isinstance(level, L1):
+            raise Refused("this method's settings name no secure sums of votes, so that none are sent")
+        self._refuse_numbers(task)
+        asked = self._asked(len(x), seed)
+        votes = np.zeros((len(asked), len(task.classes)))
+        if len(party.data.cut("train")):
+            teachers, sizes = self._teachers(party)
+            counts = self._teachers_say(party, teachers, sizes, np.arange(len(x)))
+            learnt = [(x, winners(one, party.rng)) for one in counts]
+            students = fit_models(self.model, task, learnt, party.rng)
+            said = classes_of(self.model, task, students, x[asked])
+            votes = count_consistent([said], len(task.classes)).astype(np.float64)
+        words = self._in_sum(level, len(asked))
+        return sums.hide(party, level.share_of(votes, party.rng, sums.noise_share(party), words))
 
     @step(
         takes=None,
@@ -288,16 +352,13 @@ class FedKt(Method, frozen=True):
     def give_students(self, party: Party, seed: int) -> Any:
         """Train teachers on shards of this party's rows, let them label public rows, and train students on that."""
         x, task, guard = _public_rows(party), task_of(party), self.level.at_parties()
-        shards, sizes = self._shards(party)
-        kind = self.teacher or self.model
-        teachers = fit_models(kind, task, shards, party.rng)
+        teachers, sizes = self._teachers(party)
         if not teachers:
             return {"students": []}
         if task.kind == "regression":
             return self._students_of_numbers(party, teachers, sizes)
         asked = np.arange(len(x)) if guard is None else self._asked(len(x), seed)
-        votes = np.split(classes_of(kind, task, teachers, x[asked]), np.cumsum(sizes)[:-1])
-        counts = [count_votes(one, len(task.classes)) for one in votes]
+        counts = self._teachers_say(party, teachers, sizes, asked)
         own = np.bincount(labelled(party, "train")[1].astype(np.int64), minlength=len(task.classes))
         if guard is None:
             labels = [winners(one, party.rng) for one in counts]
@@ -316,13 +377,27 @@ class FedKt(Method, frozen=True):
         answer = self._answer(students, guard.noisy(own, party.rng) if self._by_share else own)
         return under_noise(answer, guard.words(answers, 1, _ROW))
 
-    def _students_of_numbers(self, party: Party, teachers: list[Weights], sizes: list[int]) -> dict[str, Any]:
-        """Students of the mean of each partition's teachers; noise there is none for, as numbers have no bound."""
-        if self.level != L0():
+    def _teachers(self, party: Party) -> tuple[list[Weights], list[int]]:
+        """Teachers of this party's shards, and how many each partition has."""
+        shards, sizes = self._shards(party)
+        return fit_models(self.teacher or self.model, task_of(party), shards, party.rng), sizes
+
+    def _teachers_say(self, party: Party, teachers: list[Weights], sizes: list[int], asked: Array) -> list[Array]:
+        """How many teachers of each partition vote for each class of the public rows asked about."""
+        x, task = _public_rows(party), task_of(party)
+        votes = np.split(classes_of(self.teacher or self.model, task, teachers, x[asked]), np.cumsum(sizes)[:-1])
+        return [count_votes(one, len(task.classes)) for one in votes]
+
+    def _refuse_numbers(self, task: Task) -> None:
+        if self.level != L0() and task.kind == "regression":
             raise ValueError(
-                f"label {task_of(party).label!r} is a number, and {type(self.level).__name__} puts noise on votes for "
+                f"label {task.label!r} is a number, and {type(self.level).__name__} puts noise on votes for "
                 "classes; use level=L0(), FedAvg with trainer=DpSgd(...), or Analytic with privacy"
             )
+
+    def _students_of_numbers(self, party: Party, teachers: list[Weights], sizes: list[int]) -> dict[str, Any]:
+        """Students of the mean of each partition's teachers; noise there is none for, as numbers have no bound."""
+        self._refuse_numbers(task_of(party))
         x, task, kind = _public_rows(party), task_of(party), self.teacher or self.model
         ends = np.cumsum([0, *sizes])
         parts = [teachers[start:end] for start, end in pairwise(ends)]
@@ -358,7 +433,7 @@ class FedKt(Method, frozen=True):
             )
         at_server = level.at_server() is not None
         voters = len(guests) if at_server else method.teachers
-        copies = len(guests) if budget.people == "shared" and not at_server else 1
+        copies = len(guests) if budget.people == "shared" and (self.sums is not None or not at_server) else 1
         answers = (mu_of(budget.epsilon, budget.delta) * _NOISE_PER_VOTER * voters) ** 2 / 2 / copies
         labels = self.labels or max(_LEAST_LABELS, int(answers / (1 if at_server else method.partitions)))
 
@@ -379,13 +454,14 @@ class FedKt(Method, frozen=True):
             return {}
         if self.labels is None:
             raise PlanError("what FedKt costs depends on how many public rows are asked about: set method.labels")
+        if isinstance(self.level, L1) and self.sums is not None:
+            return dict.fromkeys(guests, (self._in_sum(self.level, self.labels),))
         if isinstance(self.level, L1):
             return {hub: (self.level.words(self.labels, self.partitions, _PARTY),)}
         guard = self.level.at_parties()
         answers = self.partitions * self.labels + self._by_share
         return {} if guard is None else dict.fromkeys(guests, (guard.words(answers, 1, _ROW),))
 
-    sums: ClassVar[None] = None
     updates: ClassVar[None] = None
     """Going on with FedProx, the server sees each model, as it saw each student before, and without noise."""
 
@@ -477,6 +553,11 @@ class FedKt(Method, frozen=True):
         nothing = np.zeros(max(1, len(task.classes)))
         counts = _check_counts(answer.get("counts"), nothing.shape, name) if self._by_share else nothing
         return {"students": models, "counts": counts}
+
+
+def _summable(level: L1) -> bool:
+    """Whether shares of a level's noise add up to it, and no true count is looked at."""
+    return isinstance(level.noise, GaussianVotes) and level.noise.sure is None
 
 
 def _public_rows(party: Party) -> Array:

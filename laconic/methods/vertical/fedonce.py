@@ -21,6 +21,7 @@ from laconic.core.step import Ask, Opening, Step, step
 from laconic.errors import PlanError
 from laconic.learn.encoders.learnt import AnyEncoder, BestEncoder
 from laconic.learn.models.best import Best, what_was_tried
+from laconic.learn.models.gaps import GAPS
 from laconic.learn.models.learners import AnyHead, AnyLearner, NetModel, as_fitted
 from laconic.learn.models.supervised import Learner, fit_top, predict_top
 from laconic.learn.nets.nets import Cnn, Joint, Mlp, load
@@ -29,13 +30,9 @@ from laconic.learn.train.sgd import Sgd
 from laconic.methods.families import split as split_learning
 from laconic.methods.families.contributions import Check
 from laconic.methods.families.rows import (
-    beside_own,
-    groups_at,
     labelled,
-    labels_at,
-    note_outside,
-    own_labelled,
     refuse_noise,
+    with_own_rows,
 )
 from laconic.methods.families.split import Precision, Split
 from laconic.privacy.budget import Budget
@@ -43,6 +40,7 @@ from laconic.privacy.encoders import PrivateEncoder, PublicProjection
 from laconic.privacy.mechanisms.rows import COUPLED, ClippedGaussian, Perturb
 from laconic.privacy.private_sgd import DpSgd
 from laconic.privacy.row_releases import write_model
+from laconic.tables.task import Task
 from laconic.values import Array, check_least
 
 _GIVES = (
@@ -53,23 +51,49 @@ _GIVES = (
 
 
 _USUAL = Sgd(epochs=100, patience=10)
-"""How the label holder trains a net if nothing else is said."""
+"""How the label holder trains a net if nothing else is said, on fewer rows than `_MANY`."""
+
+_MANY, _AT_MANY = 100_000, Sgd(epochs=100, batch=1024, lr=3e-3, decay="plateau", patience=6)
+"""From so many rows on it trains so, by batches twice as large for four times the rows: see decision 68."""
+
+
+def usual_trainer(rows: int) -> Sgd:
+    """How the label holder trains a net on so many rows if nothing else is said."""
+    if rows < _MANY:
+        return _USUAL
+    times = 2 ** (((rows // _MANY).bit_length() - 1) // 2)
+    return msgspec.structs.replace(_AT_MANY, batch=_AT_MANY.batch * times, lr=_AT_MANY.lr * times**0.5)
+
 
 _PRIVATE = DpSgd(epochs=20, batch=1024, lr=2.0)
 _PRIVATE_HEAD = Joint(head=Mlp(hidden=(32,)))
 """How, and what, the label holder trains if nothing else is said and a budget must be kept."""
 
 
-def _takes_gaps(model: object) -> bool:
-    return isinstance(model, Learner) and model.takes_gaps
+_BESIDE = (heads.MEAN, heads.SD, GAPS)
+"""What a net's weights come with: the label's scale, and what takes the place of gaps."""
+
+
+def _inputs(hub: Party, blocks: list[Array]) -> list[Array]:
+    """What the host's model takes: its columns, if it has any, and all guests' numbers side by side."""
+    own, sent = (blocks[:1], blocks[1:]) if hub.data.columns else ([], blocks)
+    rows = len(blocks[0]) if blocks else 0
+    return [*own, np.concatenate([np.zeros((rows, 0), np.float32), *sent], axis=1)]
+
+
+def _checked_by(task: Task, y: Array) -> Array:
+    """What numbers that guests send are checked against: classes, numbers, or whether the event came."""
+    strata = task.strata(y)
+    return y if strata is None else strata
 
 
 class FedOnce(Method, frozen=True):
     """One exchange: guests send learnt representations, the label holder learns from them.
 
-    A guest that is late or lost is left out of the model while fitting. While predicting, its numbers are missing for
-    models that take gaps, such as `Best` and trees, and zero for a net. Models that take gaps also learn from rows
-    outside the overlap: all for which the label holder has labels, with the numbers of those guests that have them.
+    A guest that is late or lost is left out of the model while fitting. While predicting, its numbers are missing: a
+    gap for `Best` and trees, means for other models that learnt from gaps, and zeros for those that never saw one. The
+    label holder also learns from all its labelled rows outside the overlap, with the numbers of those guests that have
+    them; not with `DpSgd`, whose price is that of the shared rows.
 
     Attributes:
         encoder: how each guest puts a row into numbers.
@@ -77,7 +101,8 @@ class FedOnce(Method, frozen=True):
             as keep nearly all of the guest's variance; images, of hundreds of pixels, get twice as much.
         head: the label holder's model of its columns and all numbers received. None takes `Best()`, which tries linear
             models, trees and nets, and a net where the label holder has images, or `trainer` or `more` ask for one.
-        trainer: how the label holder trains a net; None takes 100 epochs that end early, if a net is trained.
+        trainer: how the label holder trains a net; None takes at most 100 epochs that end early, with larger batches
+            from 100,000 rows on, if a net is trained.
         precision: how exactly numbers are sent.
         noise: noise on every representation sent; None for none. `ClippedGaussian` has an epsilon, `Perturb` has none.
         more: go on from the one-shot model by split learning over many exchanges, trained like this; None stops
@@ -86,6 +111,7 @@ class FedOnce(Method, frozen=True):
     """
 
     uses: ClassVar[tuple[str, ...]] = ("train", "valid", PAIRED, LABELLED)
+    tasks: ClassVar[tuple[str, ...]] = (*Method.tasks, "survival")
 
     precision: Precision = "float32"
     encoder: AnyEncoder | PrivateEncoder = BestEncoder()
@@ -127,12 +153,14 @@ class FedOnce(Method, frozen=True):
         hub.memory["guests"] = {name: answer["train"].shape[1] for name, answer in received.items()}
         hub.memory["received"] = received
         shared = {
-            cut: self._beside(hub, {name: received[name][cut] for name in received}, hub.data.part(cut)[0])
+            cut: self._blocks(hub, {name: received[name][cut] for name in received}, hub.data.part(cut)[0])
             for cut in self._cuts
         }
-        (inputs, y, groups), rows = self._with_own_rows(hub, shared["train"]), len(hub.data.cut("train"))
-        valid = (shared["valid"], labelled(hub, "valid")[1]) if "valid" in shared else None
-        trainer = self.trainer or _USUAL
+        rows, learns = len(hub.data.cut("train")), self._takes_gaps
+        blocks, y, groups = with_own_rows(hub, shared["train"], received, learns=learns)
+        inputs = _inputs(hub, blocks)
+        valid = (_inputs(hub, shared["valid"]), labelled(hub, "valid")[1]) if "valid" in shared else None
+        trainer = self.trainer or usual_trainer(len(y))
         hub.memory["model"] = fit_top(
             self._model(hub), task_of(hub), inputs, y, trainer, hub.rng, valid=valid, judged=rows, groups=groups
         )
@@ -167,7 +195,7 @@ class FedOnce(Method, frozen=True):
         party.memory["learnt from"] = len(x)
         noises = self.encoder.noise(len(x))
         write_model(party, "learn_and_send", "its encoder, if it is published", party.memory["net"], noises)
-        pairs = (PAIRED,) if self._may_take_gaps and len(party.data.cuts.get(PAIRED, ())) else ()
+        pairs = (PAIRED,) if self._takes_gaps and len(party.data.cuts.get(PAIRED, ())) else ()
         return {rows: self.represent(party, rows) for rows in (*self._cuts, *pairs)}
 
     @step(takes=None, gives=_GIVES)
@@ -263,7 +291,7 @@ class FedOnce(Method, frozen=True):
 
     def head_as_fitted(self, hub: Party) -> AnyLearner | None:
         """The learner of the host's model as it was chosen; None for a private net, or one with layers for images."""
-        model, trainer = self._model(hub), self.trainer or _USUAL
+        model, trainer = self._model(hub), self.trainer or usual_trainer(len(hub.data.cut("train")))
         if isinstance(model, Joint) and model.own is None and isinstance(trainer, Sgd):
             # Own columns pass as they are, so that the joint net is one net of all numbers side by side.
             return NetModel(net=model.head, trainer=trainer)
@@ -287,7 +315,7 @@ class FedOnce(Method, frozen=True):
         inputs = own | {name: (width,) for name, width in guests.items()}
         if isinstance(model, Learner):
             return Exported(model, weights, inputs)
-        scale = {name: values for name, values in weights.items() if name in (heads.MEAN, heads.SD)}
+        scale = {name: values for name, values in weights.items() if name in _BESIDE}
         top = self._top(party, sum(guests.values()))
         layers = {name: values for name, values in weights.items() if name not in scale}
         return Exported(load(top, layers), scale | party.memory.get("scale", {}), inputs)
@@ -295,7 +323,7 @@ class FedOnce(Method, frozen=True):
     def _sifted(self, hub: Party, sent: Mapping[str, Any]) -> dict[str, Any]:
         """What counts of what guests sent."""
         own = {cut: hub.data.part(cut)[0] for cut in self._cuts} if hub.data.columns else {}
-        labels = {cut: labelled(hub, cut)[1] for cut in self._cuts}
+        labels = {cut: _checked_by(task_of(hub), labelled(hub, cut)[1]) for cut in self._cuts}
         return self.check.sift(hub, sent, own, labels, noised=self.noise is not None)
 
     def _on_head(self, rows: int) -> tuple[Noise, ...] | None:
@@ -307,36 +335,21 @@ class FedOnce(Method, frozen=True):
 
     def _go_on(self, hub: Party, peers: Peers) -> Iterator[None]:
         """The published extension: the one-shot model is where split learning starts."""
-        scale = {name: values for name, values in hub.memory["model"].items() if name in (heads.MEAN, heads.SD)}
+        scale = {name: values for name, values in hub.memory["model"].items() if name in _BESIDE}
         hub.memory["scale"] = scale
         hub.memory["model"] = {name: values for name, values in hub.memory["model"].items() if name not in scale}
         yield from split_learning.train_together(self, hub, peers)
 
-    def _with_own_rows(self, hub: Party, shared: list[Array]) -> tuple[list[Array], Array, Array | None]:
-        """The shared rows, then the host's others that have labels, if the model takes gaps; all labels, and groups."""
-        at = own_labelled(hub) if _takes_gaps(self._model(hub)) else own_labelled(hub)[:0]
-        received, guests = hub.memory["received"], hub.memory["guests"]
-        paired = {name: cuts[PAIRED] for name, cuts in received.items() if PAIRED in cuts and len(at)}
-        numbers = beside_own(hub, at, guests, paired)
-        if not hub.data.columns:
-            known = ~np.isnan(numbers).all(axis=1)
-            at, numbers = at[known], numbers[known]
-        note_outside(hub, at, paired)
-        own = [hub.data.x[at], numbers] if hub.data.columns else [numbers]
-        y = np.concatenate([labelled(hub, "train")[1], labels_at(hub, at)])
-        return [np.concatenate(both) for both in zip(shared, own, strict=True)], y, groups_at(hub, at)
-
-    def _beside(self, hub: Party, received: Mapping[str, Array], x: Array) -> list[Array]:
-        """The host's columns and all guests' numbers side by side; gaps, or zeros, for a guest that is not there."""
-        missing = np.float32(np.nan if _takes_gaps(self._model(hub)) else 0)
+    def _blocks(self, hub: Party, received: Mapping[str, Array], x: Array) -> list[Array]:
+        """The host's columns, if it has any, and each guest's numbers; gaps, or zeros, for one that is not there."""
+        missing = np.float32(np.nan if self._takes_gaps else 0)
         gaps = {name: np.full((len(x), width), missing) for name, width in hub.memory["guests"].items()}
         blocks = [(gaps | dict(received))[name].astype(np.float32) for name in gaps]
-        beside = np.concatenate([np.zeros((len(x), 0), np.float32), *blocks], axis=1)
-        return [x, beside] if hub.data.columns else [beside]
+        return [x, *blocks] if hub.data.columns else blocks
 
     def _predictions(self, hub: Party, received: Mapping[str, Array], x: Array) -> Array:
         model = hub.memory["model"] | hub.memory.get("scale", {})
-        return predict_top(self._model(hub), task_of(hub), model, self._beside(hub, received, x))
+        return predict_top(self._model(hub), task_of(hub), model, _inputs(hub, self._blocks(hub, received, x)))
 
     def _most(self, x: Array) -> int:
         """The most numbers that stand for one of these rows where the encoder does not say how many."""
@@ -347,15 +360,15 @@ class FedOnce(Method, frozen=True):
         return self.head.cuts if isinstance(self.head, Learner) else ("train", "valid")
 
     @property
-    def _may_take_gaps(self) -> bool:
-        """As far as settings say; a label holder with images takes a net all the same."""
-        return _takes_gaps(self.head or (Best() if self.trainer is None and self.more is None else None))
+    def _takes_gaps(self) -> bool:
+        """Whether the host's model learns from rows that not all guests have."""
+        return self.head.takes_gaps if isinstance(self.head, Learner) else not isinstance(self.trainer, DpSgd)
 
     def _model(self, hub: Party) -> Joint | AnyHead:
         if self.head is not None:
             return self.head
         has_images = len(hub.data.shape) == 3
-        if not has_images and self._may_take_gaps:
+        if not has_images and self.trainer is None and self.more is None:
             return Best()
         own = Cnn(hidden=(), final="relu") if has_images else None
         return Joint(own=own, width=128, head=Mlp(hidden=(64,)))

@@ -31,7 +31,7 @@ from laconic.methods.families.rows import groups_at, labelled, labels_at, own_la
 from laconic.methods.families.split import Precision
 from laconic.privacy.mechanisms.gaussian import LocalGaussian
 from laconic.threads import limit_threads
-from laconic.values import Array, Rng, Weights
+from laconic.values import Array, Rng, Weights, flat
 
 Secrets: TypeAlias = Literal["seed", "system"]
 """Where secrets come from: the party's seed, so that a run can be repeated, or the operating system.
@@ -169,14 +169,14 @@ class Rap(Method, frozen=True):
     def learn(self, party: Party, columns: dict[str, Array]) -> None:
         """Train at the label holder, on its own columns and the mixed ones of the others.
 
-        Learners that take gaps also learn from all its labelled rows outside the overlap.
+        It also learns from all its labelled rows outside the overlap, in which the others' columns are missing.
         """
         cuts = {cut: (self._beside(party, cut, columns[cut]), labelled(party, cut)[1]) for cut in self.learner.cuts}
         (x, y), at = cuts["train"], own_labelled(party)
-        at = at if self.learner.takes_gaps and party.data.columns and x.ndim == 2 else at[:0]
+        at = at if self.learner.takes_gaps and party.data.columns else at[:0]
         own = np.full((len(at), *x.shape[1:]), np.nan, np.float32)
         if len(at):
-            own[:, : party.data.x.shape[1]] = party.data.x[at]
+            own[:, : np.prod(party.data.shape)] = flat(party.data.x[at])
         x, y, judged = np.concatenate([x, own]), np.concatenate([y, labels_at(party, at).astype(y.dtype)]), len(y)
         width = party.data.x.shape[1] if party.data.columns and x.ndim == 2 else 0
         party.memory["model"] = self.learner.fit_all(

@@ -24,6 +24,7 @@ from laconic.core.party import Party
 from laconic.learn.models.aggregation import smooth_votes
 from laconic.privacy.accounting import Event, Pld, check_delta
 from laconic.privacy.mechanisms.gaussian import epsilon_of
+from laconic.privacy.mechanisms.sums import IN_SUM
 from laconic.privacy.randomness import randomness_from
 from laconic.privacy.row_releases import write_noise
 from laconic.values import Array, Rng, Settings, check_above_zero, check_least
@@ -354,9 +355,7 @@ class NoisyVotes(_Trust, frozen=True):
             noisy_best = replace(self, noise=tests).noisy(counts.max(axis=1), rng)
             places = self.noise.sure.passing(noisy_best, election.voters, election.most, rng)
         noisy = self.noisy(counts[places], rng)
-        if not self.smooth:
-            return places, noisy
-        return places, smooth_votes(noisy, election.asked[places], election.rows, self.noise.spread)
+        return places, self.decide(noisy, election.asked[places], election.rows, self.noise.spread)
 
     def price(self, counts: Array, moved: int) -> VotePrice:
         """What these answers cost if one unit moves so many votes; with `Sure`, as many zeros as may be answered do."""
@@ -367,6 +366,19 @@ class NoisyVotes(_Trust, frozen=True):
     def words(self, answers: int, moved: int, unit: str) -> Noise:
         """The noise for the ledger."""
         return self.noise.words(moved, answers, unit, self.secure)
+
+    def words_in_sum(self, answers: int, moved: int, unit: str) -> Noise:
+        """The noise on a secure sum of votes, to which every party adds its share."""
+        noise = self.words(answers, moved, unit)
+        return replace(noise, caveat=f"{noise.caveat}; {IN_SUM}")
+
+    def share_of(self, counts: Array, rng: Rng, share: float, words: Noise) -> Noised[dict[str, Array]]:
+        """A party's own votes under its share of the noise: only for a secure sum, in which others add the rest."""
+        return Noised({"votes": counts + share * self.noise.draw(uniforms(counts, rng, secure=self.secure))}, words)
+
+    def decide(self, noisy: Array, asked: Array, rows: Array, spread: float) -> Array:
+        """What noisy counts say of all public rows if they are smoothed, else of those asked about."""
+        return smooth_votes(noisy, asked, rows, spread) if self.smooth else noisy
 
 
 class L0(_Trust, frozen=True):

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from laconic.core.result import Result
 from laconic.report.comparisons import Comparison, MethodRuns
 from laconic.report.words import figure, in_bytes, metric_name
-from laconic.tables.quality import Quality
+from laconic.tables.task import Quality
 
 _SIZES = {"wide": 540, "narrow": 350}
 _LETTER = 7.2

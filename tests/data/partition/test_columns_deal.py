@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from laconic.data.datasets.dataset import Dataset
+from laconic.data.datasets import Dataset
 from laconic.data.partition.columns import Equal, deal, split
 from laconic.tables import Column, Task
 

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from laconic.data.datasets import load
-from laconic.data.datasets.dataset import Dataset
+from laconic.data.datasets import Dataset, load
 from laconic.data.partition.columns import (
     Biased,
     Cut,

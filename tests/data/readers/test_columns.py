@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from laconic.data.readers.columns import kinds_of, look_at, read_columns, read_known
-from laconic.data.readers.files import from_files, read_file, rows_from_files
+from laconic.data.readers.federate import from_files, read_file, rows_from_files
 from laconic.data.readers.frames import from_frames
 from laconic.data.readers.source_table import read_own
 from laconic.data.schema import OwnData

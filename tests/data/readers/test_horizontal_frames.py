@@ -5,9 +5,9 @@ import pandas as pd
 import pytest
 
 from laconic import FedAvg, FedKt, PooledRows, simulate
-from laconic.data.datasets.dataset import Dataset
+from laconic.data.datasets import Dataset
 from laconic.data.partition.rows import Parts, deal_rows
-from laconic.data.readers.files import rows_from_files
+from laconic.data.readers.federate import rows_from_files
 from laconic.data.readers.horizontal_frames import rows_from_frames
 from laconic.errors import DataError
 from laconic.tables import Task, fit_recipe

@@ -7,15 +7,18 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 from laconic import FedKt, Scaffold, SplitNN, VimAdmm
 from laconic.core import Party, Script, step
 from laconic.deploy.simulation import simulate
+from laconic.deploy.transports import InProcess, forked, suited
 from laconic.deploy.transports.forked import Forked
 from laconic.errors import StepError
 from laconic.learn import Logistic, Sgd
+from laconic.tables import Column, Table
 from laconic.testing import open_peers, small_federation, small_horizontal
 from laconic.threads import fork_quietly
 
@@ -186,3 +189,37 @@ def test_a_process_forked_right_after_threads_ended_can_learn():
             found = (rows @ weights)[0, 0].item()
             os._exit(0 if found == 30 else 1)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def parties_with(count, rows):
+    tables = [Table(np.arange(rows, dtype=float)[:, None], [Column("age")]) for _ in range(count)]
+    return tuple(Party(f"party{number}", table, 0) for number, table in enumerate(tables))
+
+
+def test_many_parties_that_train_for_long_get_a_worker_per_core_unless_something_is_said(monkeypatch):
+    monkeypatch.setattr("laconic.deploy.transports.inprocess.cores", lambda: 2)
+    many, few, small = parties_with(8, 12_500), parties_with(7, 50_000), parties_with(50, 20)
+    assert suited(InProcess(), FedKt(), many) == Forked(workers=2)
+    assert suited(InProcess(workers=1), FedKt(), many) == InProcess(workers=1)
+    kept = [
+        suited(InProcess(), FedKt(), few),
+        suited(InProcess(), FedKt(), small),
+        suited(InProcess(), VimAdmm(), many),
+    ]
+    monkeypatch.setattr("laconic.deploy.transports.inprocess.cores", lambda: 1)
+    assert [*kept, suited(InProcess(), FedKt(), many)] == [InProcess()] * 4
+
+
+def test_a_worker_that_inherits_a_held_lock_is_replaced(monkeypatch, tmp_path):
+    def waits_once():
+        if not (tmp_path / "waited").exists():
+            (tmp_path / "waited").write_text("")
+            time.sleep(600)
+
+    monkeypatch.setattr(forked, "_multiply", waits_once)
+    monkeypatch.setattr(forked, "_PATIENCE", (1.0, 60.0))
+    assert ask(Slow(seconds=0), workers=2) == ("party1", "party2", "party3")
+    monkeypatch.setattr(forked, "_multiply", lambda: time.sleep(600))
+    monkeypatch.setattr(forked, "_PATIENCE", (0.1, 0.1))
+    with pytest.raises(StepError, match=r"runtime.workers=1"):
+        ask(Slow(seconds=0), workers=2)

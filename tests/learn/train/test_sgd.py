@@ -78,6 +78,18 @@ def test_early_stopping_goes_back_to_the_best_weights() -> None:
     assert squared(module(x), -y).item() == pytest.approx(min(losses), rel=1e-6)
 
 
+def test_on_a_plateau_the_rate_falls_and_the_loss_goes_lower_than_at_one_rate() -> None:
+    (x, y), (far, wanted) = rows(400), rows(100, seed=8)
+    found = {}
+    for decay in ("none", "plateau"):
+        sgd = Sgd(epochs=200, batch=8, lr=0.05, decay=decay, patience=8)
+        net = sgd.fit(make(NET, (4,), 1, rng()), [x], y, squared, rng(1), valid=([far], wanted))
+        found[decay] = squared(net(far), wanted).item()
+    assert found["plateau"] < 0.9 * found["none"]
+    with pytest.raises(ValueError, match="without patience"):
+        Sgd(decay="plateau")
+
+
 def test_without_patience_validation_rows_change_nothing() -> None:
     x, y = rows()
     sgd = Sgd(epochs=3)

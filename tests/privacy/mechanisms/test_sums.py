@@ -117,6 +117,39 @@ def test_a_release_that_forgets_its_moments_in_the_sensitivity_is_caught():
     assert canary_attack(game(privacy), claim, DELTA, 400, np.random.default_rng(0), what="it").success > claim
 
 
+def moments_game(privacy):
+    """Moments of two classes, of one of which there is a row of full length or none."""
+    u, at = unit_rows(np.array([[3.0, 4.0]])), party()
+    half = privacy.with_sigma(1e-9).release([u, u[:0]], party()).value
+    # Numbers beside the diagonal bear noise that is less by the root of 2, so that they count for two.
+    along = half * np.where(pack(np.eye(u.shape[1])) > 0, 1.0, 2.0)
+
+    def play(there, rng):
+        at.rng = rng
+        return float((privacy.release([u * there, u[:0]], at).value * along).sum())
+
+    return play
+
+
+@pytest.mark.slow
+def test_the_canary_stays_below_the_claim_of_moments_by_class_and_above_half_of_it():
+    pytest.importorskip("dp_accounting")
+    privacy = GaussianMoments(seeded=True)
+    (sigma,) = Budget(epsilon=4.0, delta=DELTA).multipliers({"a": privacy.demand()}).values()
+    found = canary_attack(
+        moments_game(privacy.with_sigma(sigma)), 4.0, DELTA, 60_000, np.random.default_rng(0), what="moments"
+    ).success
+    assert 2.0 < found <= 4.0
+
+
+def test_moments_under_half_of_the_noise_that_was_paid_for_are_caught():
+    privacy = GaussianMoments(sigma=0.4, seeded=True)
+    pytest.importorskip("dp_accounting")
+    claim = Pld().epsilon({"a": {Event("gaussian", 4.0): 1}}, DELTA)
+    rng = np.random.default_rng(0)
+    assert canary_attack(moments_game(privacy), claim, DELTA, 400, rng, what="it").success > claim
+
+
 def test_numbers_are_brought_to_their_bounds_and_back():
     privacy = GaussianSums(sigma=1.0, bounds=(10.0, 30.0))
     assert privacy.numbers(np.array([0.0, 10.0, 25.0, 99.0])) == pytest.approx([-1, -1, 0.5, 1])

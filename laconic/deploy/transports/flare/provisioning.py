@@ -53,6 +53,7 @@ name = "{name}"
 methods = [{methods}]
 # steps = ["learn_and_send", "represent"]
 # max_rows = 100000
+# least_rows = 50
 # max_bytes = 100000000
 # min_noise = 1.0
 # max_epsilon = 2.0

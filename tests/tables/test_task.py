@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from laconic.tables import Task, metrics
-from laconic.tables.quality import bins_of, quality_of
+from laconic.tables.task import bins_of, quality_of
 
 BINARY = Task(kind="binary", classes=("no", "yes"))
 

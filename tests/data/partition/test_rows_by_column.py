@@ -6,7 +6,7 @@ import pytest
 
 from laconic import Centralised, FedAvg, FedOnce, LateFusion, Rap, Solo, federation, from_frames, simulate, train
 from laconic.align import AgreedIds, ExactMatch, PrivateMatch
-from laconic.data.partition.by_column import Parting, pack_cuts, split_by_column, unpack_cuts
+from laconic.data.partition.rows import Parting, pack_cuts, split_by_column, unpack_cuts
 from laconic.errors import DataError
 from laconic.learn import Best, Sgd
 from laconic.report import rows_of

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from laconic.data.readers.files import from_files, read_file
+from laconic.data.readers.federate import from_files, read_file
 from laconic.errors import DataError
 
 BANK = "person,income,paid\n007,10,1\n08,20,0\n9,30,1\n"
