@@ -19,6 +19,7 @@ MASKED = [
     FedAvg(trainer=QUICK, exchanges=2, sums=SecureSums()),
     pytest.param(Scaffold(trainer=PLAIN, sums=SecureSums()), marks=pytest.mark.slow),
     Analytic(sums=SecureSums()),
+    pytest.param(FedAvg(trainer=QUICK, exchanges=2, sums=SecureSums(keys="once")), marks=pytest.mark.slow),
 ]
 
 
@@ -33,9 +34,10 @@ def test_sums_under_masks_are_the_same_online_by_envelope_and_in_one_process(tmp
     sites = furnish(tmp_path / "sites")
     hosted = host(sites, plan_of(method))
     assert figures(hosted) == figures(execute(plan_of(method, sites)))
-    asked = "give_sums" if isinstance(method, Analytic) else "improve"
-    masked = [one for one in hosted.releases if one.party in NAMES and one.step in (asked, "correct")]
+    asked = {Analytic: "give_sums", Scaffold: "correct"}.get(type(method), "improve")
+    masked = [one for one in hosted.releases if one.party in NAMES and one.step == asked]
     assert {one.label for one in masked} == {"cryptographic"}
+    assert all("hidden in a sum" in one.words for one in masked)
     post = Post(tmp_path / "post")
     plan = post.plan(method)
     # Public keys cross in the first envelopes; whoever is asked next has all of them.
