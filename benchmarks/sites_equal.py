@@ -5,9 +5,10 @@
 
 `default_credit` are FATE's three horizontal files in `judges/` of the data folder, as shipped; the other sets are dealt
 among three parties by Dirichlet(0.5), with so many rows in all. Every party has a party file, and a server none. Each
-way's score, bytes of every phase and digest of the final model are compared with those of one process; then every party
-takes its model home and predicts the same rows. A line per cell is kept in `--out`, and cells that are there are not
-repeated.
+way's score, bytes of every phase and digest of the final model are compared with those of one process. Then the server
+and every party take their model home by command, and predict the public rows: `home` says whether all of them, by
+envelope and over FLARE, predict to the bit what the model of one process does. Images are party files with a column for
+each pixel. A line per cell is kept in `--out`, and cells that are there are not repeated.
 """
 
 import argparse
@@ -42,7 +43,9 @@ from laconic import (
     Plan,
     Result,
     Scaffold,
+    fit,
     load,
+    load_model,
     write_plan,
 )
 from laconic.atomic_files import read_sealed
@@ -61,9 +64,10 @@ from laconic.deploy.coordinator import host
 from laconic.deploy.execute import execute
 from laconic.deploy.party_context import open_context
 from laconic.deploy.sealed_answers import answer_envelope
-from laconic.deploy.transports.envelopes.keys import add_key
+from laconic.deploy.transports.envelopes.keys import add_key, open_ring
 from laconic.deploy.transports.flare import system as engine
 from laconic.errors import PlanError, Waiting
+from laconic.inference.home import take_from_mail, take_from_site
 from laconic.learn import Network, Sgd
 
 SERVER, NAMES = "registry", ("north", "south", "west")
@@ -190,6 +194,24 @@ def flare(folder: Path, source: Source) -> Iterator[Callable[[Method], Result]]:
             engine.stop(site.kit)
 
 
+def at_home(taken: Callable[[str], Path], new: pd.DataFrame, expected: bytes) -> bool:
+    """Whether the server and every party predict what one process does, from the folder that each took home."""
+    return all(load_model(taken(name)).predict(new).predictions.tobytes() == expected for name in (SERVER, *NAMES))
+
+
+def from_mail(folder: Path, method: Method, name: str) -> Path:
+    """The model of the last run by envelope, at a party or the server."""
+    own = folder / name
+    out = folder / f"home-{type(method).__name__}-{name}"
+    return take_from_mail(folder / "plan.toml", own / "party.toml", open_ring(own / "keys", name), out)
+
+
+def from_site(folder: Path, method: Method, name: str) -> Path:
+    """The same of the last run over FLARE."""
+    out = folder / f"home-{type(method).__name__}-{name}"
+    return take_from_site(open_site(folder / name), out, type(method).__name__.lower())
+
+
 def figures(result: Result) -> dict[str, Any]:
     """What must be the same on every way; the digest is of the model that every party scored and has."""
     phases = {"align": result.align, "fit": result.fit, "final": result.final}
@@ -215,16 +237,22 @@ def cells(name: str, rows: int, ways: tuple[str, ...], done: set[tuple[str, str]
         with online as hosted:
             for method in methods:
                 plan = plan_of(method, folder / "mail")
-                expected = figures(execute(plan))
+                expected, together = figures(execute(plan)), fit(plan)
+                alone = together.predict(source.public).predictions.tobytes()
                 runs: dict[str, Callable[[], Result]] = {
                     "processes": partial(execute, msgspec.structs.replace(plan, runtime=Processes())),
                     "envelopes": partial(by_envelope, folder / "mail", method),
                     "flare": partial(hosted, method),
                 }
                 equal = {way: figures(runs[way]()) == expected for way in ways}
+                taken = {
+                    "envelopes": partial(from_mail, folder / "mail", method),
+                    "flare": partial(from_site, folder / "sites", method),
+                }
+                home = {way: at_home(taken[way], source.public, alone) for way in ways if way in taken}
                 crossed = sum(sum(one) for one in expected["bytes"].values())
                 about = {"set": name, "method": type(method).__name__, "score": expected["score"], "bytes": crossed}
-                yield about | {"equal": equal}
+                yield about | {"equal": equal, "home": home}
 
 
 @contextmanager
@@ -254,8 +282,8 @@ def main() -> None:
             if options.out is not None:
                 with options.out.open("a", encoding="utf-8") as file:
                     file.write(json.dumps(line) + "\n")
-    good = sum(all(one["equal"].values()) for one in lines)
-    print(f"{good} of {len(lines)} cells are equal on every way")
+    good = sum(all((one["equal"] | one["home"]).values()) for one in lines)
+    print(f"{good} of {len(lines)} cells are equal on every way, and at every party at home")
     if good < len(lines):
         raise SystemExit(1)
 

@@ -10,9 +10,12 @@ NAMES = {
     "log_loss": "log-loss",
     "f1": "F1",
     "rmse": "RMSE",
+    "deviance": "Poisson deviance",
     "mae": "MAE",
     "r2": "R2",
     "rmse_scaled": "RMSE / range",
+    "concordance": "concordance",
+    "brier": "Brier",
 }
 """How metrics are called in reports, in the order they are shown."""
 

@@ -23,6 +23,7 @@ from laconic.data.schema_agreement import (
     agree_task,
     recipe_from,
     recode,
+    refuse_other_scale,
     refuse_other_units,
     released_columns,
     shown_task,
@@ -32,7 +33,7 @@ from laconic.errors import DataError, WireError
 from laconic.methods.families.rows import ROWS_IN_ALL
 from laconic.methods.families.sums import SecureSums, agree_keys, share_secrets, unmask
 from laconic.privacy.mechanisms.columns import ColumnBounds, GaussianColumns, Linear, add_up
-from laconic.tables.columns import Column
+from laconic.tables.columns import Column, Recipe
 from laconic.tables.table import comparable
 from laconic.tables.task import Task
 from laconic.values import Array, Rng
@@ -163,6 +164,32 @@ class SameColumns(Align, frozen=True):
         if not is_aligned(party, asked):
             lacking = self.lacking or None
             party.data = recode(party.data, agreed, _read("the hub", task, Task), recipe, lacking=lacking)
+            note_alignment(party, asked)
+
+    @step(
+        takes="how columns are prepared in a model that there is already: the names of levels and classes; for each "
+        "column, of all rows that the model learnt from, mean and spread; how many these rows are",
+        gives=None,
+    )
+    def take_prepared(self, party: Party, recipe: Any, task: Any, rows: int) -> None:
+        """Code and prepare columns, and code labels, as those did who trained the model that this party joins or gets.
+
+        A level that they did not have counts as no level that the model knows; a class that they did not have, a column
+        that lacks, and a column in another unit are refused.
+        """
+        known = _read("the hub", recipe, Recipe)
+        if rows:
+            party.memory[ROWS_IN_ALL] = int(rows)
+        asked = _digest([recipe, task, rows])
+        if not is_aligned(party, asked):
+            agreed, own = _read("the hub", task, Task), party.data
+            if own.columns:
+                agree_columns({"the model": known.columns, party.name: own.columns}, lacking=self.lacking or None)
+            if own.task is not None:
+                agree_task({"the model": agreed, party.name: own.task})
+            party.data = recode(own, known.columns, agreed, known, lacking=self.lacking or None)
+            if self.units is UNSET and len(party.data.cuts.get("train", ())):
+                refuse_other_scale(party.data, trained=True)
             note_alignment(party, asked)
 
     @step(
@@ -314,7 +341,7 @@ def same_everywhere(hub: Party, own: str, found: dict[str, str]) -> str:
 
 def _scaled(task: Task) -> Task:
     """What all parties predict; numbers must have a scale."""
-    if task.kind == "regression" and task.scale is UNSET:
+    if not task.of_classes and task.scale is UNSET:
         raise DataError(
             f"no party has {LEAST} training rows with a {task.label!r}, of fewer of which none says mean and spread; "
             "give more rows"
@@ -353,7 +380,7 @@ def _checked(name: str, sums: Any, columns: int) -> Array:
 
 def _number(task: Task) -> str | None:
     """The name of the label if it is a number."""
-    return task.label if task.kind == "regression" else None
+    return None if task.of_classes else task.label
 
 
 def _linear(name: str, answer: Any, like: dict[str, Any]) -> Linear:

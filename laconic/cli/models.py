@@ -1,5 +1,6 @@
 """`laconic home`, `predict`, `add` and `forget`: using and changing a saved model."""
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,6 +30,12 @@ absent_option = click.option(
     help="What to do if a party is absent; best is what the model's card measured best.",
 )
 _ACCEPT = click.option("--accept", is_flag=True, help="Change the model even if that makes it worse.")
+_WAIT = click.option(
+    "--wait", default=60.0, show_default=True, help="With --site: seconds to wait for parties to join."
+)
+_DEADLINE = click.option(
+    "--deadline", default=0.0, help="With --site: seconds that one question may take; 0: no limit."
+)
 _FILES = click.option("--files", multiple=True, metavar="FILE...", help="New rows, one CSV or Parquet file per party.")
 
 
@@ -248,8 +255,21 @@ _WORDS = {
 @model_argument
 @_FILES
 @click.option("--party", metavar="NAME=FILE", help="A new party and its rows, or its party file; only it is asked.")
+@click.option("--site", type=FOLDER, help="Between machines: the server's site; --party is then a NAME alone.")
+@click.option("--plan", type=FILE, metavar="PLAN.toml", help="With --site: the plan that names who joins.")
+@_WAIT
+@_DEADLINE
 @_ACCEPT
-def add(folder: Path, files: tuple[str, ...], party: str | None, accept: bool) -> None:
+def add(
+    folder: Path,
+    files: tuple[str, ...],
+    party: str | None,
+    site: Path | None,
+    plan: Path | None,
+    wait: float,
+    deadline: float,
+    accept: bool,
+) -> None:
     """Add new rows, or a new party, to a saved model; parties send only what they have not sent before.
 
     Rows with a label at the hub become training rows and the same kind of model is fitted again; rows without can be
@@ -262,11 +282,20 @@ def add(folder: Path, files: tuple[str, ...], party: str | None, accept: bool) -
     A model of Analytic takes labelled rows of any party, and parties with rows of their own: only they are asked.
       laconic add wards --files north-may.csv
       laconic add wards --party west=west.csv
+    Between machines, a hospital that runs `laconic join` joins by one upload; it and all who are there get the model.
+      laconic add model/server --site sites/registry --party west --plan plan-with-west.toml
     """
     from laconic.inference.predict import load_model
     from laconic.inference.update import save_grown
     from laconic.report.tables import show_card
 
+    if site is not None:
+        if files or not party or "=" in party:
+            raise PlanError("with --site, name who joins by --party NAME alone: its rows stay at its own machine")
+        _change_between(site, folder, party, plan, wait, deadline, accept=accept)
+        return
+    if plan is not None:
+        raise PlanError("--plan goes with --site, which says where the server's site is")
     if bool(files) == bool(party):
         raise PlanError("give --files with new rows, or --party NAME=FILE for a new party, one of the two")
     model = load_model(folder)
@@ -281,6 +310,40 @@ def add(folder: Path, files: tuple[str, ...], party: str | None, accept: bool) -
         click.echo(f"{name} sent answers about {count:,} people: {sent.bytes.get(name, 0):,} bytes crossed; "
                    f"all that is kept of it is {whole:,}.")  # fmt: skip
         _show_price(folder, name)
+    show(show_card(card))
+
+
+def _change_between(
+    site: Path, folder: Path, party: str | None, plan: Path | None, wait: float, deadline: float, *, accept: bool
+) -> None:
+    """Let a party join between machines, or with None bring the model as it is now to those who are in it."""
+    from laconic.deploy.growth import Growth
+    from laconic.deploy.party_files import open_site
+    from laconic.deploy.transports.flare.operating import host_change, refuse_no_hub
+    from laconic.inference.forget import forgotten
+    from laconic.inference.predict import load_model
+    from laconic.inference.site_changes import change_between
+    from laconic.inference.update import save_grown
+    from laconic.plan.text import read_plan_file
+    from laconic.report.tables import show_card
+
+    opened, part = open_site(site), load_model(folder).part
+    refuse_no_hub(opened)
+    joins = () if party is None else (party,)
+    growth = Growth(joins=joins, without=tuple(name for name in forgotten(part) if name not in joins))
+    model, found = change_between(
+        opened,
+        part,
+        growth,
+        lambda run: host_change(opened, run, partial(click.echo, err=True), wait=wait, deadline=deadline),
+        None if plan is None else read_plan_file(plan),
+    )
+    card = save_grown(model, accept=accept)
+    for name in joins:
+        sent = sum(one.bytes_up + one.bytes_down for one in found.wire if one.party == name)
+        click.echo(f"{name} is in the model: {sent:,} bytes crossed. Nobody else was asked what its rows add.")
+    got = " and ".join(found.data["scored"]) or "nobody"
+    click.echo(f"The model came home to {got}; `laconic home SITE` puts it into a folder there.")
     show(show_card(card))
 
 
@@ -382,8 +445,13 @@ def _table(about: "About", party: str, path: Path) -> "tuple[Table, OwnData | No
 @click.argument("party")
 @model_argument
 @click.option("--rows", "erased", type=FILE, metavar="FILE", help="Forget only these rows of the party, with labels.")
+@click.option("--site", type=FOLDER, help="Between machines: the server's site, from which others get the new model.")
+@_WAIT
+@_DEADLINE
 @_ACCEPT
-def forget(party: str, folder: Path, erased: Path | None, accept: bool) -> None:
+def forget(
+    party: str, folder: Path, erased: Path | None, site: Path | None, wait: float, deadline: float, accept: bool
+) -> None:
     """Delete a party's stored answers and all that the hub learnt from them, and refit without it; nobody is contacted.
 
     What was deleted is written to forgotten.jsonl in the hub's folder, with the digests of all files before and after.
@@ -396,6 +464,9 @@ def forget(party: str, folder: Path, erased: Path | None, accept: bool) -> None:
     Examples:
       laconic forget shop churn
       laconic forget north wards --rows north-erased.csv
+    Between machines, what the server's runs keep of the party is deleted too, and all others who are there get the
+    new model. Give the command again to bring it to those who were not there.
+      laconic forget west model/server --site sites/registry
     """
     from laconic.inference.forget import RECORD, erase
     from laconic.inference.forget import forget as leave
@@ -403,6 +474,11 @@ def forget(party: str, folder: Path, erased: Path | None, accept: bool) -> None:
     from laconic.inference.predict import hub_folder
     from laconic.report.tables import show_card
 
+    if site is not None:
+        if erased is not None:
+            raise PlanError("--rows needs the party's own folder at hand, which no server has; leave out one of both")
+        _forget_between(site, folder, party, wait, deadline, accept=accept)
+        return
     if erased is None:
         record, card = leave(folder, party, accept=accept)
     else:
@@ -421,3 +497,23 @@ def forget(party: str, folder: Path, erased: Path | None, accept: bool) -> None:
     click.echo(f"What may stay: {record.stays}.")
     click.echo(f"The record is in {hub_folder(folder) / RECORD}.")
     show(show_card(card))
+
+
+def _forget_between(site: Path, folder: Path, party: str, wait: float, deadline: float, *, accept: bool) -> None:
+    """Forget a party at the server, in its runs too, and bring the new model to the others."""
+    from laconic.deploy.party_files import open_site
+    from laconic.deploy.transports.flare.operating import refuse_no_hub
+    from laconic.inference.forget import forget as leave
+    from laconic.inference.forget import forgotten
+    from laconic.inference.predict import hub_folder, load_model
+    from laconic.inference.site_changes import forget_runs
+
+    opened = open_site(site)
+    refuse_no_hub(opened)
+    if party not in forgotten(load_model(folder).part):
+        record, _ = leave(folder, party, accept=accept)
+        click.echo(f"{party} is forgotten. What may stay: {record.stays}.")
+    for run in forget_runs(opened, load_model(folder).part, party):
+        click.echo(f"Deleted what run {run} at the server kept of all parties' answers; its result stays.")
+    click.echo(f"The record is in {hub_folder(folder) / 'forgotten.jsonl'}.")
+    _change_between(site, folder, None, None, wait, deadline, accept=accept)

@@ -11,7 +11,8 @@ from laconic.errors import DataError, Refused
 from laconic.tables.table import digest, fingerprint
 from laconic.values import Rng
 
-_MEMORY = "alignment"
+ALIGNMENT = "alignment"
+"""Where a party remembers how its rows were matched."""
 
 PAIRED = "paired"
 """A party's cut of rows that the hub has too, but not every party."""
@@ -80,12 +81,12 @@ def note_alignment(party: Party, asked: str = "") -> None:
 
     `asked` is a digest of the rows it was asked to keep, so that being asked the same again changes nothing.
     """
-    party.memory[_MEMORY] = {"data": digest(party.data), "asked": asked}
+    party.memory[ALIGNMENT] = {"data": digest(party.data), "asked": asked}
 
 
 def refuse_changed(party: Party, rows: str | None = None) -> None:
     """Refuse a party whose data is not what it was when `note_alignment` noted it; `rows` is its fingerprint now."""
-    noted = party.memory.get(_MEMORY)
+    noted = party.memory.get(ALIGNMENT)
     if noted is None:
         raise DataError(f"party {party.name!r}: its rows have not been matched yet; match them before fitting")
     now = digest(party.data, rows)
@@ -98,7 +99,7 @@ def refuse_changed(party: Party, rows: str | None = None) -> None:
 
 def is_matched(party: Party) -> bool:
     """Whether the party's rows have been matched in this run."""
-    return _MEMORY in party.memory
+    return ALIGNMENT in party.memory
 
 
 def is_aligned(party: Party, asked: str) -> bool:
@@ -109,7 +110,7 @@ def is_aligned(party: Party, asked: str) -> bool:
     """
     if not is_matched(party):
         return False
-    noted = party.memory[_MEMORY]
+    noted = party.memory[ALIGNMENT]
     if noted["asked"] != asked:
         raise Refused(
             f"{party.name} has matched its rows in this run, and does not match them otherwise; begin a new run"

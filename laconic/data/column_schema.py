@@ -55,6 +55,7 @@ class Schema(Settings, frozen=True, tag=False):
 
     Attributes:
         label_mean, label_spread: of a label that is a number, by which nets learn it; other methods need neither.
+        label_counts: whether that number is a count; then nets and trees learn its logarithm.
     """
 
     columns: dict[str, ColumnSchema]
@@ -62,6 +63,7 @@ class Schema(Settings, frozen=True, tag=False):
     classes: tuple[str, ...] = ()
     label_mean: float = 0.0
     label_spread: float | None = None
+    label_counts: bool = False
 
     def __post_init__(self) -> None:
         """Refuse a schema without columns, and one class."""
@@ -71,6 +73,8 @@ class Schema(Settings, frozen=True, tag=False):
             raise ValueError(f"classes must be two or more, all different, not {', '.join(self.classes)}")
         if self.classes and (self.label_mean or self.label_spread is not None):
             raise ValueError("label_mean and label_spread are of a label that is a number; leave them out, or classes")
+        if self.label_counts and not self.label_mean > 0:
+            raise ValueError("label_counts needs label_mean, above 0, and label_spread")
         if self.label_mean and self.label_spread is None:
             raise ValueError("label_mean stands beside label_spread; say both")
 
@@ -79,7 +83,8 @@ class Schema(Settings, frozen=True, tag=False):
         """What is predicted."""
         if not self.classes:
             scale = UNSET if self.label_spread is None else LabelScale(self.label_mean, self.label_spread)
-            return Task(kind="regression", label=self.label, scale=scale)
+            counts = True if self.label_counts else UNSET
+            return Task(kind="regression", label=self.label, scale=scale, counts=counts)
         two = len(self.classes) == 2
         return Task(kind="binary" if two else "multiclass", classes=self.classes, label=self.label)
 

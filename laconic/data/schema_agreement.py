@@ -108,7 +108,7 @@ def agree_task(tasks: Mapping[str, Task], notes: list[str] | None = None) -> Tas
 
     Classes that differ in case only, or are the same number, are one, written as the first party does; this is noted.
     """
-    of_numbers = [party for party, task in tasks.items() if task.kind == "regression"]
+    of_numbers = [party for party, task in tasks.items() if not task.of_classes]
     of_classes = [party for party in tasks if party not in of_numbers]
     label = next(iter(tasks.values())).label
     if of_numbers and of_classes:
@@ -118,7 +118,22 @@ def agree_task(tasks: Mapping[str, Task], notes: list[str] | None = None) -> Tas
             "task=Task(kind=...) (--set data.task=multiclass), or correct the column"
         )
     if of_numbers:
-        return Task(kind="regression", label=label, scale=_agreed_scale([task.scale for task in tasks.values()]))
+        first = tasks[of_numbers[0]]
+        different = next((party for party in of_numbers if _kind_of(tasks[party]) != _kind_of(first)), None)
+        if different is not None:
+            raise DataError(
+                f"label {label!r} is {_kind_of(first)} at {of_numbers[0]!r} and {_kind_of(tasks[different])} at "
+                f"{different!r}; say the same label, event and task at all parties"
+            )
+        counted = [party for party in tasks if tasks[party].counts is True]
+        if counted and len(counted) < len(tasks):
+            other = next(party for party in tasks if party not in counted)
+            raise DataError(
+                f"label {label!r} is a count at {counted[0]!r} and a quantity at {other!r}; say task = counts at all "
+                "parties, or at none"
+            )
+        scale = _agreed_scale([task.scale for task in tasks.values()])
+        return msgspec.structs.replace(first, scale=scale)
     given = {party: task.classes for party, task in tasks.items()}
     spelled = _one_spelling(f"label {label!r}", given, same_class, [] if notes is None else notes)
     orders = set(given.values())
@@ -132,14 +147,19 @@ def agree_task(tasks: Mapping[str, Task], notes: list[str] | None = None) -> Tas
     return Task(kind="binary" if len(classes) == 2 else "multiclass", classes=classes, label=label)
 
 
+def _kind_of(task: Task) -> str:
+    """What a label that is no class is, in words."""
+    return "a number" if task.event is UNSET else f"the time to an event (column {task.event!r})"
+
+
 def shown_task(table: Table, task: Task) -> Task:
     """What a party predicts, for the others: of numbers with mean and spread, if enough training rows have a label."""
-    if task.kind != "regression" or table.y is None:
+    if task.of_classes or table.y is None:
         return task
-    known = table.y[table.cut("train")].astype(np.float64)
+    known = task.amounts(table.y[table.cut("train")].astype(np.float64))
     known = known[np.isfinite(known)]
     if len(known) < LEAST:
-        return task
+        return msgspec.structs.replace(task, scale=UNSET)
     # Whole numbers that are all the same have no spread; 1 stands for it, as where one party learns alone.
     spread = float(known.std()) if known.min() < known.max() else 1.0
     return msgspec.structs.replace(task, scale=LabelScale(float(known.mean()), spread, len(known)))
@@ -184,7 +204,7 @@ def recode(
 
 def recode_labels(y: Array, before: Task, after: Task, party: str) -> Array:
     """Codes of a party's own classes as codes of those agreed on; a row without a label stays one."""
-    if after.kind == "regression":
+    if not after.of_classes:
         return y
     codes = {same_class(name): code for code, name in enumerate(after.classes)}
     strange = [name for name in before.classes if same_class(name) not in codes]
@@ -307,9 +327,15 @@ def _size_of(column: Column, sums: Array) -> float:
     return float(np.hypot(mean, np.sqrt(squares / known)))
 
 
-def refuse_other_scale(table: Table) -> None:
-    """Refuse rows that lie hundreds of scales away from what public rows, or a schema, say of a column."""
+def refuse_other_scale(table: Table, *, trained: bool = False) -> None:
+    """Refuse rows that lie hundreds of scales away from what public rows, or a schema, say of a column.
+
+    Args:
+        trained: the columns are prepared as in a model that is there, not by public rows or a schema.
+    """
     rows = table.raw[table.cut("train")]
+    said = "that the model was trained with" if trained else "that the public rows or the schema have"
+    also = "" if trained else ", or correct the public rows or the schema"
     for part in table.recipe.parts:
         cells = rows[:, part.source][~np.isnan(rows[:, part.source])]
         if isinstance(part, Scaled) and len(cells) >= _ENOUGH:
@@ -317,8 +343,8 @@ def refuse_other_scale(table: Table) -> None:
             if away > _OTHER_UNIT:
                 raise DataError(
                     f"party {table.party!r}, column {part.name!r}: half of its rows are {away:,.0f} or more spreads "
-                    f"({part.scale:.3g}) away from the mean ({part.centre:.3g}) that the public rows or the schema "
-                    "have, as if in another unit. Write it in the same unit, or correct the public rows or the schema"
+                    f"({part.scale:.3g}) away from the mean ({part.centre:.3g}) {said}, as if in another unit. Write "
+                    f"it in the same unit{also}"
                 )
 
 

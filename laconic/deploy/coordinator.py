@@ -22,6 +22,7 @@ from laconic.core.result import Result
 from laconic.core.run import run
 from laconic.core.traffic import WireLog
 from laconic.deploy.execute import finished
+from laconic.deploy.growth import INFORMED, GrowingModel, read_growth, with_names
 from laconic.deploy.homecoming import Homecoming, Sign, bring_home
 from laconic.deploy.journal import AnswerCheck, Journal
 from laconic.deploy.party_context import PartyContext, alignment_of, context_for_ids, rows_of
@@ -52,11 +53,12 @@ def _run(
     log: WireLog,
     listener: Listener | None,
     sign: Sign,
+    growing: GrowingModel | None = None,
 ) -> Result:
     """Run a session's method over a carrier, scored by the labels of `holder`, with what the plan limits and asks."""
     plan, method = session.plan, session.method
     result = run(
-        method,
+        method if growing is None else growing.method(method),
         hub,
         Peers(method, hub, carrier, log, session.peers),
         judge=holder,
@@ -67,7 +69,7 @@ def _run(
         listener=listener,
         home=bring_home(method, sign, plan.data.home) if session.apart else None,
     )
-    return finished(result, plan)
+    return finished(result if growing is None else growing.record(result, method), plan)
 
 
 def host(
@@ -199,7 +201,7 @@ def host_run(
     """Run the plan of a run's folder at the hub; started again, it goes on where it was.
 
     Args:
-        name: the run's; its folder holds `plan.toml`.
+        name: the run's; its folder holds `plan.toml`, and of a run that changes a model what it begins with.
         line: brings bytes to sites by name; frames go on channels that only hub and party can use.
         deadline: seconds that a question may take; None for no limit while a party is there.
 
@@ -209,7 +211,10 @@ def host_run(
     """
     folder = site.run(name)
     plan = read_plan((folder / "plan.toml").read_text(encoding="utf-8"))
-    session = online_session(plan, site.consortium)
+    session, growing = online_session(plan, site.consortium), read_growth(folder)
+    greeting = frames.Greet(name, plan_fingerprint(plan), session.hub, session.peers)
+    if growing is not None:
+        session = growing.session(session)
     responder = OnlineResponder(site)
 
     def bring(party: str, frame: bytes, seconds: float) -> bytes:
@@ -227,12 +232,13 @@ def host_run(
         )
         holder = session.begin(session.holder, read_rows(plan, session.holder, site.party_file), site.party_file)
         hub = session.asker(holder, site.party_file)
+        if growing is not None:
+            hub = holder = growing.hub(hub)
         hub.keep_secret(journal.secret)
-        greeting = frames.Greet(name, plan_fingerprint(plan), session.hub, session.peers)
         _compare_rows(holder if plan.method.kind == "vertical" else None, client.greet(greeting))
         check = AnswerCheck(holder if plan.method.kind == "vertical" else None)
         sign = site.ring.own.signing.sign
-        result = _match_and_run(session, hub, holder, journal.around(client, check), client, listener, sign)
+        result = _match_and_run(session, hub, holder, journal.around(client, check), client, listener, sign, growing)
     if session.apart:
         PartyFolder(folder / "model").begin(hub)
     write_sealed(folder / "result", msgspec.json.encode(result))
@@ -247,16 +253,21 @@ def _match_and_run(
     client: RpcClient,
     listener: Listener | None,
     sign: Sign,
+    growing: GrowingModel | None,
 ) -> Result:
     log, align = WireLog(), session.align
+    if growing is not None and align is not None:
+        align = growing.align(align)
     if align is not None:
         with log.during("align"):
             hub.turn("align", 0, holder.name)
             found = align.match(hub, Peers(align, hub, carrier, log, carrier.names))
         client.shared = found.get("shared")
+        if growing is not None:
+            session = with_names(session, found[INFORMED])
         align = _Matched(within=align, found=found)
     session = session.settle_matched(client.shared, holder.data)
-    return _run(session, hub, holder, carrier, align=align, log=log, listener=listener, sign=sign)
+    return _run(session, hub, holder, carrier, align=align, log=log, listener=listener, sign=sign, growing=growing)
 
 
 class _Matched(Align, frozen=True):

@@ -17,6 +17,8 @@ from laconic.core.party import Party
 from laconic.data.federation import Federation
 from laconic.data.partition.columns import disturb
 from laconic.deploy.simulation import FittedRun, train
+from laconic.tables.survival import pairs_of
+from laconic.tables.task import LOWER_IS_BETTER
 from laconic.threads import limit_threads
 from laconic.values import Array
 
@@ -98,7 +100,7 @@ def head_norms(trained: FittedRun) -> dict[str, float]:
 def noise_losses(trained: FittedRun, *, sd: float = 3.0, seed: int = 0) -> dict[str, float]:
     """How much the headline figure on test rows worsens with noise on one party's cells at a time."""
     clean = trained.headline()
-    sign = 1.0 if trained.result.score.metric != "rmse" else -1.0
+    sign = -1.0 if trained.result.score.metric in LOWER_IS_BETTER else 1.0
     found = {}
     for name, table in trained.federation.tables.items():
         if table.columns:
@@ -175,8 +177,10 @@ def _stored(trained: FittedRun) -> Attributable:
 
 
 def _quality(hub: Party, labels: Array, predictions: Array) -> float:
-    """Accuracy for classes, R2 for numbers."""
+    """Accuracy for classes, R2 for numbers, concordance for times."""
     task = task_of(hub)
+    if task.kind == "survival":
+        return pairs_of(labels, predictions).share
     if task.kind == "regression":
         return 1.0 - float(np.mean((labels - predictions) ** 2) / max(float(np.var(labels)), 1e-30))
     return float(np.mean(task.decide(predictions) == labels))

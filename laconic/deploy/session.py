@@ -153,10 +153,11 @@ def online_session(plan: Plan, consortium: Consortium) -> Session:
     """
     hub, parties, named = consortium.hub.name, consortium.parties, _file_names(plan)
     if is_apart(plan):
-        if set(named) not in ({hub, *parties}, set(parties)):
+        strangers = set(named) - {hub, *parties}
+        if strangers:
             raise PlanError(
                 f"the plan is for {', '.join(named)}, but parties.toml for {hub}, {', '.join(parties)}; say "
-                f'data.files = {{ name = "party.toml", ... }} with the same names, and with {hub} only if it has rows'
+                f'data.files = {{ name = "party.toml", ... }} with names from there, and with {hub} only if it has rows'
             )
         return _session_apart(plan, hub)
     if plan.data.name is None and set(named) != {hub, *parties}:

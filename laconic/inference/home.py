@@ -35,7 +35,9 @@ def take_from_site(site: PartySite, out: Path, run: str | None = None, *, replac
         if kept is not None:
             plan = read_plan((folder / "plan.toml").read_text(encoding="utf-8"))
             session = online_session(plan, site.consortium)
-            return _save(kept, session, site.ring, out, replace_old=replace_old)
+            refuse_full(out, replace_old=replace_old)
+            _keep_server(folder / "model", kept, session, site.ring, out)
+            return _save(kept, session, site.ring, out)
     raise PlanError(f"no model came home to {site.name} in {run or 'any run'} yet; see `laconic status {site.folder}`")
 
 
@@ -47,7 +49,10 @@ def take_from_mail(plan_path: Path, party_path: Path, ring: KeyRing, out: Path, 
         raise PlanError(
             f"no model of this plan came home yet in {run}; answer the envelope that brings it with `laconic answer`"
         )
-    return _save(kept, envelope_session(plan, kept.data), ring, out, replace_old=replace_old)
+    session = envelope_session(plan, kept.data)
+    refuse_full(out, replace_old=replace_old)
+    _keep_server(run / "model", kept, session, ring, out)
+    return _save(kept, session, ring, out)
 
 
 def check_home(folder: Path, ring: KeyRing) -> Checked:
@@ -74,7 +79,14 @@ def _kept(*folders: Path) -> Party | None:
     return None
 
 
-def _save(party: Party, session: Session, ring: KeyRing, out: Path, *, replace_old: bool) -> Path:
+def _keep_server(folder: Path, kept: Party, session: Session, ring: KeyRing, out: Path) -> None:
+    """Beside the model of a party that runs the server too, the server's own, if parties can join and leave that."""
+    server = PartyFolder(folder)
+    if MODEL in kept.memory and folder.exists() and server.begun and isinstance(session.method, Mergeable):
+        _save(server.load(), session, ring, out)
+
+
+def _save(party: Party, session: Session, ring: KeyRing, out: Path) -> Path:
     plan, method, host = session.plan, session.method, session.host
     model = party.memory.get(MODEL) or final_model(method, party)
     if model is None:
@@ -84,7 +96,6 @@ def _save(party: Party, session: Session, ring: KeyRing, out: Path, *, replace_o
         raise DataError(
             f"the model at {party.name} is not as {host} signed it; do not use it, and ask {host} to run the plan again"
         )
-    refuse_full(out, replace_old=replace_old)
     table: Table = party.data
     about = About(
         party=party.name,

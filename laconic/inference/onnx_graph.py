@@ -203,6 +203,9 @@ class Graph:
         first = self.node("Squeeze", outputs, self.constant([1], np.int64))
         if task.kind == "binary":
             return self.node("Sigmoid", first)
+        if task.by_log:
+            means = self.node("Exp", self.cast(first, np.float64))
+            return self.node("Mul", means, self.constant(scale[MEAN].item(), np.float64))
         wide = self.node("Mul", self.cast(first, np.float64), self.constant(scale[SD].item(), np.float64))
         return self.node("Add", wide, self.constant(scale[MEAN].item(), np.float64))
 
@@ -296,8 +299,9 @@ def _linear(graph: Graph, _: Any, task: Task, weights: Weights, x: str) -> str:
 def _trees(graph: Graph, _: Any, task: Task, weights: Weights, x: str) -> str:
     sums = graph.sums_of_trees(weights, x)
     first = graph.constant([1], np.int64)
-    if task.kind == "regression":
-        return graph.node("Squeeze", sums, first)
+    if not task.of_classes:
+        logged = task.kind == "regression" and weights["logit"][0]
+        return graph.node("Squeeze", graph.node("Exp", sums) if logged else sums, first)
     if weights["logit"][0]:
         sums = graph.node("Sigmoid", sums) if task.kind == "binary" else graph.node("Softmax", sums, axis=1)
     sums = graph.node("Clip", sums, graph.constant(0), graph.constant(1))

@@ -42,7 +42,7 @@ from laconic.inference.bundle_files import HEAD, model_folders, no_model
 from laconic.learn.models.best import Mixture
 from laconic.shown import counted, figure, html_table, metric_name
 from laconic.tables.table import Table
-from laconic.tables.task import Score, Task
+from laconic.tables.task import LOWER_IS_BETTER, Score, Task
 from laconic.threads import limit_threads
 from laconic.values import Array, Weights
 
@@ -87,7 +87,7 @@ class Scores:
         import pandas
 
         columns: dict[str, object] = {"id": self.ids, self.task.label: self.decisions}
-        if self.task.kind != "regression":
+        if self.task.of_classes:
             named = zip(self.task.classes, self.probabilities.T, strict=True)
             columns |= {f"probability of {name}": shares for name, shares in named}
         columns |= {"answered by": self.how, "parties": ["+".join(one) for one in self.present]}
@@ -102,7 +102,7 @@ class Scores:
     @property
     def probabilities(self) -> Array:
         """A column for each class, in their order; NaN where there is no answer."""
-        if self.task.kind == "regression":
+        if not self.task.of_classes:
             raise ValueError(f"{self.task.label} is a number, which has no probabilities; use the predictions")
         found = self.predictions.astype(np.float64)
         return found if self.task.kind == "multiclass" else np.stack([1.0 - found, found], axis=1)
@@ -429,7 +429,7 @@ class Model:
         scored = [one for one in known if one.value is not None and one.answer in by_word]
         if not scored:
             return self.refit if self.part.store and self.refit.can_fit(self.part.store, present) else Zeros()
-        sign = 1 if scored[0].metric == "rmse" else -1
+        sign = 1 if scored[0].metric in LOWER_IS_BETTER else -1
         return by_word[min(scored, key=lambda one: sign * (one.value or 0.0)).answer]
 
     def head_for(self, absent: AnyAbsent, present: tuple[str, ...]) -> Weights:

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from laconic.data.schema_agreement import LEAST, add_sums, recipe_from, released_columns, sums_of
+from laconic.data.schema_agreement import LEAST, add_sums, agree_task, recipe_from, released_columns, sums_of
 from laconic.errors import DataError
 from laconic.tables import Column, Recipe, Scaled, Table, Task, apply_recipe, fit_recipe
 
@@ -96,3 +96,8 @@ def test_a_single_huge_cell_does_not_stop_anything():
     raw = np.column_stack([np.random.default_rng(0).uniform(0, 1, 40), np.arange(40)])
     raw[3, 0] = 1e300
     assert np.isfinite(apply_recipe(recipe_from(NUMBERS, sums_of(party(raw))), raw)).all()
+
+
+def test_all_parties_must_mean_counts():
+    with pytest.raises(DataError, match="is a count at 'north' and a quantity at 'south'"):
+        agree_task({"north": Task.said("counts"), "south": Task(kind="regression")})

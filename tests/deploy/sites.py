@@ -2,17 +2,21 @@
 
 import json
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import TypeAlias
 
 import pytest
 
-from laconic import Plan, write_plan
+from laconic import Plan, Result, write_plan
+from laconic.core import Party
 from laconic.deploy import coordinator
+from laconic.deploy.growth import Growth
 from laconic.deploy.party_files import Consortium, HubAddress, PartySite, open_site, write_consortium
+from laconic.deploy.party_memory import PartyFolder
 from laconic.deploy.responder import OnlineResponder
 from laconic.deploy.transports.flare.provisioning import share_keys
 from laconic.deploy.transports.rpc_client import ConnectionBroken, Line
@@ -84,3 +88,38 @@ def tapped(tap: Tap) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(coordinator, "SecureLine", Tapped)
         yield
+
+
+def lines(
+    sites: dict[str, PartySite], away: Sequence[str] = (), hub: str = "registry", cut_after: int | None = None
+) -> Line:
+    """Lines to parties as they are started now, which remember by their disks alone; all break after some frames."""
+    plain = straight({name: OnlineResponder(site) for name, site in sites.items() if name != hub}, set(away))
+    left = count(cut_after or 0, -1)
+
+    def bring(site: str, frame: bytes, seconds: float) -> bytes:
+        if cut_after is not None and next(left) <= 0:
+            raise ConnectionBroken(f"{site} is away")
+        return plain(site, frame, seconds)
+
+    return bring
+
+
+def joining(name: str) -> Growth:
+    """A change of a model by a party that joins it."""
+    return Growth(joins=(name,))
+
+
+def leaving(name: str) -> Growth:
+    """A change of a model that a party left: the others get it."""
+    return Growth(without=(name,))
+
+
+def host_again(sites: dict[str, PartySite], run: str, hub: str = "registry", line: Line | None = None) -> Result:
+    """Host a run that is there, or go on with it."""
+    return coordinator.host_run(sites[hub], run, line or lines(sites, hub=hub))
+
+
+def party_in(site: PartySite, run: str) -> Party:
+    """A party as it is on its disk in a run."""
+    return PartyFolder(site.run(run) / "memory").load()

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from laconic.errors import PlanError, WireError
+from laconic.learn.models.cox import fit_cox
 from laconic.learn.models.gaps import apart, hide_blocks, learn_gaps, without_gaps
 from laconic.learn.nets.nets import AnyNet, Net, initialise, load, to_tensor, weights_of
 from laconic.learn.train import losses as heads
@@ -231,6 +232,15 @@ def fit_linear(task: Task, x: Array, y: Array, penalty: float) -> Weights:
     from sklearn.linear_model import LogisticRegression, Ridge
 
     flat = x.reshape(len(x), -1).astype(np.float64)
+    if task.kind == "survival":
+        return fit_cox(task, flat, y, penalty)
+    if task.by_log:
+        from sklearn.linear_model import PoissonRegressor
+
+        with limit_threads():
+            # The library weighs the penalty against the mean of losses, not their sum.
+            poisson = PoissonRegressor(alpha=penalty / len(y), max_iter=1000).fit(flat, y)
+        return {"coefficients": poisson.coef_[None], "intercept": np.array([poisson.intercept_])}
     if task.kind == "regression":
         with limit_threads():  # The library may just have been loaded, with threads of its own.
             ridge = Ridge(alpha=penalty).fit(flat, y)
@@ -259,12 +269,14 @@ def _shares_only(task: Task, x: Array, y: Array) -> Weights:
 
 
 def predict_linear(task: Task, weights: Weights, x: Array) -> Array:
-    """Probabilities, or numbers, for rows."""
+    """Probabilities, numbers, or risks, for rows."""
     from scipy.special import expit, softmax
 
     outputs = x.reshape(len(x), -1).astype(np.float64) @ weights["coefficients"].T + weights["intercept"]
     if task.kind == "multiclass":
         return np.asarray(softmax(outputs, axis=1))
+    if task.by_log:
+        return np.asarray(np.exp(np.minimum(outputs[:, 0], np.log(heads.agreed_scale(task)[heads.MEAN]) + 10.0)))
     return np.asarray(expit(outputs[:, 0]) if task.kind == "binary" else outputs[:, 0])
 
 

@@ -29,7 +29,7 @@ from laconic.learn.kernels import (
 )
 from laconic.learn.nets.layers import Final, Shape
 from laconic.learn.nets.nets import Mlp, Net, give_randomness, load, make, to_array, to_tensor, weights_of
-from laconic.learn.train.losses import MEAN, SD, kept_scale, scale_of, slope_of
+from laconic.learn.train.losses import kept_scale, scale_of, scaled, slope_of
 from laconic.learn.train.sgd import Sgd, evaluate, move, send_back
 from laconic.tables.task import Task
 from laconic.values import Array, Rng, Weights, flat, track
@@ -289,7 +289,7 @@ def fit_dense_nets(
     shape: Shape = shards[0][0].shape[1:]
     nets = DenseNets(net, [weights_of(make(net, shape, task.outputs, rng)) for rng in own], trainer)
     slope, scales = slope_of(task), [scale_of(task, y) for _, y in shards]
-    shards = [(x, _targets(y, scale)) for (x, y), scale in zip(shards, scales, strict=True)]
+    shards = [(x, _targets(task, y, scale)) for (x, y), scale in zip(shards, scales, strict=True)]
     for epoch in track(trainer.epochs, f"{len(shards)} nets"):
         with torch.inference_mode():
             for batch in _batches(shards, trainer.batch, own):
@@ -301,9 +301,9 @@ def fit_dense_nets(
     return [{**weights, **scale} for weights, scale in zip(nets.weights(), kept, strict=True)]
 
 
-def _targets(y: Array, scale: Weights) -> Array:
-    """Class codes as they are, and numbers standardised."""
-    return np.asarray((y - scale[MEAN]) / scale[SD], dtype=np.float32) if scale else y
+def _targets(task: Task, y: Array, scale: Weights) -> Array:
+    """Class codes as they are, and numbers as nets learn them."""
+    return scaled(task, y, scale).astype(np.float32) if scale else y
 
 
 class _Batch(NamedTuple):

@@ -10,7 +10,7 @@ from msgspec import UNSET
 from torch import Tensor
 from torch.nn import functional
 
-from laconic.errors import DataError
+from laconic.errors import DataError, PlanError
 from laconic.learn.device import device_now
 from laconic.learn.nets.nets import to_array, to_tensor
 from laconic.tables.task import Task
@@ -23,13 +23,13 @@ Loss: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 
 
 def loss(task: Task, outputs: Tensor, targets: Tensor) -> Tensor:
-    """The mean loss: cross-entropy for classes, squared error on standardised labels for regression."""
+    """The mean loss: cross-entropy for classes, squared error on standardised numbers, Poisson's for counts."""
     return loss_of(task)(outputs, targets)
 
 
 def loss_of(task: Task) -> Loss:
     """The task's mean loss, as a function of outputs and targets."""
-    return _LOSSES[task.kind]
+    return _poisson if task.by_log else _LOSSES[task.kind]
 
 
 def slope_of(task: Task) -> Loss:
@@ -51,6 +51,21 @@ def _squared(outputs: Tensor, targets: Tensor) -> Tensor:
     return functional.mse_loss(outputs.squeeze(1), targets)
 
 
+_STEEPEST = 10.0
+"""Outputs beyond this, which are means 22,000 times the usual one, are not followed by the exponential any more."""
+
+
+def _poisson(outputs: Tensor, targets: Tensor) -> Tensor:
+    """Poisson's loss, in units of the mean count: outputs are logarithms; beyond `_STEEPEST` it goes on straight."""
+    given = outputs.squeeze(1)
+    inside = given.clamp(max=_STEEPEST)
+    return (inside.exp() * (1.0 + given - inside) - targets * given).mean()
+
+
+def _slope_of_poisson(outputs: Tensor, targets: Tensor) -> Tensor:
+    return outputs.clamp(max=_STEEPEST).exp_().sub_(targets[:, None])
+
+
 def _slope_of_classes(outputs: Tensor, targets: Tensor) -> Tensor:
     return outputs.softmax(dim=1).scatter_add_(1, targets[:, None], torch.full_like(outputs[:, :1], -1.0))
 
@@ -68,6 +83,7 @@ _SLOPES: dict[Loss, Loss] = {
     functional.cross_entropy: _slope_of_classes,
     _binary: _slope_of_binary,
     _squared: _slope_of_squared,
+    _poisson: _slope_of_poisson,
 }
 
 
@@ -77,6 +93,8 @@ def scale_of(task: Task, y: Array) -> Weights:
     Parties that agreed on a scale use that. Labels that are all equal get standard deviation 1, so that they still can
     be scaled.
     """
+    if task.kind == "survival":
+        raise PlanError(f"nets do not learn the time to an event ({task.label!r}); use Best, Boosted or LinearModel")
     if task.kind != "regression":
         return {}
     if task.scale is not UNSET:
@@ -113,12 +131,18 @@ def scale_in(task: Task, weights: Weights) -> Weights:
 
 
 def to_targets(task: Task, y: Array, scale: Weights) -> Tensor:
-    """Labels as `loss` wants them: class codes, 0 or 1, or standardised numbers."""
+    """Labels as `loss` wants them: class codes, 0 or 1, standardised numbers, or counts in units of their mean."""
     if task.kind == "multiclass":
         return torch.tensor(y, dtype=torch.int64, device=device_now())
     if task.kind == "binary":
         return to_tensor(y)
-    return to_tensor((np.asarray(y, dtype=np.float64) - scale[MEAN]) / scale[SD])
+    return to_tensor(scaled(task, y, scale))
+
+
+def scaled(task: Task, y: Array, scale: Weights) -> Array:
+    """Numbers as nets learn them: standardised, or counts in units of their mean."""
+    numbers = np.asarray(y, dtype=np.float64)
+    return np.asarray(numbers / scale[MEAN] if task.by_log else (numbers - scale[MEAN]) / scale[SD])
 
 
 def to_predictions(task: Task, outputs: Tensor, scale: Weights) -> Array:
@@ -128,8 +152,8 @@ def to_predictions(task: Task, outputs: Tensor, scale: Weights) -> Array:
         return to_array(outputs.softmax(dim=1))
     if task.kind == "binary":
         return to_array(outputs.squeeze(1).sigmoid())
-    numbers: Array = to_array(outputs.squeeze(1)).astype(np.float64) * scale[SD] + scale[MEAN]
-    return numbers
+    numbers: Array = to_array(outputs.squeeze(1)).astype(np.float64)
+    return np.exp(np.minimum(numbers, _STEEPEST)) * scale[MEAN] if task.by_log else numbers * scale[SD] + scale[MEAN]
 
 
 def lengths_by_block(weights: Array, widths: Mapping[str, int]) -> dict[str, float]:

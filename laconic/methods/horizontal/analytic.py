@@ -105,6 +105,11 @@ class Analytic(Method, frozen=True):
 
     def fit(self, hub: Party, peers: Peers, /) -> Iterator[None]:
         """Take the sums, add them up and solve; absent parties, and those with few rows, are not in the model."""
+        if task_of(hub).by_log:
+            raise PlanError(
+                f"label {task_of(hub).label!r} is a count, whose likelihood has no closed form: Analytic solves least "
+                "squares alone. Say task = regression to have it learn the count as a number, or use FedAvg or FedTrees"
+            )
         chosen = self.map_for(hub)
         hub.memory["map"] = map_weights(chosen, hub)
         width = chosen.apply(hub.memory["map"], np.zeros((1, *hub.data.shape), np.float32)).shape[1]

@@ -243,14 +243,17 @@ class FedKt(Method, frozen=True):
         return dict.fromkeys(hub.memory.get("sent", hub.memory.get("voted", ())), 0)
 
     def merge_in(self, hub: Party, peers: Peers) -> None:
-        """Give parties the public rows, ask them for students, and let these vote with the others."""
+        """Give parties public rows if they have none, ask them for students, and let these vote with the others."""
         self._refuse_changed("join")
         again = [name for name in peers.names if name in hub.memory["sent"]]
         if again:
             raise ValueError(
                 f"{again[0]} has sent students of all its rows; let it be forgotten and join again with its new rows"
             )
-        peers.ask(self.take_public, rows=hub.memory["public"])
+        if "public" not in hub.data.cuts:
+            peers.ask(self.take_public, rows=hub.memory["public"])
+        elif not np.array_equal(hub.data.part("public")[0], hub.memory["public"]):
+            raise ValueError("the public rows are not those that students have voted on; bring these back")
         seed = self._begin_again(hub)
         for name, answer in peers.ask(self.give_students, seed=seed).items():
             read = self._read(hub, name, answer)

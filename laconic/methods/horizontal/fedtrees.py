@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any, ClassVar, Literal
 
 import numpy as np
+from msgspec import UNSET
 
 from laconic.core.capabilities import Exported
 from laconic.core.method import Method, task_of
@@ -190,6 +191,9 @@ def _shares(task: Task, owned: Array, counts: Array, bases: Array) -> tuple[Arra
     """How much each party's trees count for each output, (parties, outputs), and where the sum of all starts."""
     if task.kind == "regression":
         weights = owned / owned.sum(axis=0)
+        if task.by_log and task.scale is not UNSET:
+            # Parties' trees begin at the logarithm of their own mean; all together, at that of all parties' rows.
+            return weights, np.log([task.scale.mean])
         return weights, (weights * bases).sum(axis=0)
     # A binary model has one output, for the second class.
     wanted = slice(1, None) if task.kind == "binary" else slice(None)

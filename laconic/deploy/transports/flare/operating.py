@@ -12,7 +12,9 @@ import msgspec
 
 from laconic.atomic_files import hold, make_private_folder, read_sealed
 from laconic.core.result import Result
+from laconic.deploy.growth import read_growth
 from laconic.deploy.party_files import PartySite
+from laconic.deploy.session import online_session
 from laconic.deploy.transports.flare import system as engine
 from laconic.errors import LaconicError, PlanError
 from laconic.plan.text import plan_fingerprint, read_plan
@@ -73,22 +75,41 @@ def host(
     Raises:
         RunFailed: in the words of whoever ended it.
     """
-    if not site.is_hub:
-        raise PlanError(f"{site.name} is not the hub; start it with `laconic join {site.folder}`")
+    refuse_no_hub(site)
     text = plan.read_text(encoding="utf-8")
     with _ended_by_signals(), _alone(site), _engine(site):
         run = begin_run(site, text, afresh)
-        tell(f"run {run}, in {site.run(run)}")
         begun(site.run(run))
-        for attempt in range(_TRIES):
-            if attempt:
-                tell(f"{_standing(site.run(run))}; going on from the journal")
-            # Those who were there before need time to find the way back.
-            result = _attempt(site, run, tell, max(wait, _BACK) if attempt else wait, deadline)
-            if result is not None:
-                return result
-            if _standing(site.run(run)).startswith("ended: ") and attempt:
-                break
+        return _host(site, run, tell, wait, deadline)
+
+
+def host_change(site: PartySite, run: str, tell: Tell, *, wait: float, deadline: float) -> Result:
+    """Host a run that changes a model, whose folder has what it begins with; one that was cut off goes on.
+
+    Who joins must be there; of the others, those who are get the new model.
+    """
+    with _ended_by_signals(), _alone(site), _engine(site):
+        return _host(site, run, tell, wait, deadline)
+
+
+def refuse_no_hub(site: PartySite) -> None:
+    """Refuse to host anywhere but at the hub."""
+    if not site.is_hub:
+        raise PlanError(f"{site.name} is not the hub; start it with `laconic join {site.folder}`")
+
+
+def _host(site: PartySite, run: str, tell: Tell, wait: float, deadline: float) -> Result:
+    """Hand a run over until it has ended, or cannot."""
+    tell(f"run {run}, in {site.run(run)}")
+    for attempt in range(_TRIES):
+        if attempt:
+            tell(f"{_standing(site.run(run))}; going on from the journal")
+        # Those who were there before need time to find the way back.
+        result = _attempt(site, run, tell, max(wait, _BACK) if attempt else wait, deadline)
+        if result is not None:
+            return result
+        if _standing(site.run(run)).startswith("ended: ") and attempt:
+            break
     raise RunFailed(f"{_standing(site.run(run))}; the run can be taken up by the same command")
 
 
@@ -111,13 +132,20 @@ def begin_run(site: PartySite, text: str, afresh: bool) -> str:
 
 def _attempt(site: PartySite, run: str, tell: Tell, wait: float, deadline: float) -> Result | None:
     """Hand over the run once; None if it ended without a result."""
-    folder, parties = site.run(run), site.consortium.parties
+    folder = site.run(run)
+    asked, joins = _parties(site, folder)
     for name in ("error", "absent"):
         (folder / name).unlink(missing_ok=True)
     try:
         with _session(site) as opened:
-            there = engine.wait_for(opened, parties, wait)
-            missing = [name for name in parties if name not in there]
+            there = engine.wait_for(opened, asked, wait)
+            missing = [name for name in asked if name not in there]
+            needed = [name for name in joins if name in missing]
+            if needed:
+                raise RunFailed(
+                    f"{' and '.join(needed)} did not join within {wait:.0f} s; start it with `laconic join`, and give "
+                    "the command again"
+                )
             if missing:
                 tell(f"beginning without {' and '.join(missing)}, who did not join within {wait:.0f} s")
             if not there:
@@ -127,6 +155,15 @@ def _attempt(site: PartySite, run: str, tell: Tell, wait: float, deadline: float
     except engine.EngineError as problem:
         tell(str(problem))
         return None
+
+
+def _parties(site: PartySite, folder: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Which sites beside the hub a run asks, and which of them join the model that it begins with."""
+    session = online_session(read_plan((folder / "plan.toml").read_text(encoding="utf-8")), site.consortium)
+    growing = read_growth(folder)
+    joins, without = (growing.growth.joins, growing.growth.without) if growing else ((), ())
+    named = {*session.sites.values()} - {site.name, *without}
+    return tuple(name for name in site.consortium.parties if name in named), joins
 
 
 def _watch(opened: Any, job: str, folder: Path) -> Result | None:
