@@ -126,7 +126,7 @@ class Worth:
         shapley: its mean gain over all orders in which parties may join: accuracy, R2 or concordance.
         error: the standard error of that, over resampled rows.
         without: how much worse the model is without this party alone.
-        alike: how many other parties' numbers are like its own, from 0 to one less than there are.
+        similar: how many other parties have numbers like its own, from 0 to one less than there are.
         settled: `shapley`, halved for each party that is wholly like it, so that whoever copies another gains nothing.
         bytes: what it sent while the model was fitted.
     """
@@ -134,7 +134,7 @@ class Worth:
     shapley: float
     error: float
     without: float
-    alike: float
+    similar: float
     settled: float
     bytes: int
 
@@ -145,7 +145,7 @@ def worths(trained: FittedRun, *, rows: int = 2000, seed: int = 0, draws: int = 
 
     Shapley values alone reward a copy: two parties with the same numbers take more together than one of them would. As
     Agarwal, Dahleh and Sarkar have it (A Marketplace for Data, 2019), a value is lessened by how like a party's numbers
-    are to those of others, here by the RV coefficient. Nobody can tell which of two alike parties was first.
+    are to those of others, here by the RV coefficient. Nobody can tell which of two similar parties was first.
     """
     check_least(2, draws=draws)
     labels, said, parts = _by_parties(trained, rows, seed)
@@ -161,13 +161,13 @@ def worths(trained: FittedRun, *, rows: int = 2000, seed: int = 0, draws: int = 
     fitting = [one for one in trained.result.wire if one.phase == "fit"]
     sent = {name: sum(one.bytes_up for one in fitting if one.party == name) for name in parts}
     for name, part in parts.items():
-        alike = sum(_likeness(part, other) for one, other in parts.items() if one != name)
+        similar = sum(_likeness(part, other) for one, other in parts.items() if one != name)
         found[name] = Worth(
             shapley=shares[name],
             error=float(np.std([one[name] for one in drawn], ddof=1)),
             without=worth[everybody] - worth[everybody - {name}],
-            alike=alike,
-            settled=shares[name] * 0.5**alike,
+            similar=similar,
+            settled=shares[name] * 0.5**similar,
             bytes=sent[name],
         )
     return found

@@ -45,12 +45,12 @@ def test_a_party_that_helps_is_worth_more_than_one_that_does_not(honest):
     assert honest["shop"].without > 0.1
     assert honest["shop"].bytes > 0
     assert honest["bank"].bytes == 0
-    assert honest["shop"].alike < 0.1
+    assert honest["shop"].similar < 0.1
 
 
 def test_a_copy_gains_nothing(honest, copied):
     pair = [copied[name] for name in ("shop", "copycat")]
-    assert all(one.alike > 0.9 for one in pair)
+    assert all(one.similar > 0.9 for one in pair)
     # Left out alone, neither is missed, which is why leaving out cannot settle anything here.
     assert all(one.without < 0.05 for one in pair)
     assert sum(one.settled for one in pair) <= honest["shop"].settled
