@@ -26,7 +26,7 @@ import numpy as np
 from laconic import Method, Result, SplitNN, simulate
 from laconic.core import Ledger, Party, Peers, Script, WireLog, decode, encode, run
 from laconic.deploy import Journal, PartyFolder
-from laconic.deploy.transports.party_process import read_frame, write_frame
+from laconic.deploy.transports.processes import read_frame, write_frame
 from laconic.deploy.transports.rpc_messages import find_script, name_script
 from laconic.learn import Sgd
 from laconic.testing import small_federation

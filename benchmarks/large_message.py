@@ -26,7 +26,7 @@ from laconic.deploy.responder import OnlineResponder, Responder
 from laconic.deploy.session import Session
 from laconic.deploy.transports.envelopes.keys import open_ring
 from laconic.deploy.transports.flare.provisioning import share_keys
-from laconic.deploy.transports.party_process import read_frame, write_frame
+from laconic.deploy.transports.processes import read_frame, write_frame
 from laconic.deploy.transports.rpc_client import Line, RpcClient
 from laconic.deploy.transports.secure_channel import SecureLine
 from laconic.tables import Column, Table

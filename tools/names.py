@@ -92,13 +92,13 @@ PACKAGES = {
         "plot_rounds plot_wire rows_of show_card show_price track"
     ),
     "tables": (
-        "Bin Column Quality Recipe Scaled Score Table Task apply_recipe deviances fingerprint fit_recipe headline "
-        "metrics"
+        "Bin Column LabelScale Quality Recipe Scaled Score Table Task apply_recipe deviances events_of fingerprint "
+        "fit_recipe headline metrics pairs_of signed_times"
     ),
     "testing": (
         "BadParty CellTruth MessyFederation Misread PartyTruth Truth bare_party check_method compare_new_rows "
         "compare_reading draw find_leak flip_labels frame_of leave_out messy_federations open_peers "
-        "small_federation small_horizontal small_overlap write_public"
+        "rows_held_out drawn_times small_federation small_horizontal small_overlap write_public"
     ),
 }
 """Everything else that users, and people who write methods and tests, need by its package: `laconic.privacy.DpSgd`."""
@@ -132,6 +132,7 @@ def module_of(name: str, place: str) -> str:
 
 
 @cache
+@cache
 def _defined(path: Path) -> set[str]:
     """What a file defines at its top, without running it."""
     found: set[str] = set()
@@ -164,11 +165,12 @@ def _old_verbs() -> tuple[str, str]:
 
 def main() -> None:
     """Write every stub, and say which changed; with `--check` only say so, and fail."""
-    stale = [path for path, text in stubs().items() if not path.is_file() or path.read_text(encoding="utf-8") != text]
+    texts = stubs()
+    stale = [path for path, text in texts.items() if not path.is_file() or path.read_text(encoding="utf-8") != text]
     for path in stale:
         print(f"{path.relative_to(ROOT.parent)} is not up to date" if "--check" in sys.argv else f"wrote {path}")
         if "--check" not in sys.argv:
-            path.write_text(stubs()[path], encoding="utf-8")
+            path.write_text(texts[path], encoding="utf-8")
     if stale and "--check" in sys.argv:
         raise SystemExit("run: make names")
 

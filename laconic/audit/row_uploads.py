@@ -16,7 +16,7 @@ from laconic.methods.families.rows import batch_rows
 from laconic.methods.families.split import split_of
 from laconic.methods.vertical.vertical_xgboost import VerticalXgboost
 from laconic.tables.table import Table
-from laconic.values import Array
+from laconic.values import Array, flat
 
 _WIDEST = 512
 """Several uploads about the same rows are also looked at side by side, up to so many numbers per row."""
@@ -65,8 +65,9 @@ def uploads_of(fitted: FittedRun, recorder: Recorder) -> dict[str, list[Upload]]
             if epoch is not None:
                 # After shared rows a batch may have some of the party's own, which are not looked at.
                 places = _batch(fitted, seeds[party], asked.payload)
-            if len(values) == len(places) or (epoch is not None and len(values) > len(places) > 0):
-                kept = values[: len(places)].reshape(len(places), -1)
+            enough = len(values) == len(places) or (epoch is not None and len(values) > len(places))
+            if enough and len(places) > 1 and values.size:  # Of two rows one can be known, and the other rebuilt.
+                kept = flat(values[: len(places)])
                 upload = Upload(party, asked.step, cut, places, kept)
                 (found[party] if epoch is None else batches[party, asked.step, epoch]).append(upload)
     for (party, step, _), parts in batches.items():

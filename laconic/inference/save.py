@@ -26,7 +26,7 @@ from laconic.deploy.homecoming import MODEL, Homecoming, final_model
 from laconic.deploy.simulation import FittedRun
 from laconic.deploy.transports.inprocess import open_calls
 from laconic.errors import DataError, PartyAbsent
-from laconic.inference.absent import OWN, WAYS, Answers, AnyAbsent, Store, as_kept
+from laconic.inference.absent import OWN, WAYS, Answers, AnyAbsent, Measured, Store, as_kept
 from laconic.inference.bundle import About, Asked, Card, Expected, Part, save_part
 from laconic.inference.bundle_files import drop_parts, refuse_full
 from laconic.inference.predict import FindRows, Model, collect, cut_name
@@ -34,7 +34,7 @@ from laconic.methods.families.rows import own_labelled
 from laconic.plan.runtime import Faults, InProcess
 from laconic.shown import figure, metric_name
 from laconic.tables.table import Table
-from laconic.tables.task import LOWER_IS_BETTER, headline_metric, metrics
+from laconic.tables.task import LOWER_IS_BETTER, Task, headline_metric, metrics, weighted_score
 from laconic.threads import limit_threads
 from laconic.values import Array
 
@@ -146,6 +146,9 @@ class _Listening:
 
 _ALL_PATTERNS = 4
 """With up to this many peers every pattern of presence is tried; with more, everybody, each one missing, and nobody."""
+
+_HALVINGS, _LEAST_HALF = 20, 10
+"""How often validation rows are halved to say what the best way is worth, and how many rows a half must have."""
 
 KEPT = ("train", "valid")
 """The rows for which answers are kept."""
@@ -259,7 +262,7 @@ def home_part(about: About, model: dict[str, Any], ledger: Ledger, texts: dict[s
 def make_card(model: Model, asked: Sequence[Asked], ways: Sequence[AnyAbsent], crossed: int = 0) -> Card:
     """Who can predict what, measured on the validation rows that the hub keeps."""
     store, about = model.part.store, model.part.about
-    measured = [] if store is None else [_expect(model, present, way) for present, way in _patterns(model, ways)]
+    measured = [] if store is None else [one for present in _patterns(model) for one in _expect(model, present, ways)]
     return Card(
         method=str(about.method["type"]),
         hub=about.hub,
@@ -268,7 +271,7 @@ def make_card(model: Model, asked: Sequence[Asked], ways: Sequence[AnyAbsent], c
         kept=store is not None,
         rows=0 if store is None else len(store.people),
         bytes=crossed,
-        expected=tuple(one for one in measured if one is not None),
+        expected=tuple(measured),
     )
 
 
@@ -315,42 +318,64 @@ def _best_by_pattern(card: Card | None) -> dict[frozenset[str], Expected]:
     """For each pattern of presence, what to expect by the way that does best."""
     found: dict[frozenset[str], Expected] = {}
     for one in card.expected if card else ():
+        if one.answer == Measured.word:
+            continue
         known, sign = found.get(frozenset(one.present)), -1 if one.metric in LOWER_IS_BETTER else 1
         if one.value is not None and (known is None or known.value is None or sign * (one.value - known.value) > 0):
             found[frozenset(one.present)] = one
     return found
 
 
-def _patterns(model: Model, ways: Sequence[AnyAbsent]) -> list[tuple[tuple[str, ...], AnyAbsent | None]]:
+def _patterns(model: Model) -> list[tuple[str, ...]]:
+    """The patterns of presence that are measured, everybody first."""
     peers = model.part.about.peers
     sizes = range(len(peers) + 1) if len(peers) <= _ALL_PATTERNS else (0, len(peers) - 1, len(peers))
-    found: list[tuple[tuple[str, ...], AnyAbsent | None]] = []
-    for size in sorted(sizes, reverse=True):
-        for present in combinations(peers, size):
-            found += [(present, None)] if present == peers else [(present, way) for way in ways]
+    return [present for size in sorted(sizes, reverse=True) for present in combinations(peers, size)]
+
+
+def _expect(model: Model, present: tuple[str, ...], ways: Sequence[AnyAbsent]) -> list[Expected]:
+    """The score on validation rows if only these parties are there, by each way; none if there is nothing to go by."""
+    store, task = model.store, model.task
+    people, y = store.ids_of("valid"), store.labels_of("valid")
+    known = [set(model.part.about.peers) <= have for have in store.knowing(people)]
+    ids, y = [one for one, there in zip(people, known, strict=True) if there], y[np.array(known, dtype=bool)]
+    for name in set(store.answers) - set(present):
+        store = store.as_if_absent(name)
+    metric, found, said = headline_metric(task), list[Expected](), list[Array]()
+    for way in (None,) if present == model.part.about.peers else ways:
+        if not ids or (not store.own.columns and (not present or (way is not None and way.alone))):
+            continue
+        # With too few rows there is no head for this pattern, and so no answer.
+        chosen = way if way is not None and way.can_fit(model.store, present) else WAYS[-1]
+        predictions = model.predict_from(store, ids, absent=chosen).predictions
+        value = metrics(task, y, predictions).get(metric) if np.isfinite(predictions).all() else None
+        answer = "all" if way is None else way.word
+        found.append(Expected(present=present, answer=answer, metric=metric, value=value, rows=len(ids)))
+        said += [] if value is None else [predictions]
+    value = _of_the_best(task, y, said) if len(said) > 1 else None
+    if value is not None:
+        found.append(Expected(present=present, answer=Measured.word, metric=metric, value=value, rows=len(ids)))
     return found
 
 
-def _expect(model: Model, present: tuple[str, ...], way: AnyAbsent | None) -> Expected | None:
-    """The score on validation rows if only these parties are there; None if the hub alone has nothing to go by."""
-    store = model.store
-    people, y = store.ids_of("valid"), store.labels_of("valid")
-    if not store.own.columns and (not present or (way is not None and way.alone)):
+def _of_the_best(task: Task, y: Array, said: Sequence[Array]) -> float | None:
+    """What the best of several ways is worth: chosen by one half of the rows and scored on the other, many times.
+
+    The best score of several on the same rows would promise too much. None if halves are too few to be scored.
+    """
+    if len(y) < 2 * _LEAST_HALF:
         return None
-    known = [set(model.part.about.peers) <= have for have in store.knowing(people)]
-    ids, y = [one for one, there in zip(people, known, strict=True) if there], y[np.array(known, dtype=bool)]
-    if not ids:
-        return None
-    for name in set(store.answers) - set(present):
-        store = store.as_if_absent(name)
-    # With too few rows there is no head for this pattern, and so no answer.
-    chosen = way or WAYS[-1]
-    chosen = chosen if chosen.can_fit(model.store, present) else WAYS[-1]
-    scores = model.predict_from(store, ids, absent=chosen)
-    answered = np.isfinite(scores.predictions).all()
-    values = metrics(model.task, y, scores.predictions) if answered else {}
-    metric, answer = headline_metric(model.task), "all" if way is None else way.word
-    return Expected(present=present, answer=answer, metric=metric, value=values.get(metric), rows=len(ids))
+    rng, sign = np.random.default_rng(0), -1 if headline_metric(task) in LOWER_IS_BETTER else 1
+    scores, values = [weighted_score(task, y, one) for one in said], list[float]()
+    for _ in range(_HALVINGS):
+        order = rng.permutation(len(y))
+        order = order if task.kind == "regression" else order[np.argsort(y[order], kind="stable")]
+        half = np.zeros(len(y))
+        half[order[::2]] = 1.0
+        for chosen_by in (half, 1 - half):
+            best = int(np.argmax([sign * score(chosen_by) for score in scores]))
+            values.append(scores[best](1 - chosen_by))
+    return float(np.mean(values))
 
 
 def _about(

@@ -92,10 +92,15 @@ def show_result(result: Result) -> RenderableType:
     return Group(*parts, *_remarks(result))
 
 
+_SHOWN = {"regression": ("rmse", "r2"), "survival": ("concordance", "brier")} | dict.fromkeys(
+    ("binary", "multiclass"), ("accuracy", "auc")
+)
+
+
 def show_comparison(results: Mapping[str, Result]) -> Table:
     """Runs side by side, by what each is called: scores on held-out rows, and the cost of fitting."""
     first = next(iter(results.values()))
-    metrics = ("rmse", "r2") if first.task.kind == "regression" else ("accuracy", "auc")
+    metrics = _SHOWN[first.task.kind]
     metrics = ("deviance", "rmse") if first.task.counts is True else metrics
     numbers = (*map(metric_name, metrics), "bytes", "rounds", "seconds")
     table = make_table(("who learns", "method", *numbers), right=numbers)
@@ -304,7 +309,10 @@ def show_card(card: Card) -> RenderableType:
 
 
 def show_expected(card: Card) -> Table:
-    """The score on validation rows, for each pattern of presence and each way to make up for the absent."""
+    """The score on validation rows, for each pattern of presence and each way to make up for the absent.
+
+    The best way's own column is chosen by some rows and scored on others, so that it may lie below the way's.
+    """
     ways = list(dict.fromkeys(one.answer for one in card.expected))
     first = card.expected[0]
     title = f"Expected {metric_name(first.metric)}, on {first.rows:,} validation rows"

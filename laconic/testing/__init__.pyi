@@ -3,6 +3,9 @@
 from .check_method import check_method as check_method
 from .check_method import find_leak as find_leak
 from .messy import MessyFederation as MessyFederation
+from .messy import Misread as Misread
+from .messy import compare_new_rows as compare_new_rows
+from .messy import compare_reading as compare_reading
 from .messy import draw as draw
 from .messy import messy_federations as messy_federations
 from .messy_rows import CellTruth as CellTruth
@@ -10,14 +13,13 @@ from .messy_rows import PartyTruth as PartyTruth
 from .messy_rows import Truth as Truth
 from .messy_rows import frame_of as frame_of
 from .messy_rows import write_public as write_public
-from .reading import Misread as Misread
-from .reading import compare_new_rows as compare_new_rows
-from .reading import compare_reading as compare_reading
 from .small_federations import BadParty as BadParty
 from .small_federations import bare_party as bare_party
+from .small_federations import drawn_times as drawn_times
 from .small_federations import flip_labels as flip_labels
 from .small_federations import leave_out as leave_out
 from .small_federations import open_peers as open_peers
+from .small_federations import rows_held_out as rows_held_out
 from .small_federations import small_federation as small_federation
 from .small_federations import small_horizontal as small_horizontal
 from .small_federations import small_overlap as small_overlap

@@ -91,3 +91,11 @@ def test_a_number_that_is_the_same_for_all_known_rows_does_not_spoil_an_attack()
     odd = np.zeros((200, 1))
     odd[np.random.default_rng(1).permutation(200)[150:]] = 1.0  # Zero for all that the attacker knows.
     assert reconstruct(np.hstack([columns, odd]), columns, 100, np.random.default_rng(1)).success > 0.99
+
+
+def test_a_cut_without_rows_is_no_upload():
+    federation = small_federation("binary")
+    for table in federation.tables.values():
+        table.cuts["valid"] = table.cuts["valid"][:0]
+    _, uploads = heard(FedOnce(encoder=Pca(dim=2), head=LinearModel()), federation)
+    assert {one.cut for party in federation.peers for one in uploads[party]} == {"train", "test"}

@@ -58,7 +58,9 @@ def test_a_plan_is_read_and_written_and_read_again(name):
 
 @pytest.mark.parametrize("name", PLANS)
 def test_a_plan_of_then_gives_the_result_of_then(name, kept):
-    laconic("run", f"{name}.toml", "--save", "now.json", "--model", "now.model")
+    # Votes are cut at the classes' shares now where a plan says nothing: docs/decisions/0063.
+    as_then = ("--set", "method.count.type=Majority") if name == "fedkt" else ()
+    laconic("run", f"{name}.toml", "--save", "now.json", "--model", "now.model", *as_then)
     (now,), (before,) = (read_results(Path(file)) for file in ("now.json", f"{name}.result.json"))
     if name != "oneshot":  # Its k-means is another one now, on a few dozen rows: docs/decisions/0028.
         assert now.score.value == pytest.approx(before.score.value, abs=1e-4)

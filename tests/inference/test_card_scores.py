@@ -9,9 +9,9 @@ from laconic.align import ExactMatch
 from laconic.inference.absent import Measured
 from laconic.inference.local_transport import parts_of, reach_parts
 from laconic.inference.predict import load_model
-from laconic.inference.save import save_model
+from laconic.inference.save import _of_the_best, save_model
 from laconic.learn import Best, Sgd
-from laconic.tables import metrics
+from laconic.tables import Task, metrics
 
 METHODS = {
     "chosen": FedOnce(head=Best(seconds=2, kinds=("linear", "trees"))),
@@ -40,7 +40,7 @@ def test_new_people_get_what_the_card_expects_within_two_standard_errors(method,
     fresh, y = {name: table.as_new("test") for name, table in tables.items()}, tables["bank"].part("test")[1]
     with reach_parts(model.part, parts_of(tmp_path), fresh) as carrier:
         asked = model.store_of(fresh["bank"], carrier, fresh["bank"].keys.tolist())
-    ways = {one.word: one for one in model.ways} | {"all": Measured()}
+    ways = {one.word: one for one in model.ways} | {"all": Measured(), "best": Measured()}
     for one in card.expected:
         if one.value is None:
             continue
@@ -54,3 +54,25 @@ def test_new_people_get_what_the_card_expects_within_two_standard_errors(method,
         error = np.sqrt(sum(one.value * (1 - one.value) / (0.5 * count) for count in (one.rows, len(y))))
         assert abs(found["auc"] - one.value) < 2 * error, (one.present, one.answer)
         assert one.rows > 900
+
+
+def test_what_the_best_of_several_ways_is_worth_is_not_what_it_got_by_luck():
+    """Ten ways that guess: the best of them looks better than guessing on any rows, and its card must not."""
+    task, rng, promised, lucky = (
+        Task(kind="binary", label="left", classes=("no", "yes")),
+        np.random.default_rng(1),
+        [],
+        [],
+    )
+    for _ in range(40):
+        y, said = rng.integers(0, 2, 100), [rng.random(100) for _ in range(10)]
+        promised.append(_of_the_best(task, y, said))
+        lucky.append(max(metrics(task, y, one)["auc"] for one in said))
+    assert np.mean(lucky) > 0.57
+    assert abs(np.mean(promised) - 0.5) < 0.02
+
+
+def test_the_best_way_is_worth_its_own_score_where_it_is_clearly_best():
+    task, y = Task(kind="binary", label="left", classes=("no", "yes")), np.arange(60) % 2
+    assert _of_the_best(task, y, [y * 0.8 + 0.1, np.full(60, 0.5)]) == 1.0
+    assert _of_the_best(task, y[:10], [y[:10] * 0.8, y[:10] * 0.5]) is None

@@ -23,7 +23,7 @@ from laconic.core.step import Script
 from laconic.core.wire import decode, encode
 from laconic.deploy.party_memory import respond
 from laconic.deploy.store import OWN
-from laconic.deploy.transports.party_process import Noting, read_frame, take_note, write_frame
+from laconic.deploy.transports.processes import Noting, read_frame, take_note, write_frame
 from laconic.errors import LaconicError, PlanError, StepError
 from laconic.learn.device import device_asked, on_device
 from laconic.plan.runtime import Forked

@@ -4,6 +4,7 @@ import numpy as np
 import pandas
 import pyarrow
 import pytest
+from pyarrow.dataset import dataset
 
 import laconic
 from laconic.data.readers.frames import as_frame
@@ -76,6 +77,32 @@ def test_tables_of_other_libraries_are_read_as_frames_are(as_other):
         assert mine.columns == theirs.columns
         assert np.array_equal(mine.raw, theirs.raw, equal_nan=True)
         assert mine.keys.tolist() == theirs.keys.tolist()
+
+
+def test_a_dataset_of_many_files_is_read_as_one_table(tmp_path):
+    frames = tables()
+    for part, rows in enumerate(np.array_split(np.arange(len(frames["shop"])), 3)):
+        frames["shop"].iloc[rows].to_parquet(tmp_path / f"part{part}.parquet")
+    usual = laconic.federation(frames, id="customer", label="churned")
+    lazy = laconic.federation(frames | {"shop": dataset(tmp_path)}, id="customer", label="churned")
+    assert np.array_equal(usual.tables["shop"].raw, lazy.tables["shop"].raw)
+    assert usual.tables["shop"].keys.tolist() == lazy.tables["shop"].keys.tolist()
+
+
+@pytest.mark.parametrize("fault", ["gone", "cut off", "of another form"])
+def test_a_dataset_that_changes_before_it_is_read_is_refused_by_party(tmp_path, fault):
+    frames = tables()
+    for part in range(2):
+        frames["shop"].to_parquet(tmp_path / f"part{part}.parquet")
+    lazy, later = dataset(tmp_path), tmp_path / "part1.parquet"
+    if fault == "gone":
+        later.unlink()
+    elif fault == "cut off":
+        later.write_bytes(later.read_bytes()[:200])
+    else:
+        frames["shop"].assign(visits="often").to_parquet(later)
+    with pytest.raises(DataError, match=r"party 'shop': its table cannot be read to the end: .*write its files again"):
+        laconic.federation(frames | {"shop": lazy}, id="customer", label="churned")
 
 
 def test_polars_tables_are_taken():

@@ -117,7 +117,7 @@ def test_stopping_by_hand_while_processes_start_leaves_none_behind(monkeypatch):
 @pytest.mark.slow
 def test_a_process_whose_hub_is_gone_ends_without_a_word():
     process = subprocess.Popen(
-        [sys.executable, "-m", "laconic.deploy.transports.party_process"],
+        [sys.executable, "-m", "laconic.deploy.transports.processes"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

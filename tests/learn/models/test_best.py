@@ -246,3 +246,12 @@ def test_trying_own_columns_keeps_within_the_time_allowed():
     for seconds in (2, 10, 60):
         assert cost(seconds)[0] <= seconds
     assert {one.columns for one in cost(60)[1]} == {0, 15}
+
+
+def test_the_least_allowance_that_an_error_names_is_enough():
+    """It used to say 0.0 where the quickest model takes a fraction of a second."""
+    with pytest.raises(PlanError, match=r"is too little to try any model") as raised:
+        Best(seconds=0.001).candidates(888, 17, 1)
+    named = float(str(raised.value).partition("takes about ")[2].partition(";")[0])
+    assert 0.001 < named < 1
+    assert Best(seconds=named).candidates(888, 17, 1)
