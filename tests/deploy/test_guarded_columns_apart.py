@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from laconic import Budget, FedAvg, execute
-from laconic.align.schema import SameColumns
+from laconic.align import SameColumns
 from laconic.learn import Sgd
 from laconic.methods import SecureSums
 from laconic.privacy import ColumnBounds, DpSgd, GaussianColumns
