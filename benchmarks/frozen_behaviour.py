@@ -7,6 +7,12 @@ can be renamed underneath it. Noise comes from the seed throughout, or two runs 
     python -m benchmarks.frozen_behaviour --check
     python -m benchmarks.frozen_behaviour --check --only FedOnce
     python -m benchmarks.frozen_behaviour --check --scores     # where predictions may differ in their last bits
+
+Processors round differently, so that the record kept here is exact on the machine that wrote it only. On another one,
+record before the change into a file of your own, and compare with that:
+
+    python -m benchmarks.frozen_behaviour --record --file before.json
+    python -m benchmarks.frozen_behaviour --check --file before.json
 """
 
 import argparse
@@ -185,8 +191,11 @@ def main() -> None:
     what.add_argument("--check", action="store_true", help="compare with the record")
     asked.add_argument("--only", default="", help="variants whose name holds this")
     asked.add_argument("--scores", action="store_true", help="let predictions differ, and scores by a standard error")
+    asked.add_argument("--file", type=Path, default=RECORD, help="the record")
     said = asked.parse_args()
-    kept = json.loads(RECORD.read_text()) if RECORD.exists() else {}
+    if said.check and not said.file.is_file():
+        sys.exit(f"there is no record {said.file}; write it with --record before the change")
+    kept = json.loads(said.file.read_text()) if said.file.exists() else {}
     found = {}
     problems = [] if said.record else [f"{name}: no longer run" for name in kept if said.only in name]
     unlisted = set(methods()) - {*_VERTICAL, *_HORIZONTAL}
@@ -201,10 +210,10 @@ def main() -> None:
                 problems += [f"{name}: {difference}" for difference in differing]
                 print(f"{name:44} {'; '.join(differing) or found[name]['predictions']}", flush=True)
     if said.record:
-        RECORD.write_text(json.dumps(kept | found if said.only else found, indent=1) + "\n")
-        print(f"{len(found)} runs recorded in {RECORD}")
+        said.file.write_text(json.dumps(kept | found if said.only else found, indent=1) + "\n")
+        print(f"{len(found)} runs recorded in {said.file}")
     elif problems:
-        sys.exit("\n".join(["", f"{len(problems)} figures differ from {RECORD.name}:", *problems]))
+        sys.exit("\n".join(["", f"{len(problems)} figures differ from {said.file.name}:", *problems]))
     else:
         print(f"all {len(found)} runs are as recorded")
 

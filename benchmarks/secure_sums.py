@@ -1,10 +1,11 @@
 """What a secure sum costs beside an open one: bytes, a party's time, and whether lost parties change the sum.
 
-    python -m benchmarks.secure_sums [--parties 50] [--numbers 1000000] [--lost 10] [--out FILE]
+    python -m benchmarks.secure_sums [--parties 50] [--numbers 1000000] [--lost 10] [--keys each] [--out FILE]
 
 Every party is asked in this process, one after the other, through the encoder that counts bytes on every transport. A
-party's time is processor time for all its answers of one sum, in which it draws its numbers too. The open sum sends the
-same numbers as float32. A sum is exact if it is, to the bit, that of the numbers rounded to the sum's own step.
+party's time is processor time for all its answers of one sum, in which it draws its numbers too. The open sum sends
+the same numbers as float32. With `--keys once` the exchange of keys, which later sums spare, is counted too. A sum is
+exact if it is, to the bit, that of the numbers rounded to the sum's own step.
 """
 
 import argparse
@@ -19,12 +20,15 @@ from laconic.core import Blob, Carrier, Ledger, Party, Peers, Script, WireLog, d
 from laconic.core.ledger import Masked
 from laconic.deploy import open_calls
 from laconic.methods import SecureSums
-from laconic.methods.families.sums import agree_keys, share_secrets, unmask
+from laconic.methods.families.sums import agree_keys, share_secrets, take_keys, unmask
 from laconic.privacy.masks import FixedPoint
 from laconic.tables import Table
 from laconic.values import Array
 
-STEPS = ("agree_keys", "share_secrets", "send", "unmask")
+STEPS = {
+    "each": ("agree_keys", "share_secrets", "send", "unmask"),
+    "once": ("agree_keys", "take_keys", "send", "unmask"),
+}
 
 
 class Bulk(Script, frozen=True):
@@ -33,7 +37,7 @@ class Bulk(Script, frozen=True):
     numbers: int
     sums: SecureSums | None = SecureSums()
 
-    agree_keys, share_secrets, unmask = agree_keys, share_secrets, unmask
+    agree_keys, share_secrets, take_keys, unmask = agree_keys, share_secrets, take_keys, unmask
 
     @step(takes=None, gives="many numbers", by_row=False)
     def send(self, party: Party) -> Array | Masked[Any]:
@@ -70,15 +74,14 @@ class Timed:
         return self._within.ledgers()
 
 
-def measure(parties: int, count: int, gone: tuple[str, ...], step_name: str) -> str:
+def measure(parties: int, count: int, gone: tuple[str, ...], step_name: str, sums: SecureSums) -> str:
     """One secure sum from which some parties drop out, as a line of the table."""
-    script, log, hub = Bulk(numbers=count), WireLog(), _party("server")
-    sums = script.sums or SecureSums()
+    script, log, hub = Bulk(numbers=count, sums=sums), WireLog(), _party("server")
     begin = time.process_time()
     with open_calls(tuple(_party(f"p{at:02}") for at in range(parties))) as carrier:
         timed = Timed(carrier, gone, step_name)
-        total = sums.over(
-            script, Peers(script, hub, timed, log, timed.names), script.send, {"numbers": np.zeros(count)}
+        total = sums.over_several(
+            script, Peers(script, hub, timed, log, timed.names), script.send, {"numbers": np.zeros(count)}, {}, {}
         )
     whole = FixedPoint(sums.bound, total.agreed)
     wanted: Array = np.zeros(count, dtype=np.uint64)
@@ -105,21 +108,24 @@ def main() -> None:
     parser.add_argument("--parties", type=int, default=50)
     parser.add_argument("--numbers", type=int, default=1_000_000)
     parser.add_argument("--lost", type=int, default=10)
+    parser.add_argument("--keys", choices=("each", "once"), default="each")
     parser.add_argument("--out", type=Path)
     asked = parser.parse_args()
     gone = tuple(f"p{at:02}" for at in range(0, asked.parties, max(1, asked.parties // max(asked.lost, 1))))[
         : asked.lost
     ]
+    sums = SecureSums(keys=asked.keys)
     lines = [
         f"# A secure sum over {asked.parties} parties of {asked.numbers:,} numbers each",
         "",
-        f"`python -m benchmarks.secure_sums --parties {asked.parties} --numbers {asked.numbers} --lost {asked.lost}`; "
+        f"`python -m benchmarks.secure_sums --parties {asked.parties} --numbers {asked.numbers} --lost {asked.lost} "
+        f"--keys {asked.keys}`; "
         "one core of a shared machine. Bytes both ways; an open sum is float32, of the parties that are in the sum.",
         "",
         "| lost | in the sum | exact | MB, all | times the open sum | slowest party, s | server, s |",
         "|---|---|---|---|---|---|---|",
-        measure(asked.parties, asked.numbers, (), ""),
-        *(measure(asked.parties, asked.numbers, gone, one) for one in STEPS),
+        measure(asked.parties, asked.numbers, (), "", sums),
+        *(measure(asked.parties, asked.numbers, gone, one, sums) for one in STEPS[asked.keys]),
     ]
     print("\n".join(lines))
     if asked.out is not None:

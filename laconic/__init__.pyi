@@ -35,6 +35,7 @@ from .methods.baselines.linear import Linear as Linear
 from .methods.baselines.local_dp import LocalDp as LocalDp
 from .methods.baselines.solo import Solo as Solo
 from .methods.horizontal.analytic import Analytic as Analytic
+from .methods.horizontal.cox import Cox as Cox
 from .methods.horizontal.fedavg import FedAdam as FedAdam
 from .methods.horizontal.fedavg import FedAvg as FedAvg
 from .methods.horizontal.fedavg import FedYogi as FedYogi

@@ -14,6 +14,8 @@ NAMES = {
     "mae": "MAE",
     "r2": "R2",
     "rmse_scaled": "RMSE / range",
+    "concordance": "concordance",
+    "brier": "Brier",
 }
 """How metrics are called in reports, in the order they are shown."""
 

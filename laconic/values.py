@@ -89,6 +89,8 @@ def _fits(value: Any, option: inspect.Type) -> bool:
         case inspect.LiteralType():
             return value in option.values
         case inspect.StructType():
+            if isinstance(value, msgspec.Struct) and type(value).__module__.startswith("laconic."):
+                return isinstance(value, option.cls)
             return value is not None and not isinstance(value, str | bytes | Real | type | dict | list | tuple | set)
         case _:
             return True
@@ -110,6 +112,8 @@ def _said(option: inspect.Type) -> str:
 
 
 def _found(value: Any) -> str:
+    if isinstance(value, msgspec.Struct):
+        return f"{'.'.join(type(value).__module__.split('.')[:2])}.{type(value).__name__}()"
     return f"the class {value.__name__}; write {value.__name__}()" if isinstance(value, type) else repr(value)
 
 

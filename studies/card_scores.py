@@ -36,7 +36,7 @@ _PEOPLE, _DRAWS = (280, 1200), 150
 def main() -> None:
     """Run every job that is not done yet, and write the tables."""
     chosen = arguments(__doc__ or "", "studies/results/card_scores")
-    seeds = (0,) if chosen.quick else range(5)
+    seeds = (0,) if chosen.quick else range(10)
     jobs = [_job(name, seed, chosen.quick) for name in _DATA for seed in seeds] + [_chance(name) for name in _DATA]
     records = run_jobs(only_on(jobs, chosen.only), chosen.out / "results.jsonl")
     write_whole(chosen.out / "table.md", tables(records))

@@ -45,6 +45,9 @@ EXCEPTIONS = {
     "laconic.methods.vertical.rap.nearest": "must not depend on the number of threads",
     "laconic.privacy.masks.FixedPoint": _BY_HAND,
     "laconic.privacy.masks.add_masks": "takes masks off as a server would that has both secrets of a party",
+    "laconic.privacy.masks.derive": "takes masks off as a server would that has both secrets of a party",
+    "laconic.privacy.masks.join_secret": "takes masks off as a server would that has both secrets of a party",
+    "laconic.privacy.masks.unlock": "takes masks off as a server would that has both secrets of a party",
     "laconic.privacy.mechanisms.votes.SEEDED": "the words that a ledger must hold",
 }
 

@@ -7,7 +7,10 @@ import numpy as np
 import pytest
 
 import laconic
-from laconic.learn import Nat, Pca, Sgd
+from laconic import privacy
+from laconic.learn import Boosted, Nat, Pca, Sgd
+
+FED = laconic.deal(laconic.load("breast_cancer"), laconic.Equal(parties=2))
 
 
 @pytest.mark.parametrize(
@@ -22,6 +25,11 @@ from laconic.learn import Nat, Pca, Sgd
         (lambda: laconic.FedOnce(head={"type": "Boosted"}), r"head of FedOnce must be .* or None, not \{'type'"),
         (lambda: Pca(dim=2.5), "dim of Pca must be a whole number or None, not 2.5"),
         (lambda: Sgd(lr="fast"), "lr of Sgd must be a number, not 'fast'"),
+        (lambda: laconic.FedOnce(encoder=Boosted()), r"not laconic.learn.Boosted\(\)"),
+        (
+            lambda: laconic.fit("FedOnce", FED, budget=privacy.Budget(epsilon=1.0)),
+            r"budget of Plan must be Budget\(\), not laconic.privacy.Budget\(\)",
+        ),
         (lambda: laconic.FedOnce("float17"), "precision of FedOnce must be"),
         (lambda: laconic.FedOnce(encode=Pca()), "FedOnce has no setting 'encode'; did you mean encoder?"),
     ],

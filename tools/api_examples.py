@@ -10,17 +10,17 @@ _TABLES = """\
 >>> spent = pandas.DataFrame({"customer": range(80), "spent": [n % 7 for n in range(80)]})"""
 
 _VERTICAL = """\
->>> from laconic import {name}, Equal, deal, load, simulate{more}
+>>> from laconic import {name}, Equal, deal, fit, load{more}
 >>> parties = deal(load("breast_cancer"), Equal(parties=2))
->>> result = simulate({made}, parties, seed=0)
->>> result.fit.rounds
+>>> model = fit({made}, parties)
+>>> model.result.fit.rounds
 {rounds}"""
 
 _HORIZONTAL = """\
->>> from laconic import {name}, Dirichlet, deal_rows, load, simulate{more}
+>>> from laconic import {name}, Dirichlet, deal_rows, fit, load{more}
 >>> hospitals = deal_rows(load("breast_cancer"), Dirichlet(parties=2, beta=1.0))
->>> result = simulate({made}, hospitals, seed=0)
->>> result.fit.rounds
+>>> model = fit({made}, hospitals)
+>>> model.result.fit.rounds
 {rounds}"""
 
 _SGD = "\n>>> from laconic.learn import Sgd"
@@ -87,10 +87,8 @@ GROUPS: dict[str, tuple[str, list[str]]] = {
     "runs": (
         "Run and compare",
         [
-            "simulate",
-            "train",
+            "fit",
             "compare",
-            "execute",
             "importance",
             "read_results",
             "Result",
@@ -116,7 +114,8 @@ GROUPS: dict[str, tuple[str, list[str]]] = {
 
 _SAVED = """\
 >>> import tempfile
->>> from laconic import FedOnce, Equal, deal, load, save_model, train{more}
+>>> from laconic import FedOnce, Equal, deal, load, save_model{more}
+>>> from laconic.deploy import train
 >>> from laconic.learn import LinearModel
 >>> parties = deal(load("breast_cancer"), Equal(parties=3))
 >>> folder = tempfile.mkdtemp() + "/model"
@@ -191,18 +190,9 @@ EXAMPLES: dict[str, str] = {
 >>> parties = federation({{"bank": people, "shop": spent}}, id="customer", label="churned")
 >>> parties.hub, parties.kind
 ('bank', 'vertical')""",
-    "train": """\
->>> from laconic import FedOnce, Equal, deal, load, train
->>> from laconic.learn import LinearModel
->>> fitted = train(FedOnce(head=LinearModel()), deal(load("breast_cancer"), Equal(parties=2)), seed=0)
->>> fitted.hub.name
-'bank'""",
-    "execute": """\
->>> from laconic import DataPlan, Linear, Plan, execute
->>> execute(Plan(method=Linear(), data=DataPlan(name="breast_cancer", parties=2))).fit.rounds
-1""",
     "importance": """\
->>> from laconic import FedOnce, Equal, deal, importance, load, train
+>>> from laconic import FedOnce, Equal, deal, importance, load
+>>> from laconic.deploy import train
 >>> from laconic.learn import LinearModel
 >>> fitted = train(FedOnce(head=LinearModel()), deal(load("breast_cancer"), Equal(parties=2)), seed=0)
 >>> sorted(importance(fitted).shapley)
@@ -217,8 +207,8 @@ EXAMPLES: dict[str, str] = {
 >>> len(read_results(kept))
 1""",
     "Result": """\
->>> from laconic import Linear, Equal, deal, load, simulate
->>> result = simulate(Linear(), deal(load("breast_cancer"), Equal(parties=2)), seed=0)
+>>> from laconic import Linear, Equal, deal, load, fit
+>>> result = fit(Linear(), deal(load("breast_cancer"), Equal(parties=2))).result
 >>> result.score.metric, result.fit.rounds
 ('auc', 1)""",
     "Plan": """\
@@ -263,7 +253,8 @@ True""",
 True""",
     "add_party": """\
 >>> import tempfile
->>> from laconic import FedOnce, Equal, Federation, add_party, deal, load, load_model, save_model, train
+>>> from laconic import FedOnce, Equal, Federation, add_party, deal, load, load_model, save_model
+>>> from laconic.deploy import train
 >>> from laconic.learn import LinearModel
 >>> three = deal(load("breast_cancer"), Equal(parties=3))
 >>> first = {name: three.tables[name] for name in list(three.tables)[:2]}
@@ -292,13 +283,13 @@ True""",
 >>> price({one.name: one.ledger for one in fitted.others}, delta=1e-5).epsilon > 0
 True""",
     "disclose": """\
->>> from laconic import Linear, Equal, deal, disclose, load, simulate
->>> result = simulate(Linear(), deal(load("breast_cancer"), Equal(parties=2)), seed=0)
+>>> from laconic import Linear, Equal, deal, disclose, load, fit
+>>> result = fit(Linear(), deal(load("breast_cancer"), Equal(parties=2))).result
 >>> disclose(result, "shop").party
 'shop'""",
     "render_page": """\
->>> from laconic import Linear, Equal, deal, load, render_page, simulate
->>> page = render_page([simulate(Linear(), deal(load("breast_cancer"), Equal(parties=2)), seed=0)])
+>>> from laconic import Linear, Equal, deal, load, render_page, fit
+>>> page = render_page([fit(Linear(), deal(load("breast_cancer"), Equal(parties=2))).result])
 >>> page.startswith("<!doctype html>")
 True""",
     "check_method": """\

@@ -92,13 +92,13 @@ PACKAGES = {
         "plot_rounds plot_wire rows_of show_card show_price track"
     ),
     "tables": (
-        "Bin Column Quality Recipe Scaled Score Table Task apply_recipe deviances fingerprint fit_recipe headline "
-        "metrics"
+        "Bin Column LabelScale Quality Recipe Scaled Score Table Task apply_recipe deviances events_of fingerprint "
+        "fit_recipe headline metrics pairs_of signed_times"
     ),
     "testing": (
         "BadParty CellTruth MessyFederation Misread PartyTruth Truth bare_party check_method compare_new_rows "
         "compare_reading draw find_leak flip_labels frame_of leave_out messy_federations open_peers "
-        "small_federation small_horizontal small_overlap write_public"
+        "rows_held_out drawn_times small_federation small_horizontal small_overlap write_public"
     ),
 }
 """Everything else that users, and people who write methods and tests, need by its package: `laconic.privacy.DpSgd`."""

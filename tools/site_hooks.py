@@ -14,6 +14,7 @@ from mkdocs.structure.files import File, Files
 
 from tools.api_examples import EXAMPLES, GROUPS
 from tools.diagrams import draw
+from tools.package_examples import GROUPED, PACKAGE_EXAMPLES
 
 HOME = Path(__file__).parent.parent
 _FROM_HOME = {
@@ -125,7 +126,7 @@ def _reference() -> dict[str, str]:
     for room in _ROOMS:
         inside = public_names(room)
         if inside:
-            pages[f"api/packages/{room}.md"] = _page(f"laconic.{room}", inside, f"laconic.{room}")
+            pages[f"api/packages/{room}.md"] = _package_page(room, inside)
     return pages
 
 
@@ -151,3 +152,16 @@ def _page(title: str, names: dict[str, str], inside: str) -> str:
         if name in EXAMPLES:
             parts += ["**Example**", "", "```pycon", EXAMPLES[name].strip(), "```", ""]
     return "\n".join([*parts, f"Import them from `{inside}`.", ""])
+
+
+def _package_page(room: str, names: dict[str, str]) -> str:
+    """The names of a package, with an example at the first of each group and a link to it at the others."""
+    first = {name: members.split()[0] for package, members, _ in GROUPED if package == room for name in members.split()}
+    parts = [f"# laconic.{room}", ""]
+    for name, path in names.items():
+        parts += [f"::: {path}", ""]
+        if first.get(name) == name:
+            parts += ["**Example**", "", "```pycon", PACKAGE_EXAMPLES[room, name].strip(), "```", ""]
+        elif name in first:
+            parts += [f"Example: beside [`{first[name]}`](#{names[first[name]]}).", ""]
+    return "\n".join([*parts, f"Import them from `laconic.{room}`.", ""])

@@ -79,9 +79,9 @@ def fitting_seed(party: Party, shared: Array, seed: int, *, test: float, valid: 
         shared, seed, test, valid: as for `keep_shared`.
     """
     table = party.data
-    if table.y is None or table.task is None or table.task.kind == "regression":
+    y = None if table.y is None or table.task is None else table.task.strata(table.y[_by_id(party, shared)])
+    if y is None:
         return seed
-    y = table.y[_by_id(party, shared)]
     for tried in seeds_to_try(seed):
         cuts = split(len(y), np.random.default_rng(tried), test=test, valid=valid)
         if all(len(np.unique(y[cuts[side]])) > 1 for side in sides_with_classes(y)):
@@ -105,7 +105,7 @@ def choose_held_out(party: Party, shared: Array, seed: int, *, test: float, vali
             "as data.split_by or data.group"
         )
     order = _by_id(party, shared)
-    labels = None if table.y is None or table.task is None or table.task.kind == "regression" else table.y[order]
+    labels = None if table.y is None or table.task is None else table.task.strata(table.y[order])
     parting = Parting(table.parting.values[order], table.parting.in_time)
     cuts = split_by_column(parting, seed, test=test, valid=valid, party=party.name, y=labels)
     return pack_cuts(cuts, len(order))

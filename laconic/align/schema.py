@@ -341,7 +341,7 @@ def same_everywhere(hub: Party, own: str, found: dict[str, str]) -> str:
 
 def _scaled(task: Task) -> Task:
     """What all parties predict; numbers must have a scale."""
-    if task.kind == "regression" and task.scale is UNSET:
+    if not task.of_classes and task.scale is UNSET:
         raise DataError(
             f"no party has {LEAST} training rows with a {task.label!r}, of fewer of which none says mean and spread; "
             "give more rows"
@@ -380,7 +380,7 @@ def _checked(name: str, sums: Any, columns: int) -> Array:
 
 def _number(task: Task) -> str | None:
     """The name of the label if it is a number."""
-    return task.label if task.kind == "regression" else None
+    return None if task.of_classes else task.label
 
 
 def _linear(name: str, answer: Any, like: dict[str, Any]) -> Linear:

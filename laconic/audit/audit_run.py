@@ -126,7 +126,7 @@ def attack_labels(fitted: FittedRun, recorder: Recorder, rng: Rng) -> list[Findi
 
     Under encryption there is nothing to read, and nothing is reported.
     """
-    y, numeric = fitted.federation.labels("train"), fitted.federation.task.kind == "regression"
+    y, numeric = fitted.federation.labels("train"), not fitted.federation.task.of_classes
     found = []
     for party, (name, places, values) in first_signals(fitted, recorder).items():
         if numeric:

@@ -149,7 +149,7 @@ def _command(plan: "Plan", advice: "Advice") -> str:
     words += (
         ["--data", data.name, "--parties", str(data.parties)] if data.name is not None else ["--files", *data.paths]
     )
-    options = {"--id": data.id, "--label": data.label, "--public": data.public}
+    options = {"--id": data.id, "--label": data.label, "--event": data.event, "--public": data.public}
     options |= {"--split-by": data.split_by, "--group": data.group}
     for option, value in options.items():
         words += [] if value is None else [option, value]

@@ -22,6 +22,9 @@ _STYLES = {"fine": "green", "note": "yellow", "wrong": "bold red"}
 @click.option("--files", "tables", metavar="FILE...", multiple=True, help="Plain CSV or Parquet files to look at.")
 @click.option("--id", "id_name", metavar="COLUMN", help="With --files: who a row is about. Rows are then matched.")
 @click.option("--label", metavar="COLUMN", help="With --files: the column to predict.")
+@click.option(
+    "--event", metavar="COLUMN", help="With --files: whether the event came, where the label is the time to it."
+)
 @columns_option
 @click.option("--write", is_flag=True, help="Add the guessed kinds of columns to the party file, for you to check.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was found as one JSON object.")
@@ -32,6 +35,7 @@ def doctor(
     tables: tuple[str, ...],
     id_name: str | None,
     label: str | None,
+    event: str | None,
     every_column: bool,
     write: bool,
     as_json: bool,
@@ -58,7 +62,7 @@ def doctor(
             raise PlanError(
                 "--write adds kinds to a party file; plain files have none: use --set data.kinds.COLUMN=..."
             )
-        context.exit(_look_at_tables(tables, id_name, label, every=every_column, as_json=as_json))
+        context.exit(_look_at_tables(tables, id_name, label, event, every=every_column, as_json=as_json))
     import msgspec
 
     from laconic.deploy.party_files import read_party
@@ -99,14 +103,14 @@ def _agreed_words(agreed: "Agreed") -> str:
 
 
 def _look_at_tables(
-    paths: tuple[str, ...], id_name: str | None, label: str | None, *, every: bool, as_json: bool
+    paths: tuple[str, ...], id_name: str | None, label: str | None, event: str | None, *, every: bool, as_json: bool
 ) -> int:
     """Show what plain files hold and, if id and label are named, whether they fit together; the exit code."""
     import msgspec
 
     from laconic.doctor.checks import look_at_files
 
-    found = look_at_files(paths, id_name, label)
+    found = look_at_files(paths, id_name, label, event)
     if as_json:
         click.echo(msgspec.json.encode(found))
         return 1 if found.wrong else 0

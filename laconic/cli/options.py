@@ -28,6 +28,7 @@ _FOR_DEALT = ("data.parties", "data.cut", "data.overlap")
 _FOR_FILES = (
     "data.id",
     "data.label",
+    "data.event",
     "data.public",
     "data.kinds",
     "data.task",
@@ -35,7 +36,7 @@ _FOR_FILES = (
     "data.split_by",
     "data.group",
 )
-_WITH_OPTION = ("data.parties", "data.id", "data.label", "data.public", "data.group")
+_WITH_OPTION = ("data.parties", "data.id", "data.label", "data.event", "data.public", "data.group")
 _RUNTIMES = {"inprocess": "InProcess", "processes": "Processes"}
 
 FILE: Any = click.Path(path_type=Path, dir_okay=False)
@@ -151,6 +152,7 @@ def _options() -> list[Callable[[Command], Command]]:
         _option("--files FILE...", _files, "Your own CSV or Parquet files, one per party.", multiple=True),
         _option("--id COLUMN", _key("data.id"), "The column that says who a row is about, in every file."),
         _option("--label COLUMN", _key("data.label"), "The column to predict: in one file; horizontal: in all."),
+        _option("--event COLUMN", _key("data.event"), "Whether the event came, where the label is the time to it."),
         _option("--split-by COLUMN", _key("data.split_by"), "Score on the last rows by this column of dates."),
         _option(
             "--group COLUMN", _key("data.group"), "Keep rows of one value together, all learnt from or all scored."

@@ -36,7 +36,7 @@ class Party:
             its own, which nobody else knows.
         memory: what it remembers between questions: plain values only (what the wire can carry), so that it
             survives a restart. Never leaves the party by itself.
-        phase: what is going on: `align`, `fit`, `look` or `final`.
+        phase: what is going on: `align`, `fit`, `look` or `final`. number: of the question, within its phase.
         rng: randomness, fresh for each question; the same seed, phase and round give the same numbers on every runtime.
         secret: what only this party knows; all its secret randomness comes from it. A hub keeps it with its journal,
             so that a resumed run asks the same, and puts the same noise on the same numbers.
@@ -60,7 +60,7 @@ class Party:
 
     def turn(self, phase: str, number: int, name: str = "") -> None:
         """Take fresh randomness for question `number` of `phase`, as the party of that name would if one is given."""
-        self.phase = phase
+        self.phase, self.number = phase, number
         words = f"{name or self.name}/{phase}/{number}".encode()
         rng = np.random.default_rng([self.seed, int.from_bytes(blake2b(words, digest_size=16).digest())])
         self.rng: np.random.Generator = PartyRng(rng.bit_generator, self.secret_bytes) if self._kept else rng

@@ -1,12 +1,14 @@
-"""What a label column says: classes, or a quantity."""
+"""What a label column says: classes, a quantity, or, with a second column, the time to an event."""
 
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
+from msgspec import UNSET
 
 from laconic.data.readers.cells import cells_of, fold, note_spellings, one_spelling
 from laconic.data.readers.columns import ColumnReader, look_at
 from laconic.errors import DataError
+from laconic.tables.survival import signed_times
 from laconic.tables.task import Task
 from laconic.values import Array
 
@@ -37,8 +39,17 @@ def as_numbers(series: "Series", party: str, notes: list[str] | None = None, del
     return ColumnReader(party, [] if notes is None else notes, delimiter).values(look, kind, said=True)[0]
 
 
+_CAME = {"1": True, "0": False, "true": True, "false": False, "yes": True, "no": False}
+"""What the cells of an event column may say."""
+
+
 def read_labels(
-    series: "Series", task: Task | None, party: str, notes: list[str] | None = None, delimiter: str = ""
+    series: "Series",
+    task: Task | None,
+    party: str,
+    notes: list[str] | None = None,
+    delimiter: str = "",
+    event: "Series | None" = None,
 ) -> tuple[Array, Task]:
     """Class codes or numbers, and what they are.
 
@@ -48,9 +59,13 @@ def read_labels(
         task: what the label is, if known; its label name is replaced by the column's.
         notes: what was decided and should be looked at is added here.
         delimiter: what is between the columns of the file, where it was one.
+        event: the column that says whether the event came; labels are then the times until it did, or until rows were
+            no longer watched.
     """
     name = str(series.name)
     _refuse_gaps(series, party)
+    if event is not None or (task is not None and task.kind == "survival"):
+        return _read_times(series, event, task, party, [] if notes is None else notes, delimiter)
     said = [] if notes is None else notes
     if task is not None and task.kind == "regression":
         numbers = as_numbers(series, party, said, delimiter)
@@ -71,6 +86,49 @@ def read_labels(
     return codes, Task(kind=kind, classes=classes, label=name)
 
 
+def _read_times(
+    series: "Series", event: "Series | None", task: Task | None, party: str, notes: list[str], delimiter: str
+) -> tuple[Array, Task]:
+    """Times, with a minus sign where the event had not come by then."""
+    name, where = str(series.name), f"party {party!r}, label {str(series.name)!r}"
+    if event is None:
+        raise DataError(f"{where}: a time to an event needs a second column that says whether it came; give event=")
+    if task is not None and task.kind != "survival":
+        raise DataError(f"{where}: event names {str(event.name)!r}, but the task is {task.kind}; leave one of them out")
+    times = as_numbers(series, party, notes, delimiter)
+    bad = ~np.isfinite(times) | (times < 0)
+    if bad.any():
+        row = int(bad.argmax())
+        raise DataError(
+            f"{where}: found {str(series.iloc[row])!r} in row {row + 1}, and {int(bad.sum())} such of {len(times)}; "
+            "a time is a number of 0 or more, so correct these rows or leave them out"
+        )
+    came = _read_events(event, party)
+    scale = UNSET if task is None else task.scale
+    return signed_times(times, came), Task(kind="survival", label=name, event=str(event.name), scale=scale)
+
+
+def _read_events(series: "Series", party: str) -> Array:
+    _refuse_gaps(series, party, what="event")
+    cells = cells_of(series)
+    words: list[str] = cells.words.to_pylist()
+    found = [_CAME.get(_plain_word(word)) for word in words]
+    strange = np.array([one is None for one in found])
+    if strange.any():
+        row = cells.first_row(strange)
+        raise DataError(
+            f"party {party!r}, event {str(series.name)!r}: found {words[int(cells.places[row])]!r} in row {row + 1}; "
+            "write 1 where the event came and 0 where it had not by the time given (or true and false, yes and no)"
+        )
+    return np.asarray(cells.spread(np.array(found, dtype=np.int64)).astype(bool))
+
+
+def _plain_word(word: str) -> str:
+    """A word as it is compared: 1.0 is 1, and Yes is yes."""
+    number, _ = rank(word)
+    return fold(word) if not np.isfinite(number) else _plain_number(number)
+
+
 def rank(text: str) -> tuple[float, str]:
     """By which classes are put in order: by their number, or after all numbers by the alphabet."""
     try:
@@ -89,7 +147,7 @@ def same_class(text: str) -> str:
 
 def refuse_unique(y: Array, task: Task, party: str) -> None:
     """Refuse labels that nearly every row has another of: an id or a name is no class."""
-    if task.kind == "regression" or len(task.classes) <= MOST_CLASSES or 2 * len(task.classes) < len(y):
+    if not task.of_classes or len(task.classes) <= MOST_CLASSES or 2 * len(task.classes) < len(y):
         return
     numeric = all(rank(name)[0] < np.inf for name in task.classes)
     instead = "say that it is a quantity (--set data.task=regression), or " if numeric else ""
@@ -158,12 +216,12 @@ def _plain_number(value: float) -> str:
     return str(int(value)) if value == int(value) else repr(value)
 
 
-def _refuse_gaps(series: "Series", party: str) -> None:
+def _refuse_gaps(series: "Series", party: str, *, what: str = "label") -> None:
     text = series.astype("string").str.strip().str.lower().fillna("")
     bad = text.isin(_NO_LABEL).to_numpy(dtype=bool)
     if bad.any():
         row = int(bad.argmax())
         raise DataError(
-            f"party {party!r}, label {str(series.name)!r}: {int(bad.sum())} of {len(series)} labels are missing or "
+            f"party {party!r}, {what} {str(series.name)!r}: {int(bad.sum())} of {len(series)} {what}s are missing or "
             f"infinite, the first in row {row + 1}; fill them in or leave those rows out"
         )

@@ -63,6 +63,7 @@ class OwnData(Settings, frozen=True, tag=False):
             people. Where they hold other people, rows of one person are held out together; none if there is no such
             column.
         label: the column to predict; none for a party without labels.
+        event: where the label is the time to an event, the column that says whether it came (1) or had not yet (0).
         task: what the label is; none to infer it from its cells.
         columns: what each column is (numeric, categorical, date), or how it is written, as one of the examples 1234.5,
             1,234.5, 1.234,5, 2013-01-31, 31.01.2013 and 01/31/2013; only columns named here are used. Empty uses all
@@ -86,6 +87,7 @@ class OwnData(Settings, frozen=True, tag=False):
     table: str | None = None
     query: str | None = None
     label: str | None = None
+    event: str | None = None
     task: SaidTask | None = None
     columns: dict[str, SaidKind] = msgspec.field(default_factory=dict)
     prepare: dict[str, Literal["bins", "woe"]] = msgspec.field(default_factory=dict)
@@ -107,7 +109,8 @@ class OwnData(Settings, frozen=True, tag=False):
             raise ValueError("a database needs table (its name) or query (an SQL text), one of the two")
         if not self.in_database and (self.table or self.query):
             raise ValueError(f"table and query are for databases, but source is the file {self.source}")
-        for role, names in (("key", self.keys), ("label", (self.label,))):
+        check_event(self.label, self.event, self.task)
+        for role, names in (("key", self.keys), ("label", (self.label,)), ("event", (self.event,))):
             both = [name for name in names if name in self.columns]
             if both:
                 raise ValueError(f"the column {both[0]!r} is the {role} and also listed in columns; leave it out there")
@@ -120,8 +123,9 @@ class OwnData(Settings, frozen=True, tag=False):
             )
         if self.label is None and "woe" in self.prepare.values():
             raise ValueError("prepare = 'woe' is for the party that has the label; say 'bins' here")
-        if self.label in self.keys:
-            raise ValueError(f"the column {self.label!r} is both key and label; a row's id cannot be predicted")
+        for name in self.labels:
+            if name in self.keys:
+                raise ValueError(f"the column {name!r} is both key and label; a row's id cannot be predicted")
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -129,6 +133,25 @@ class OwnData(Settings, frozen=True, tag=False):
         return (self.key,) if isinstance(self.key, str) else self.key
 
     @property
+    def labels(self) -> tuple[str, ...]:
+        """The column to predict and, of times, the one that says whether the event came."""
+        return tuple(name for name in (self.label, self.event) if name is not None)
+
+    @property
     def in_database(self) -> bool:
         """Whether the source is the URL of a database rather than a file."""
         return "://" in self.source
+
+
+def check_event(label: str | None, event: str | None, task: str | None) -> None:
+    """Refuse an event column without times, times without an event column, and both in one."""
+    if event is not None and label is None:
+        raise ValueError(f"event names {event!r}, but no label: say label, the column of the times (--label COLUMN)")
+    if event is not None and event == label:
+        raise ValueError(
+            f"the column {event!r} is both label and event; the label is the time, the event whether it came"
+        )
+    if event is not None and task not in (None, "survival"):
+        raise ValueError(f"event is for the time to an event (task survival), not for {task}; leave one of them out")
+    if event is None and task == "survival":
+        raise ValueError("task survival needs event, the column that says whether the event came (--event COLUMN)")

@@ -108,7 +108,7 @@ def agree_task(tasks: Mapping[str, Task], notes: list[str] | None = None) -> Tas
 
     Classes that differ in case only, or are the same number, are one, written as the first party does; this is noted.
     """
-    of_numbers = [party for party, task in tasks.items() if task.kind == "regression"]
+    of_numbers = [party for party, task in tasks.items() if not task.of_classes]
     of_classes = [party for party in tasks if party not in of_numbers]
     label = next(iter(tasks.values())).label
     if of_numbers and of_classes:
@@ -118,6 +118,13 @@ def agree_task(tasks: Mapping[str, Task], notes: list[str] | None = None) -> Tas
             "task=Task(kind=...) (--set data.task=multiclass), or correct the column"
         )
     if of_numbers:
+        first = tasks[of_numbers[0]]
+        different = next((party for party in of_numbers if _kind_of(tasks[party]) != _kind_of(first)), None)
+        if different is not None:
+            raise DataError(
+                f"label {label!r} is {_kind_of(first)} at {of_numbers[0]!r} and {_kind_of(tasks[different])} at "
+                f"{different!r}; say the same label, event and task at all parties"
+            )
         counted = [party for party in tasks if tasks[party].counts is True]
         if counted and len(counted) < len(tasks):
             other = next(party for party in tasks if party not in counted)
@@ -126,7 +133,7 @@ def agree_task(tasks: Mapping[str, Task], notes: list[str] | None = None) -> Tas
                 "parties, or at none"
             )
         scale = _agreed_scale([task.scale for task in tasks.values()])
-        return Task(kind="regression", label=label, scale=scale, counts=True if counted else UNSET)
+        return msgspec.structs.replace(first, scale=scale)
     given = {party: task.classes for party, task in tasks.items()}
     spelled = _one_spelling(f"label {label!r}", given, same_class, [] if notes is None else notes)
     orders = set(given.values())
@@ -140,14 +147,19 @@ def agree_task(tasks: Mapping[str, Task], notes: list[str] | None = None) -> Tas
     return Task(kind="binary" if len(classes) == 2 else "multiclass", classes=classes, label=label)
 
 
+def _kind_of(task: Task) -> str:
+    """What a label that is no class is, in words."""
+    return "a number" if task.event is UNSET else f"the time to an event (column {task.event!r})"
+
+
 def shown_task(table: Table, task: Task) -> Task:
     """What a party predicts, for the others: of numbers with mean and spread, if enough training rows have a label."""
-    if task.kind != "regression" or table.y is None:
+    if task.of_classes or table.y is None:
         return task
-    known = table.y[table.cut("train")].astype(np.float64)
+    known = task.amounts(table.y[table.cut("train")].astype(np.float64))
     known = known[np.isfinite(known)]
     if len(known) < LEAST:
-        return task
+        return msgspec.structs.replace(task, scale=UNSET)
     # Whole numbers that are all the same have no spread; 1 stands for it, as where one party learns alone.
     spread = float(known.std()) if known.min() < known.max() else 1.0
     return msgspec.structs.replace(task, scale=LabelScale(float(known.mean()), spread, len(known)))
@@ -192,7 +204,7 @@ def recode(
 
 def recode_labels(y: Array, before: Task, after: Task, party: str) -> Array:
     """Codes of a party's own classes as codes of those agreed on; a row without a label stays one."""
-    if after.kind == "regression":
+    if not after.of_classes:
         return y
     codes = {same_class(name): code for code, name in enumerate(after.classes)}
     strange = [name for name in before.classes if same_class(name) not in codes]

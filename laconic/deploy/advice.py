@@ -29,6 +29,7 @@ from laconic.methods.baselines.centralised import Centralised
 from laconic.methods.baselines.local_dp import LocalDp
 from laconic.methods.baselines.solo import Solo
 from laconic.methods.horizontal.analytic import Analytic
+from laconic.methods.horizontal.cox import Cox
 from laconic.methods.horizontal.fedavg import FedAvg
 from laconic.methods.horizontal.fedkt import FedKt
 from laconic.methods.horizontal.pooled_rows import PooledRows
@@ -197,6 +198,8 @@ def _offers(federation: Federation) -> Iterator[_Offer]:
             yield _Offer(FedKt(), "one exchange, any classifier, with public rows")
         yield _Offer(FedAvg(), "one exchange of nets")
         yield _Offer(Scaffold(exchanges=20), "20 exchanges of nets, for parties whose rows differ much")
+        if federation.task.kind in Cox.tasks:
+            yield _Offer(Cox(), "one exchange of how each party's likelihood falls; risks of a time to an event")
         yield _Offer(PooledRows(), "what all rows at one place give", labels=True, raw=True)
         return
     yield _Offer(FedOnce(), "one exchange of learnt numbers; labels stay with the hub, which chooses its model")

@@ -212,6 +212,7 @@ def _from_files(data: DataPlan) -> Federation:
         data.files,
         id=data.id or "",
         label=data.label or "",
+        event=data.event,
         kinds=data.kinds,
         task=_task(data),
         name=_name(data),
@@ -224,6 +225,7 @@ def _rows_from_files(data: DataPlan, seed: int, valid: float) -> Federation:
     return rows_from_files(
         data.files,
         label=data.label or "",
+        event=data.event,
         id=data.id,
         public=data.public,
         kinds=data.kinds,

@@ -206,7 +206,7 @@ def known_columns(data: DataPlan, here: Path) -> KnownColumns | None:
         return read_schema(_shared_file(data.schema, here)).known
     if data.public is None:
         return None
-    without = tuple(name for name in (data.id, data.label, data.group) if name is not None)
+    without = tuple(name for name in (data.id, data.label, data.event, data.group) if name is not None)
     return KnownColumns(read_public_file(_shared_file(data.public, here), data.kinds, without))
 
 

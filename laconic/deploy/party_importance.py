@@ -17,6 +17,7 @@ from laconic.core.party import Party
 from laconic.data.federation import Federation
 from laconic.data.partition.columns import disturb
 from laconic.deploy.simulation import FittedRun, train
+from laconic.tables.survival import pairs_of
 from laconic.tables.task import LOWER_IS_BETTER
 from laconic.threads import limit_threads
 from laconic.values import Array
@@ -176,8 +177,10 @@ def _stored(trained: FittedRun) -> Attributable:
 
 
 def _quality(hub: Party, labels: Array, predictions: Array) -> float:
-    """Accuracy for classes, R2 for numbers."""
+    """Accuracy for classes, R2 for numbers, concordance for times."""
     task = task_of(hub)
+    if task.kind == "survival":
+        return pairs_of(labels, predictions).share
     if task.kind == "regression":
         return 1.0 - float(np.mean((labels - predictions) ** 2) / max(float(np.var(labels)), 1e-30))
     return float(np.mean(task.decide(predictions) == labels))

@@ -134,8 +134,12 @@ def refuse_other_kind(method: Method, federation: Federation) -> None:
             "federation; use deal(...) or from_frames(...) for parties with other columns, deal_rows(...) or "
             "rows_from_frames(...) for parties with other rows"
         )
-    if method.kind == "horizontal":
-        _refuse_unfit_rows(method, federation)
+    if federation.at_home:
+        refuse_homeless(method)
+    if federation.task.kind not in method.tasks:
+        raise DataError(_unfit(method, federation))
+    if "public" in method.uses:
+        _refuse_no_public(method, federation)
 
 
 @contextmanager
@@ -153,22 +157,30 @@ def reach(
         yield hub, Peers(script, hub, carrier, WireLog(), carrier.names)
 
 
-def _refuse_unfit_rows(method: Method, federation: Federation) -> None:
-    """Refuse parties with other rows that a method cannot learn from: numbers to predict, or no public rows."""
-    if federation.at_home:
-        refuse_homeless(method)
-    if federation.task.kind not in method.tasks:
-        raise DataError(
-            f"{type(method).__name__} predicts classes, but label {federation.task.label!r} of {federation.name} holds "
-            "numbers; if these are classes, set task=Task(kind=...) (--set data.task=multiclass), or put them "
-            "into classes, such as low and high, at all parties"
-        )
-    if "public" in method.uses and "public" not in federation.tables[federation.hub].cuts:
+def _refuse_no_public(method: Method, federation: Federation) -> None:
+    """Refuse parties without public rows for a method that learns from them."""
+    if "public" not in federation.tables[federation.hub].cuts:
         raise DataError(
             f"{type(method).__name__} learns from public rows, and {federation.name} has none. Give rows of the same "
             "columns that everybody may see, labels not needed (--public FILE, or public= in rows_from_frames), or use "
             "a method without, such as FedAvg"
         )
+
+
+def _unfit(method: Method, federation: Federation) -> str:
+    """That a method does not predict such labels, in words."""
+    said = f"label {federation.task.label!r} of {federation.name}"
+    if "survival" in (federation.task.kind, *method.tasks):
+        return (
+            f"{type(method).__name__} predicts {', '.join(method.tasks)}, but {said} is of kind "
+            f"{federation.task.kind}; choose a method for it (`laconic methods`), or say with --event which "
+            "column makes a time the time to an event"
+        )
+    return (
+        f"{type(method).__name__} predicts classes, but {said} holds numbers; if these are classes, set "
+        "task=Task(kind=...) (--set data.task=multiclass), or put them into classes, such as low and high, at all "
+        "parties"
+    )
 
 
 def _shown(value: object) -> str:

@@ -159,14 +159,16 @@ class FilesFound(msgspec.Struct, frozen=True, kw_only=True):
     together: Together | None = None
 
 
-def look_at_files(paths: Sequence[str], id_name: str | None = None, label: str | None = None) -> FilesFound:
+def look_at_files(
+    paths: Sequence[str], id_name: str | None = None, label: str | None = None, event: str | None = None
+) -> FilesFound:
     """Read plain files as a run would: each by itself and, where a label is named, as a federation."""
     named = by_party(paths)
     readings: dict[str, FileReading] = {}
     wrong = []
     for party, path in named.items():
         try:
-            frame = with_text_names(read_file(party, path, id_name, () if label is None else (label,)))
+            frame = with_text_names(read_file(party, path, id_name, [one for one in (label, event) if one is not None]))
             check_frame(party, frame)
             readings[party] = frame_reading(frame, [name for name in frame.columns if name == id_name])
         except LaconicError as problem:
@@ -174,7 +176,7 @@ def look_at_files(paths: Sequence[str], id_name: str | None = None, label: str |
     if label is None or wrong:
         return FilesFound(readings=readings, wrong=tuple(wrong))
     try:
-        made = federation(named, label=label, id=id_name)
+        made = federation(named, label=label, event=event, id=id_name)
         matched = match_federation(made) if made.kind == "vertical" else None
     except LaconicError as problem:
         return FilesFound(readings=readings, wrong=(str(problem),))

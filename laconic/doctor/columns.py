@@ -64,7 +64,7 @@ def check_columns(party: PartyFile) -> Iterable[Diagnosis]:
         words = f"the kinds of {len(kinds)} columns were inferred from their cells"
         remedy = "approve them: laconic doctor --write adds them to the party file, where you can correct them"
         yield Diagnosis("note", "data.columns", words, remedy)
-    unused = set(column_names(party.name, data)) - set(kinds) - {*data.keys, data.label}
+    unused = set(column_names(party.name, data)) - set(kinds) - {*data.keys, *data.labels}
     if unused:
         words = f"not used, as data.columns does not name them: {', '.join(sorted(unused))}"
         yield Diagnosis("fine", "other columns", words)

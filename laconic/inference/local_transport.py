@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
+from msgspec import UNSET
 
 from laconic.core.peers import Carrier
 from laconic.core.result import Result
@@ -168,8 +169,9 @@ def read_new_labels(about: About, source: "Source", table: Table) -> Array | Non
     else:
         ids = plain_text(frame[about.id]).tolist() if about.id else [str(row + 1) for row in range(len(frame))]
     places = {one: row for row, one in reversed(list(enumerate(ids)))}
-    kept = frame[about.task.label].iloc[[places[one] for one in table.keys.tolist()]]
-    return read_labels(kept, about.task, about.party)[0]
+    kept = frame.iloc[[places[one] for one in table.keys.tolist()]]
+    event = None if about.task.event is UNSET or about.task.event not in kept.columns else kept[about.task.event]
+    return read_labels(kept[about.task.label], about.task, about.party, event=event)[0]
 
 
 def frame_of(about: About, source: "Source") -> "DataFrame":

@@ -299,8 +299,9 @@ def _linear(graph: Graph, _: Any, task: Task, weights: Weights, x: str) -> str:
 def _trees(graph: Graph, _: Any, task: Task, weights: Weights, x: str) -> str:
     sums = graph.sums_of_trees(weights, x)
     first = graph.constant([1], np.int64)
-    if task.kind == "regression":
-        return graph.node("Squeeze", graph.node("Exp", sums) if weights["logit"][0] else sums, first)
+    if not task.of_classes:
+        logged = task.kind == "regression" and weights["logit"][0]
+        return graph.node("Squeeze", graph.node("Exp", sums) if logged else sums, first)
     if weights["logit"][0]:
         sums = graph.node("Sigmoid", sums) if task.kind == "binary" else graph.node("Softmax", sums, axis=1)
     sums = graph.node("Clip", sums, graph.constant(0), graph.constant(1))

@@ -87,7 +87,7 @@ class Scores:
         import pandas
 
         columns: dict[str, object] = {"id": self.ids, self.task.label: self.decisions}
-        if self.task.kind != "regression":
+        if self.task.of_classes:
             named = zip(self.task.classes, self.probabilities.T, strict=True)
             columns |= {f"probability of {name}": shares for name, shares in named}
         columns |= {"answered by": self.how, "parties": ["+".join(one) for one in self.present]}
@@ -102,7 +102,7 @@ class Scores:
     @property
     def probabilities(self) -> Array:
         """A column for each class, in their order; NaN where there is no answer."""
-        if self.task.kind == "regression":
+        if not self.task.of_classes:
             raise ValueError(f"{self.task.label} is a number, which has no probabilities; use the predictions")
         found = self.predictions.astype(np.float64)
         return found if self.task.kind == "multiclass" else np.stack([1.0 - found, found], axis=1)

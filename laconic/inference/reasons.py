@@ -60,6 +60,7 @@ class Reasons:
         """What the shares are shares of, in words."""
         words = {
             "regression": f"the {self.task.label} predicted",
+            "survival": "the logarithm of the events expected",
             "multiclass": "the probability of the class predicted",
         }
         return words.get(self.task.kind) or f"the probability of {self.task.label} {self.task.classes[1]}"

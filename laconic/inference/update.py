@@ -43,7 +43,7 @@ def add_rows(model: Model, rows: Table, labels: Array | None, carrier: Carrier) 
     """
     part, (kept, steps) = model.part, kept_answers(model)
     ids, log = rows.keys.tolist(), WireLog()
-    unknown = np.full(rows.rows, np.nan if model.task.kind == "regression" else -1)
+    unknown = np.full(rows.rows, -1 if model.task.of_classes else np.nan)
     store = kept.with_rows(rows, unknown if labels is None else labels, None if labels is None else "train")
     added: dict[str, Answers] = {}
     for name in carrier.names:

@@ -15,7 +15,7 @@ from laconic.core.step import steps_of
 from laconic.data.federation import HELD_OUT, Federation
 from laconic.data.partition.columns import Cut
 from laconic.data.partition.rows import PartBy, RowCut, part_by
-from laconic.data.schema import SaidKind
+from laconic.data.schema import SaidKind, check_event
 from laconic.errors import PlanError, Refused
 from laconic.learn.device import Device
 from laconic.methods import registry
@@ -38,6 +38,7 @@ class DataPlan(Settings, frozen=True, tag=False):
         id: the column that says which person a row is about; the same name in every file. Horizontal methods can do
             without.
         label: the column to predict, in one of the files; for horizontal methods, in all of them.
+        event: where the label is the time to an event, the column that says whether it came (1) or had not yet (0).
         public: a file of rows of the same columns that everybody may see, for horizontal methods; none without one.
             With party files everybody has it, beside the party file; all must have the same rows.
         schema: of horizontal party files, a file of columns, levels, scales and classes that everybody has, beside the
@@ -69,6 +70,7 @@ class DataPlan(Settings, frozen=True, tag=False):
     files: tuple[str, ...] | dict[str, str] = ()
     id: str | None = None
     label: str | None = None
+    event: str | None = None
     public: str | None = None
     kinds: dict[str, SaidKind] = msgspec.field(default_factory=dict)
     task: SaidTask | None = None
@@ -107,6 +109,7 @@ class DataPlan(Settings, frozen=True, tag=False):
                 "files need label (the column to predict), and id (the column that says who a row is about) unless the "
                 "method is horizontal"
             )
+        check_event(self.label, self.event, self.task)
         if self.public is not None and not self.files:
             raise ValueError("public is for your own files: a public data set has public rows already; leave it out")
         check_least(1, parties=self.parties)
@@ -210,8 +213,8 @@ def _check_columns_apart(method: Method, data: DataPlan) -> None:
             "data: files need id (the column that says who a row is about) and label (the column to predict): "
             f"{type(method).__name__} is for parties with other columns of the same people"
         )
-    if data.of_parties and (data.id, data.label, data.task, data.kinds) != (None, None, None, {}):
-        raise ValueError("party files say id, label, task and kinds themselves; leave those out")
+    if data.of_parties and (data.id, data.label, data.event, data.task, data.kinds) != (None,) * 4 + ({},):
+        raise ValueError("party files say id, label, event, task and kinds themselves; leave those out")
     horizontal = {"public": data.public, "schema": data.schema, "agree": data.agree, "people": data.people} | {
         "home": data.home
     }

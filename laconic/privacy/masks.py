@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 _PRIME = 2**256 + 297
 """The smallest prime above all secrets of 32 bytes."""
-_SHARE = 33
+SHARE = 33
+"""Bytes of a share of a secret of 32 bytes."""
 _BLOCK = 1 << 17
 """Masks are added up so many numbers at a time, which stay in the processor's cache."""
 
@@ -46,6 +47,14 @@ def agree(secret: bytes, public: bytes, purpose: str) -> bytes:
     except ValueError as problem:
         raise WireError("a public key for a secure sum is none; start the run again") from problem
     return HKDF(SHA256(), length=32, salt=None, info=f"laconic sum 1 {purpose}".encode()).derive(shared)
+
+
+def derive(key: bytes, purpose: str) -> bytes:
+    """Another key of 32 bytes that follows from one, from which that one cannot be found."""
+    from cryptography.hazmat.primitives.hashes import SHA256
+    from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+    return HKDF(SHA256(), length=32, salt=None, info=f"laconic chain 1 {purpose}".encode()).derive(key)
 
 
 def add_masks(numbers: Array, seeds: Sequence[tuple[bytes, int]]) -> None:
@@ -90,7 +99,7 @@ def split_secret(secret: bytes, shares: int, needed: int) -> list[bytes]:
         value = 0
         for one in reversed(coefficients):
             value = (value * at + one) % _PRIME
-        found.append(value.to_bytes(_SHARE))
+        found.append(value.to_bytes(SHARE))
     return found
 
 

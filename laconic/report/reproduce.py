@@ -14,7 +14,14 @@ from laconic.plan.plan import DataPlan
 from laconic.plan.text import change_plan, draft, value_text
 from laconic.report.comparisons import Comparison, MethodRuns, comparisons_of, settings_given, settings_key
 
-_SHORT = {"name": "--data", "id": "--id", "label": "--label", "public": "--public", "parties": "--parties"}
+_SHORT = {
+    "name": "--data",
+    "id": "--id",
+    "label": "--label",
+    "event": "--event",
+    "public": "--public",
+    "parties": "--parties",
+}
 
 
 def commands_for(results: Iterable[Result]) -> dict[str, str]:

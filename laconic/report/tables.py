@@ -92,10 +92,15 @@ def show_result(result: Result) -> RenderableType:
     return Group(*parts, *_remarks(result))
 
 
+_SHOWN = {"regression": ("rmse", "r2"), "survival": ("concordance", "brier")} | dict.fromkeys(
+    ("binary", "multiclass"), ("accuracy", "auc")
+)
+
+
 def show_comparison(results: Mapping[str, Result]) -> Table:
     """Runs side by side, by what each is called: scores on held-out rows, and the cost of fitting."""
     first = next(iter(results.values()))
-    metrics = ("rmse", "r2") if first.task.kind == "regression" else ("accuracy", "auc")
+    metrics = _SHOWN[first.task.kind]
     metrics = ("deviance", "rmse") if first.task.counts is True else metrics
     numbers = (*map(metric_name, metrics), "bytes", "rounds", "seconds")
     table = make_table(("who learns", "method", *numbers), right=numbers)

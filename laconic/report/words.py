@@ -48,10 +48,12 @@ def rows_of(result: Result, party: str) -> tuple[int, int, int, dict[str, int]]:
         also = int(result.data.get("outside", {}).get(party, 0))
         used, others = used + also, others - also
         some = min(others, max(0, int(alignment.get("some", {}).get(party, 0)) - also))
-        method = result.method["type"]
-        reasons = {f"only some parties have, and {method} uses rows that all share": some}
+        # Where rows outside the overlap were learnt from, those that were not are late, or lack a label at the hub.
+        uses = f"{result.method['type']} uses rows that all share"
+        uses = f"{result.hub} does not learn from" if "outside" in result.data else uses
+        reasons = {f"only some parties have, and {uses}": some}
         known = "nobody else has" if "some" in alignment else "not every party has"
-        reasons[f"{known}, and {method} uses rows that all share"] = others - some
+        reasons[f"{known}, and {uses}"] = others - some
         lost |= {reason: count for reason, count in reasons.items() if count}
     return matched + sum(left_out.values()), shared, used, lost
 

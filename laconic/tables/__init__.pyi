@@ -5,9 +5,13 @@ from .columns import Recipe as Recipe
 from .columns import Scaled as Scaled
 from .columns import apply_recipe as apply_recipe
 from .columns import fit_recipe as fit_recipe
+from .survival import events_of as events_of
+from .survival import pairs_of as pairs_of
+from .survival import signed_times as signed_times
 from .table import Table as Table
 from .table import fingerprint as fingerprint
 from .task import Bin as Bin
+from .task import LabelScale as LabelScale
 from .task import Quality as Quality
 from .task import Score as Score
 from .task import Task as Task

@@ -11,10 +11,12 @@ from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
+from msgspec import UNSET
 
 from laconic.errors import DataError
 from laconic.shown import counted
 from laconic.tables.columns import Column, Recipe, apply_recipe, fit_recipe, refuse_infinity
+from laconic.tables.survival import events_of
 from laconic.tables.task import Task
 from laconic.values import Array
 
@@ -144,14 +146,14 @@ def clean_labels(y: Array, task: Task, cuts: Mapping[str, Array], rows: int, par
     if given.shape != (rows,):
         raise DataError(f"{where}: labels have shape {given.shape} but there are {rows} rows; give one label per row")
     clean = given.astype(np.float64)
-    unknown = ~np.isfinite(clean) if task.kind == "regression" else ~(clean >= 0)
+    unknown = ~(clean >= 0) if task.of_classes else ~np.isfinite(clean)
     bad = unknown.copy()
     for name in UNLABELLED:
         bad[cuts.get(name, _NO_ROWS)] = False
     if bad.any():
         row = int(bad.argmax())
         raise DataError(f"{where}: row {row + 1} has {given[row]} for a label; fill it in or leave the row out")
-    if task.kind == "regression":
+    if not task.of_classes:
         return clean
     if clean.max() >= len(task.classes):
         raise DataError(f"{where}: found code {int(clean.max())} but only {len(task.classes)} classes are named")
@@ -161,15 +163,31 @@ def clean_labels(y: Array, task: Task, cuts: Mapping[str, Array], rows: int, par
 def check_label_variety(y: Array, task: Task, rows: Array, party: str, *, what: str = "training") -> None:
     """Refuse labels that are all the same among the given rows; `what` says which rows these are."""
     labels = y[rows]
-    labels = labels[~np.isnan(labels)] if task.kind == "regression" else labels[labels >= 0]
+    labels = labels[labels >= 0] if task.of_classes else labels[~np.isnan(labels)]
+    if task.kind == "survival":
+        check_events(labels, task, y, party, what=what)
+        return
     if labels.size and labels.min() < labels.max():
         return
     found = "no label" if labels.size == 0 else f"only {labels[0]:g}"
-    if labels.size and task.kind != "regression":
+    if labels.size and task.of_classes:
         found = f"only class {task.classes[labels[0]]!r}"
     raise DataError(
         f"party {party!r}, label {task.label!r}: found {found} among {len(rows)} {what} rows; "
         "at least two different labels are needed to learn, so add rows or choose another label"
+    )
+
+
+def check_events(labels: Array, task: Task, y: Array, party: str, *, what: str = "training") -> None:
+    """Refuse rows to learn from of which none had the event; `y` are the labels of all rows that the party has."""
+    if events_of(labels).any():
+        return
+    elsewhere = int(events_of(y[np.isfinite(y)]).sum())
+    where = f"; all {elsewhere} are among the rows held out, so hold out fewer (data.test)" if elsewhere else ""
+    raise DataError(
+        f"party {party!r}, label {task.label!r}: none of {len(labels)} {what} rows had the event"
+        f"{'' if task.event is UNSET else f' ({task.event})'}, and risks are learnt from events alone{where}; give it "
+        "more rows or leave it out"
     )
 
 
@@ -252,6 +270,8 @@ class Table:
             raise ValueError(f"party {party!r} has labels but no task; give task=Task(...)")
         self.task = task
         self.y = None if y is None or task is None else clean_labels(y, task, self.cuts, self.rows, party)
+        if self.y is not None and task is not None:
+            self.task = task.scaled(self.y[self._training_rows])
         if self.raw.ndim == 2:
             refuse_infinity(self.raw, self.columns, party)
         self._given = recipe

@@ -1,4 +1,4 @@
-"""What is to be predicted (one of two classes, one of several, or a number), and how good predictions are.
+"""What is to be predicted (a class, a number, or the time to an event), and how good predictions are.
 
 Of a ROC curve, and of bins of predicted against true, only curves and means over several rows are kept, so that a
 result can be handed on without showing anybody's label.
@@ -14,6 +14,7 @@ import numpy as np
 from msgspec import UNSET, UnsetType
 
 from laconic.shown import figure, metric_name
+from laconic.tables.survival import events_of, pairs_of, survival_metrics
 from laconic.values import Array
 
 
@@ -30,7 +31,7 @@ class LabelScale(msgspec.Struct, frozen=True):
             raise ValueError(f"a label's mean is a number and its spread above 0, not {self.mean} and {self.spread}")
 
 
-SaidTask: TypeAlias = Literal["binary", "multiclass", "regression", "counts"]
+SaidTask: TypeAlias = Literal["binary", "multiclass", "regression", "counts", "survival"]
 """What somebody says that a label is: numbers that are counts, too."""
 
 
@@ -38,19 +39,50 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     """The kind of label, and what its codes mean.
 
     Attributes:
-        kind: labels are 0 or 1 (`binary`), 0 to C-1 (`multiclass`), or real numbers (`regression`).
-        classes: the names behind the codes, in their order; empty for regression.
+        kind: labels are 0 or 1 (`binary`), 0 to C-1 (`multiclass`), real numbers (`regression`), or times to an event,
+            negative where it had not come by then (`survival`, see `laconic.tables.survival`).
+        classes: the names behind the codes, in their order; empty unless labels are classes.
         label: the name of the label column, for reports.
         scale: of numbers, the mean and spread that parties with other rows agreed on; unset where one party has all
-            labels, or where nobody asked.
+            labels, or where nobody asked. Of times, those of the times people were watched.
+        event: of times, the name of the column that says whether the event came.
         counts: true if numbers are counts of something: whole and 0 or more. Unset for any other label.
     """
 
-    kind: Literal["binary", "multiclass", "regression"]
+    kind: Literal["binary", "multiclass", "regression", "survival"]
     classes: tuple[str, ...] = ()
     label: str = "label"
     scale: LabelScale | UnsetType = UNSET
+    event: str | UnsetType = UNSET
     counts: bool | UnsetType = UNSET
+
+    @property
+    def of_classes(self) -> bool:
+        """Whether labels are codes of classes, rather than numbers."""
+        return self.kind in ("binary", "multiclass")
+
+    @property
+    def horizon(self) -> float:
+        """Of times, when predictions are about: the mean time that people were watched."""
+        if self.scale is UNSET:
+            raise ValueError(f"the times of {self.label!r} have no scale; parties have to agree on it before learning")
+        return self.scale.mean
+
+    def amounts(self, y: Array) -> Array:
+        """Labels that are numbers as such: times without the sign that says whether the event came."""
+        return np.abs(y) if self.kind == "survival" else y
+
+    def strata(self, y: Array) -> Array | None:
+        """A class per row, of which rows are wanted on both sides when some are held out; None for numbers."""
+        if self.kind == "survival":
+            return events_of(y).astype(np.int64)
+        return y if self.of_classes else None
+
+    def scaled(self, y: Array) -> "Task":
+        """The task with the scale of these labels, if they are times and it has none yet; others need none."""
+        if self.kind != "survival" or self.scale is not UNSET or not np.isfinite(y).any():
+            return self
+        return msgspec.structs.replace(self, scale=scale_of_labels(self, y))
 
     @classmethod
     def said(cls, kind: SaidTask) -> "Task":
@@ -73,20 +105,31 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
         return len(self.classes) if self.kind == "multiclass" else 1
 
     def shape(self, rows: int) -> tuple[int, ...]:
-        """The shape of predictions: P(class 1), C probabilities, or a number per row."""
+        """The shape of predictions: P(class 1), C probabilities, a number, or a risk per row.
+
+        A risk is the logarithm of the events expected by the horizon.
+        """
         return (rows, len(self.classes)) if self.kind == "multiclass" else (rows,)
 
     def decide(self, predictions: Array) -> Array:
-        """The class code per row, or the number itself for regression."""
+        """The class code per row, the number itself, or of times how likely the event is by the horizon."""
+        if self.kind == "survival":
+            return np.asarray(-np.expm1(-np.exp(np.minimum(predictions, 700.0))))
         if self.kind == "multiclass":
             return np.asarray(np.argmax(predictions, axis=1))
         return np.asarray(predictions >= 0.5, dtype=int) if self.kind == "binary" else predictions
 
 
-_HEADLINE = {"binary": "auc", "multiclass": "accuracy", "regression": "rmse"}
+def scale_of_labels(task: Task, y: Array) -> LabelScale:
+    """The mean and spread of labels that are numbers; where all are the same, 1 stands for their spread."""
+    known = task.amounts(y[np.isfinite(y)])
+    return LabelScale(float(known.mean()), float(known.std()) or 1.0)
 
 
-LOWER_IS_BETTER = frozenset({"rmse", "mae", "log_loss", "rmse_scaled", "deviance"})
+_HEADLINE = {"binary": "auc", "multiclass": "accuracy", "regression": "rmse", "survival": "concordance"}
+
+
+LOWER_IS_BETTER = frozenset({"rmse", "mae", "log_loss", "rmse_scaled", "deviance", "brier"})
 
 
 ROOTS = frozenset({"rmse", "rmse_scaled"})
@@ -123,14 +166,16 @@ def metrics(task: Task, y: Array, predictions: Array, train_range: float = 1.0) 
         raise ValueError(f"predictions have shape {predictions.shape}, but {len(y)} rows need {task.shape(len(y))}")
     if not np.isfinite(predictions).all():
         raise ValueError("predictions hold NaN or infinity; lower the learning rate or look for a broken column")
-    if task.kind != "regression":
+    if task.kind == "survival":
+        return survival_metrics(y, predictions, task.horizon)
+    if task.of_classes:
         return _of_classes(task, y, predictions)
     found = _of_numbers(y, predictions, train_range)
     return found | {"deviance": float(np.mean(deviances(y, predictions)))} if task.counts is True else found
 
 
 def headline(task: Task, values: dict[str, float]) -> Score:
-    """The one figure to name first: AUC for two classes, accuracy for several, RMSE for numbers.
+    """The one figure to name first: AUC for two classes, accuracy for several, RMSE for numbers, concordance for times.
 
     For counts whose logarithm is learnt it is the deviance.
 
@@ -174,6 +219,8 @@ def weighted_score(task: Task, y: Array, predictions: Array) -> Callable[[Array]
     if task.kind == "regression":
         squares = (predictions.astype(np.float64) - y) ** 2
         return lambda times: float(np.sqrt(np.average(squares, weights=times)))
+    if task.kind == "survival":
+        return pairs_of(y, predictions).weighed
     right = (task.decide(predictions) == y.astype(int)).astype(np.float64)
     if task.kind == "multiclass" or len(np.unique(y)) < 2:
         return lambda times: float(np.average(right, weights=times))
@@ -294,6 +341,8 @@ def quality_of(task: Task, y: Array, predictions: Array) -> Quality:
     >>> found.area, [(one.predicted, one.true) for one in found.bins]
     (1.0, [(0.0, 0.0), (0.8, 1.0)])
     """
+    if task.kind == "survival":
+        return Quality()  # Whether the event came is not known of rows lost to view, so that no bin has a true share.
     if task.kind == "regression":
         return Quality(bins=bins_of(predictions, y))
     if task.kind == "binary":

@@ -15,9 +15,11 @@ from .messy_rows import frame_of as frame_of
 from .messy_rows import write_public as write_public
 from .small_federations import BadParty as BadParty
 from .small_federations import bare_party as bare_party
+from .small_federations import drawn_times as drawn_times
 from .small_federations import flip_labels as flip_labels
 from .small_federations import leave_out as leave_out
 from .small_federations import open_peers as open_peers
+from .small_federations import rows_held_out as rows_held_out
 from .small_federations import small_federation as small_federation
 from .small_federations import small_horizontal as small_horizontal
 from .small_federations import small_overlap as small_overlap

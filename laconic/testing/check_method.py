@@ -279,6 +279,8 @@ def _check_beats_guessing(method: Method, federation: Federation, result: Result
     y = federation.labels("test")
     if federation.task.kind == "regression":
         good, seen = result.metrics["r2"] > 0.05, f"R2 {result.metrics['r2']:.3f}"
+    elif federation.task.kind == "survival":
+        good, seen = result.score.value > 0.6, f"concordance {result.score.value:.3f}"
     else:
         common = max((y == label).mean() for label in set(y.tolist()))
         good = result.metrics["accuracy"] > common + 0.02

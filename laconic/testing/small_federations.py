@@ -1,9 +1,9 @@
-"""Small federations and parties for tests of methods, on data sets that come with scikit-learn; and a bad party.
+"""Small federations and parties for tests of methods, on data sets of scikit-learn and drawn times; and a bad party.
 
 A bad party sends something else than it should, to see what becomes of a run.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -16,28 +16,65 @@ from laconic.core.peers import Carrier, Peers
 from laconic.core.step import Script
 from laconic.core.traffic import WireLog
 from laconic.core.wire import Blob, decode, encode
-from laconic.data.datasets import load
+from laconic.data.datasets import Dataset, load
 from laconic.data.federation import Federation
 from laconic.data.partition.columns import Equal, deal
 from laconic.data.partition.rows import Dirichlet, Iid, deal_rows
 from laconic.deploy.transports import Runtime, open_runtime
 from laconic.deploy.transports.inprocess import open_calls
 from laconic.plan.runtime import AnyRuntime, InProcess
+from laconic.tables.columns import Column, Recipe
+from laconic.tables.survival import signed_times
 from laconic.tables.table import Table
+from laconic.tables.task import Task
 from laconic.values import Array
 
-_SETS = {"binary": "breast_cancer", "multiclass": "digits", "regression": "diabetes"}
+_SETS: dict[str, str] = {"binary": "breast_cancer", "multiclass": "digits", "regression": "diabetes"}
 
 
 def small_federation(kind: str) -> Federation:
     """Three parties on a small data set of a kind of task."""
-    return deal(load(_SETS[kind]), Equal(parties=3), seed=3, test=0.3)
+    return deal(_small_set(kind), Equal(parties=3), seed=3, test=0.3)
 
 
 def small_horizontal(kind: str) -> Federation:
     """Three parties and a server on a small data set of a kind of task, rows dealt with a slight label skew."""
-    way = Iid(parties=3) if kind == "regression" else Dirichlet(parties=3, beta=2.0)
-    return deal_rows(load(_SETS[kind]), way, seed=3)
+    way = Dirichlet(parties=3, beta=2.0) if kind in ("binary", "multiclass") else Iid(parties=3)
+    return deal_rows(_small_set(kind), way, seed=3)
+
+
+def rows_held_out(
+    parties: Mapping[str, tuple[Array, Array]], test: tuple[Array, Array], columns: Sequence[str], task: Task
+) -> Federation:
+    """Parties with rows of numbers and labels, and at a server those to score on: for splits that others have fixed."""
+    known = tuple(Column(name) for name in columns)
+    recipe = Recipe(columns=known)  # As parties with files, these still have to agree on how columns are prepared.
+    tables = {
+        name: Table(x, known, y=y, task=task, cuts={cut: np.arange(len(y))}, party=name, recipe=recipe)
+        for name, cut, (x, y) in [("server", "test", test), *((name, "train", rows) for name, rows in parties.items())]
+    }
+    return Federation(name="rows", tables=tables, hub="server", aligned=False, kind="horizontal")
+
+
+def drawn_times(rows: int = 400, columns: int = 6, seed: int = 5) -> Dataset:
+    """Drawn rows whose hazard is the exponential of a linear map of their columns; about a third are censored."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(rows, columns))
+    risk = np.exp(x @ np.linspace(1.0, -0.5, columns))
+    came, left = rng.exponential(1 / risk), rng.exponential(2.0, rows)
+    # Whole days, so that some times are tied.
+    times = np.ceil(100 * np.minimum(came, left))
+    return Dataset(
+        name="drawn times",
+        raw=x,
+        columns=tuple(Column(f"column{i}") for i in range(columns)),
+        y=signed_times(times, came <= left),
+        task=Task(kind="survival", label="days", event="died"),
+    )
+
+
+def _small_set(kind: str) -> Dataset:
+    return load(_SETS[kind]) if kind in _SETS else drawn_times()
 
 
 def small_overlap() -> Federation:

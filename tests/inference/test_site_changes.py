@@ -249,3 +249,20 @@ def test_a_plan_may_leave_out_hospitals_of_the_consortium(tmp_path):
     files = {name: str(sites[name].folder / "party.toml") for name in TWO}
     alone = execute(msgspec.structs.replace(plan, data=msgspec.structs.replace(plan.data, files=files)))
     assert found.score == alone.score and plan_fingerprint(plan) != plan_fingerprint(plan_of(KT))
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("add", "MODEL", "--site", "nowhere", "--party", "west=west.csv"), "name who joins by --party NAME alone"),
+        (("add", "MODEL", "--site", "nowhere"), "name who joins by --party NAME alone"),
+        (("add", "MODEL", "--plan", "x.toml", "--party", "west=west.csv"), "--plan goes with --site"),
+        (("add", "MODEL", "--site", "nowhere", "--party", "west"), "nowhere is no site"),
+        (("forget", "west", "MODEL", "--site", "nowhere", "--rows", "x.csv"), "which no server has; leave out one"),
+    ],
+    ids=["file", "nobody", "plan", "site", "rows"],
+)
+def test_words_that_do_not_go_together_are_one_clear_error(tmp_path, words, said):
+    found = call(*(tmp_path if word == "MODEL" else word for word in words))
+    assert found.exit_code == 2
+    assert said in found.stderr

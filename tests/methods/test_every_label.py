@@ -149,6 +149,18 @@ def test_one_net_serves_whoever_is_there():
     assert gone > best - 0.03
 
 
+def test_rows_that_were_not_learnt_from_are_not_said_to_be_outside_the_overlap_alone():
+    """Rows by time: some that the shop shares with the bank are as late as the rows that are scored on."""
+    rng, ids = np.random.default_rng(0), np.arange(400)
+    day = pd.date_range("2024-01-01", periods=400).strftime("%Y-%m-%d")
+    bank = pd.DataFrame({"id": ids, "day": day, "income": rng.normal(size=400), "left": ids // 3 % 2})
+    shop = pd.DataFrame({"id": ids, "visits": rng.normal(size=400)})
+    insurer = pd.DataFrame({"id": ids[::2], "claims": rng.normal(size=200)})
+    made = from_frames({"bank": bank, "shop": shop, "insurer": insurer}, id="id", label="left", split_by="day")
+    lost = rows_of(simulate(FedOnce(head=Boosted(trees=2)), made), "shop")[3]
+    assert list(lost) == ["only some parties have, and bank does not learn from"]
+
+
 def test_labels_outside_the_overlap_that_contradict_do_no_harm():
     sound = simulate(FedOnce(head=QUICK), bank_and_guests(everyone=400))
     turned = simulate(FedOnce(head=QUICK), bank_and_guests(everyone=400, label_noise=1.0))

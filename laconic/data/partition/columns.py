@@ -330,7 +330,7 @@ def _rows_of(cuts: dict[str, Array], own: Array) -> tuple[Array, dict[str, Array
 
 def _labels(dataset: Dataset, rows: Array, own: Array) -> Array:
     y = dataset.y[rows]
-    y[own] = np.nan if dataset.task.kind == "regression" else -1
+    y[own] = -1 if dataset.task.of_classes else np.nan
     return y
 
 

@@ -27,7 +27,7 @@ from laconic.data.datasets import Dataset
 from laconic.data.federation import Federation
 from laconic.tables.columns import Recipe, fit_recipe
 from laconic.tables.table import Table
-from laconic.tables.task import LabelScale, Task
+from laconic.tables.task import Task, scale_of_labels
 from laconic.values import Settings, check_least
 
 _SIDES = ("train", "valid", "test")
@@ -339,9 +339,7 @@ def deal_rows(dataset: Dataset, cut: RowCut, *, reserve: Reserve | None = None, 
 
 def _with_scale(task: Task, y: Array) -> Task:
     """The task, of numbers with mean and spread over all parties' rows, as parties with files agree on them."""
-    if task.kind != "regression":
-        return task
-    return msgspec.structs.replace(task, scale=LabelScale(float(y.mean()), float(y.std()) or 1.0))
+    return task if task.of_classes else msgspec.structs.replace(task, scale=scale_of_labels(task, y))
 
 
 def _table(dataset: Dataset, opened: Array, own: dict[str, Array], party: str, recipe: Recipe) -> Table:
@@ -349,7 +347,7 @@ def _table(dataset: Dataset, opened: Array, own: dict[str, Array], party: str, r
     everything = np.concatenate([opened, *own.values()])
     places = np.split(np.arange(len(everything)), np.cumsum([len(opened), *map(len, own.values())])[:-1])
     y = dataset.y[everything]
-    y[: len(opened)] = np.nan if dataset.task.kind == "regression" else -1
+    y[: len(opened)] = -1 if dataset.task.of_classes else np.nan
     return Table(
         dataset.raw[everything],
         dataset.columns,

@@ -159,7 +159,7 @@ def _csv_form(party: str, path: Path, data: OwnData) -> CsvForm:
     said = data.delimiter or (marked.group(1) if marked else None)
     text = text[marked.end() :] if marked else text
     ways = {mark: _rows(text, mark, whole=len(head) < _SAMPLE) for mark in ([said] if said else _DELIMITERS)}
-    expected = {*data.keys, *data.columns, data.label}
+    expected: set[str | None] = {*data.keys, *data.columns, *data.labels}
     delimiter = said or _choose(where, ways, expected)
     if not ways[delimiter]:
         raise DataError(

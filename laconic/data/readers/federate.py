@@ -37,6 +37,7 @@ def from_files(
     *,
     id: str,  # noqa: A002 the word every reader of a table looks for
     label: str,
+    event: str | None = None,
     kinds: Kinds | None = None,
     task: Task | None = None,
     name: str = "files",
@@ -49,13 +50,21 @@ def from_files(
 
     Args:
         paths: by party, or just paths: a party is then called what its file is called, up to the first dot.
-        id, label, kinds, task, name, split_by, group: as for `from_frames`.
+        id, label, event, kinds, task, name, split_by, group: as for `from_frames`.
     """
     named = by_party(paths)
-    frames = {party: read_file(party, path, id, [label]) for party, path in named.items()}
+    frames = {party: read_file(party, path, id, _labels(label, event)) for party, path in named.items()}
     with naming(named):
         federation = from_frames(
-            frames, id=id, label=label, kinds=kinds, task=task, name=name, split_by=split_by, group=group
+            frames,
+            id=id,
+            label=label,
+            event=event,
+            kinds=kinds,
+            task=task,
+            name=name,
+            split_by=split_by,
+            group=group,
         )
     federation.facts["files"] = {party: path.name for party, path in named.items()}
     return federation
@@ -65,6 +74,7 @@ def rows_from_files(
     paths: Mapping[str, Path | str] | Iterable[Path | str],
     *,
     label: str,
+    event: str | None = None,
     id: str | None = None,  # noqa: A002 the word every reader of a table looks for
     public: Path | str | None = None,
     kinds: Kinds | None = None,
@@ -82,16 +92,17 @@ def rows_from_files(
         paths: by party, or just paths: a party is then called what its file is called, up to the first dot.
         label: the label column, which every file must have.
         public: a file of rows that everybody may see; None if there are none.
-        id, kinds, task, test, valid, seed, name, split_by, group: as for `rows_from_frames`.
+        event, id, kinds, task, test, valid, seed, name, split_by, group: as for `rows_from_frames`.
     """
     named = by_party(paths)
-    frames = {party: read_file(party, path, id, [label]) for party, path in named.items()}
+    frames = {party: read_file(party, path, id, _labels(label, event)) for party, path in named.items()}
     first = next(iter(frames.values()), None)
     shown = None if public is None else read_file(PUBLIC, Path(public), id, () if first is None else first.columns)
     with naming(named, "" if public is None else f", public rows are {public}"):
         federation = rows_from_frames(
             frames,
             label=label,
+            event=event,
             id=id,
             public=shown,
             kinds=kinds,
@@ -153,6 +164,7 @@ def federation(
     tables: Mapping[str, Source],
     *,
     label: str,
+    event: str | None = None,
     id: str | None = None,  # noqa: A002 the word every reader of a table looks for
     kind: Kind | None = None,
     public: "Source | None" = None,
@@ -174,6 +186,8 @@ def federation(
         tables: by party, in the order parties will be named: pandas, Polars or Arrow tables, or paths of CSV or Parquet
             files.
         label: the column to predict.
+        event: where the label is the time to an event, the column that says whether it came (1, true, yes), or had not
+            by that time (0, false, no); both are at the same parties.
         id: the column that says who a row is about. A vertical federation needs it.
         kind: None to tell it from the tables.
         public: horizontal: rows of the same columns that everybody may see.
@@ -196,22 +210,31 @@ def federation(
         <Federation tables, vertical: bank 40 rows, shop 40 rows; bank predicts churned>
     """
     paths = {party: Path(one) for party, one in _items(tables) if isinstance(one, str | Path)}
-    frames = {party: _frame(party, one, id, label) for party, one in _items(tables)}
+    frames = {party: _frame(party, one, id, label, event) for party, one in _items(tables)}
     name = name or ", ".join(path.name for path in paths.values()) or "tables"
     with naming(paths, "" if public is None or not paths else f", public rows are {public}"):
         if (kind or kind_of(frames, plain_name(label), id)) == "vertical":
             if id is None:
                 _refuse_no_id(label)
             made = from_frames(
-                frames, id=id or "", label=label, kinds=kinds, task=task, name=name, split_by=split_by, group=group
+                frames,
+                id=id or "",
+                label=label,
+                event=event,
+                kinds=kinds,
+                task=task,
+                name=name,
+                split_by=split_by,
+                group=group,
             )
             made = replace(made, test=test, valid=0.1 if valid is None else valid)
         else:
-            shown = None if public is None else _frame(PUBLIC, public, id, label)
+            shown = None if public is None else _frame(PUBLIC, public, id, label, event)
             shares = {"test": test, "valid": valid or 0.0}
             made = rows_from_frames(
                 frames,
                 label=label,
+                event=event,
                 id=id,
                 public=shown,
                 kinds=kinds,
@@ -225,6 +248,10 @@ def federation(
     if paths:
         made.facts["files"] = {party: path.name for party, path in paths.items()}
     return made
+
+
+def _labels(label: str, event: str | None) -> list[str]:
+    return [label] if event is None else [label, event]
 
 
 def kind_of(frames: Mapping[str, "DataFrame"], label: str, id_name: str | None) -> Kind:
@@ -256,9 +283,9 @@ def _items(tables: Mapping[str, Source]) -> list[tuple[str, Source]]:
     return list(tables.items())
 
 
-def _frame(party: str, table: Source, id_name: str | None, label: str) -> "DataFrame":
+def _frame(party: str, table: Source, id_name: str | None, label: str, event: str | None) -> "DataFrame":
     if isinstance(table, str | Path):
-        return read_file(party, Path(table), id_name, [label])
+        return read_file(party, Path(table), id_name, _labels(label, event))
     return as_frame(table, party)
 
 

@@ -40,6 +40,7 @@ def from_frames(
     *,
     id: str,  # noqa: A002 the word every reader of a table looks for
     label: str,
+    event: str | None = None,
     kinds: Kinds | None = None,
     task: Task | None = None,
     name: str = "frames",
@@ -56,6 +57,7 @@ def from_frames(
         frames: by party, in the order parties will be named.
         id: the id column, which every party must have.
         label: the label column, which exactly one party must have.
+        event: where the label is the time to an event, the label holder's column that says whether it came.
         kinds: by column name, at whichever party it is.
         task: what the label is; its classes, if named, are in the order of their codes. None to infer it from the
             cells: text, true/false, two values or few whole numbers are classes, other numbers are a quantity.
@@ -67,19 +69,26 @@ def from_frames(
     frames = named_frames(frames)
     by = part_by(*(None if one is None else plain_name(one) for one in (split_by, group)))
     id, label = plain_name(id), plain_name(label)  # noqa: A001
-    refuse_same(id, label)
+    event = None if event is None else plain_name(event)
+    refuse_same(id, label, event)
     hub = _find_hub(frames, label)
-    refuse_others_column(by, hub, {party: list(frame.columns) for party, frame in frames.items()}, (id, label))
+    refuse_no_event(hub, frames[hub], event)
+    refuse_others_event(frames, hub, event)
+    refuse_others_column(
+        by, hub, {party: list(frame.columns) for party, frame in frames.items()}, (id, label, event or "")
+    )
     check_kinds(kinds or {}, {name for frame in frames.values() for name in frame.columns})
     notes: list[str] = []
     tables: dict[str, Table] = {}
     readings: dict[str, FileReading] = {}
     for party, frame in frames.items():
         _check_id(party, frame, id)
-        data = OwnData(source=party, key=id, label=label if party == hub else None)
+        data = OwnData(
+            source=party, key=id, label=label if party == hub else None, event=event if party == hub else None
+        )
         mine = by if party == hub else None
         grouped = mine.column if mine is not None and not mine.in_time else None
-        names = [name for name in frame.columns if name not in (id, label, grouped)]
+        names = [name for name in frame.columns if name not in (id, label, event, grouped)]
         own = build_table(party, data, frame, names, said=kinds, task=task if party == hub else None, by=mine)
         tables[party] = own.table
         notes += own.notes
@@ -162,8 +171,28 @@ def check_kinds(kinds: Kinds, names: Iterable[str]) -> None:
             raise DataError(f"kinds says that column {name!r} is {kind!r}; say one of {known}")
 
 
-def refuse_same(id_name: str | None, label: str) -> None:
-    """Refuse a column that is both id and label."""
+def refuse_no_event(party: str, frame: "DataFrame", event: str | None) -> None:
+    """Refuse a party with times that lacks the column which says whether the event came."""
+    if event is not None and event not in frame.columns:
+        raise DataError(
+            f"party {party!r} has no event column {event!r}; its columns are {', '.join(frame.columns[:20])}; name the "
+            "column that says whether the event came, at whoever has its times"
+        )
+
+
+def refuse_others_event(frames: Mapping[str, "DataFrame"], hub: str, event: str | None) -> None:
+    """Refuse another party that has the event column too: learnt from, it would give the label away."""
+    others = [party for party, frame in frames.items() if party != hub and event in frame.columns]
+    if others:
+        raise DataError(
+            f"the event column {event!r} is at {hub}, which has the times, and at {others[0]}; drop it there"
+        )
+
+
+def refuse_same(id_name: str | None, label: str, event: str | None = None) -> None:
+    """Refuse a column that is two of id, label and event."""
+    if event is not None and event in (id_name, label):
+        raise DataError(f"the column {event!r} is the event and also the id or the label; name another")
     if id_name == label:
         raise DataError(f"the column {label!r} is both id and label; a row's id cannot be predicted")
 

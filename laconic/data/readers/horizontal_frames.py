@@ -39,7 +39,7 @@ from laconic.data.schema_agreement import (
 )
 from laconic.errors import DataError
 from laconic.tables.columns import Column, Recipe, fit_recipe
-from laconic.tables.table import Table
+from laconic.tables.table import Table, check_events
 from laconic.tables.task import Task
 from laconic.values import Array
 
@@ -57,6 +57,7 @@ def rows_from_frames(
     frames: Mapping[str, AnyTable],
     *,
     label: str,
+    event: str | None = None,
     id: str | None = None,  # noqa: A002 the word every reader of a table looks for
     public: "AnyTable | None" = None,
     kinds: Kinds | None = None,
@@ -79,6 +80,7 @@ def rows_from_frames(
     Args:
         frames: by party, in the order parties will be named.
         label: the label column, which every party must have.
+        event: where the label is the time to an event, the column that says whether it came; every party must have it.
         id: a column that says who a row is about; it is not learnt from, and one person's rows are held out together,
             at all parties. None if there is none; rows then count as different people.
         public: rows of the same columns that everybody may see, whose labels, if they have any, are not looked at.
@@ -96,12 +98,13 @@ def rows_from_frames(
     by = part_by(*(None if one is None else plain_name(one) for one in (split_by, group)))
     frames = named_frames(frames)
     label, id = plain_name(label), None if id is None else plain_name(id)  # noqa: A001
-    _check_frames(frames, label, id)
+    event = None if event is None else plain_name(event)
+    _check_frames(frames, label, event, id)
     for party, frame in frames.items() if by is not None else ():
-        refuse_others_column(by, party, {party: list(frame.columns)}, (id or "", label))
+        refuse_others_column(by, party, {party: list(frame.columns)}, (id or "", label, event or ""))
     grouped = None if by is None or by.in_time else by.column
     names = agree_names(
-        {party: [n for n in map(str, frame) if n not in (label, id, grouped)] for party, frame in frames.items()}
+        {party: [n for n in map(str, frame) if n not in (label, event, id, grouped)] for party, frame in frames.items()}
     )
     check_kinds(kinds or {}, names)
     notes: list[str] = []
@@ -109,12 +112,16 @@ def rows_from_frames(
     agreed, read, readings = _read_together(frames | shown, names, kinds or {}, notes, label, id)
     opened = read_public(*read.pop(PUBLIC)) if shown else None
     labels = {
-        party: read_labels(frame[label], task, party, notes, delimiter_of(frame)) for party, frame in frames.items()
+        party: read_labels(
+            frame[label], task, party, notes, delimiter_of(frame), None if event is None else frame[event]
+        )
+        for party, frame in frames.items()
     }
     common = _agreed_task({party: own for party, (_, own) in labels.items()}, task, notes)
     codes = {party: recode_labels(y, own, common, party) for party, (y, own) in labels.items()}
     refuse_unique(np.concatenate(list(codes.values())), common, ", ".join(frames))
-    classes = None if common.kind == "regression" else codes
+    strata = {party: common.strata(y) for party, y in codes.items()}
+    classes = {party: found for party, found in strata.items() if found is not None} or None
     cuts = hold_out(frames, id, test=test, valid=valid, seed=seed, notes=notes, classes=classes, by=by)
     tables = {party: _party_table(party, own, *labels[party], cuts[party], opened) for party, own in read.items()}
     # Parties agree on this before a run; what they will say is needed here to code the held-out rows in that way.
@@ -141,15 +148,15 @@ def rows_from_frames(
     )
 
 
-def _check_frames(frames: Mapping[str, "DataFrame"], label: str, id_name: str | None) -> None:
+def _check_frames(frames: Mapping[str, "DataFrame"], label: str, event: str | None, id_name: str | None) -> None:
     if not frames:
         raise DataError("there is no party; give a DataFrame for each")
     if SERVER in frames:
         raise DataError(f"a party cannot be called {SERVER!r}, as the hub is; rename it")
-    refuse_same(id_name, label)
+    refuse_same(id_name, label, event)
     for party, frame in frames.items():
         check_frame(party, frame)
-        for role, name in (("label", label), ("id", id_name)):
+        for role, name in (("label", label), ("event", event), ("id", id_name)):
             if name is not None and name not in frame.columns:
                 raise DataError(
                     f"party {party!r} has no {role} column {name!r}; its columns are "
@@ -286,8 +293,11 @@ def stack_pieces(
     """A party's table of some rows per cut, behind the public ones if there are any."""
     if public is not None and len(public.raw):
         rows = np.arange(len(public.raw))
-        unlabelled = np.full(len(rows), np.nan if task.kind == "regression" else -1)
+        unlabelled = np.full(len(rows), -1 if task.of_classes else np.nan)
         pieces = {"public": [Piece(public.raw, unlabelled, row_names("public", rows))]} | dict(pieces)
+    if task.kind == "survival" and "train" in pieces:
+        own = np.concatenate([piece.y for some in pieces.values() for piece in some])
+        check_events(np.concatenate([piece.y for piece in pieces["train"]]), task, own, party)
     every = [piece for some in pieces.values() for piece in some]
     ends = np.cumsum([0, *(sum(len(piece.y) for piece in some) for some in pieces.values())])
     return Table(

@@ -22,7 +22,7 @@ from laconic.data.readers.horizontal_frames import (
     stack_pieces,
 )
 from laconic.data.readers.ids import read_ids
-from laconic.data.readers.source_table import OwnTable, check_frame, own_frame, refuse_repeated
+from laconic.data.readers.source_table import OwnTable, check_frame, event_of, own_frame, refuse_repeated
 from laconic.data.schema import OwnData
 from laconic.data.schema_agreement import recode_labels, refuse_other_scale
 from laconic.errors import DataError
@@ -112,8 +112,8 @@ def _frame(party: str, data: OwnData, public: PublicRows | None, by: PartBy | No
         )
     grouped = None if by is None or by.in_time else by.column
     wanted = [column.name for column in public.columns] if public is not None else list(data.columns)
-    names = wanted or [name for name in there if name not in (*data.keys, data.label, grouped)]
-    roles = dict.fromkeys(names, "column") | dict.fromkeys(data.keys, "key") | {data.label: "label"}
+    names = wanted or [name for name in there if name not in (*data.keys, *data.labels, grouped)]
+    roles = dict.fromkeys(names, "column") | dict.fromkeys(data.keys, "key") | dict.fromkeys(data.labels, "label")
     for name, role in (roles | ({} if by is None else {by.column: "column"})).items():
         if name not in there:
             raise DataError(
@@ -121,7 +121,7 @@ def _frame(party: str, data: OwnData, public: PublicRows | None, by: PartBy | No
                 "file, rename the column, or add it with empty cells if nothing is known"
             )
     parting = [] if by is None else [by.column]
-    frame = own_frame(party, data, list(dict.fromkeys([*data.keys, *names, data.label, *parting])))
+    frame = own_frame(party, data, list(dict.fromkeys([*data.keys, *names, *data.labels, *parting])))
     check_frame(party, frame)
     return frame, names
 
@@ -144,7 +144,7 @@ def _build(
     key = _KEY if data.keys else None
     if key is not None:
         frame = frame.assign(**{key: read_ids(frame, data.keys, data.ids, party)})
-    classes = None if task.kind == "regression" else y
+    classes = task.strata(y)
     cuts = hold_out_alone(party, frame, key, test=test, seed=seed, notes=notes, classes=classes, by=by)
     pieces = {cut: [Piece(raw[rows], y[rows], row_names(party, rows))] for cut, rows in cuts.items() if len(rows)}
     table = stack_pieces(party, pieces, columns, task, public)
@@ -177,7 +177,7 @@ def _labels(party: str, data: OwnData, frame: "DataFrame", agreed: Task | None, 
     said: SaidTask | None = data.task if agreed is None else "counts" if agreed.counts is True else agreed.kind
     # How many classes there are at all parties, one party's labels cannot say.
     expected = Task.said("multiclass" if said == "binary" else said) if said is not None else None
-    y, task = read_labels(frame[str(data.label)], expected, party, notes, delimiter_of(frame))
+    y, task = read_labels(frame[str(data.label)], expected, party, notes, delimiter_of(frame), event_of(frame, data))
     refuse_unique(y, task, party)
     if agreed is None:
         return y, task

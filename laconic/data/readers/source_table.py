@@ -23,7 +23,7 @@ from laconic.tables.task import Task
 from laconic.values import Array
 
 if TYPE_CHECKING:
-    from pandas import DataFrame
+    from pandas import DataFrame, Series
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +74,7 @@ def read_own(
         names = _wanted(party, data, there, known)
         if by is not None:
             names = [name for name in names if by.in_time or name != by.column]
-        labels = [data.label] if data.label is not None and recipe is None else []
+        labels = data.labels if recipe is None else ()
         parting = [by.column] if by is not None and by.column in there else []
         whole = own_frame(party, data, list(dict.fromkeys([*data.keys, *names, *labels, *parting])), frame)
         return build_table(party, data, whole, names, said=data.columns, task=task, recipe=recipe, by=by)
@@ -194,7 +194,7 @@ def build_table(
     else:
         if data.label is not None:
             expected = task or (None if data.task is None else Task.said(data.task))
-            y, task = read_labels(frame[data.label], expected, party, notes, delimiter_of(frame))
+            y, task = read_labels(frame[data.label], expected, party, notes, delimiter_of(frame), event_of(frame, data))
             refuse_unique(y, task, party)
         looks = {name: look_at(frame[name]) for name in names}
         kinds = kinds_of(party, looks, said or {}, notes)
@@ -220,6 +220,11 @@ def build_table(
         parting=None if parting is None else Parting(parting.values[at], parting.in_time),
     )
     return OwnTable(table=table, rows=len(frame), left_out=usable.left_out, notes=tuple(notes), reading=reading)
+
+
+def event_of(frame: "DataFrame", data: OwnData) -> "Series | None":
+    """The column that says whether the event came; None where the label is no time."""
+    return None if data.event is None else frame[data.event]
 
 
 def check_frame(party: str, frame: "DataFrame") -> None:
@@ -262,7 +267,7 @@ def _wanted(party: str, data: OwnData, there: list[str], known: list[str] | None
     """The columns to learn from: those of a model, those that the party names, or all but key and label."""
     refuse_repeated(party, there, f" of {data.source}")
     roles = dict.fromkeys(known or (), "column") | dict.fromkeys(data.columns, "column")
-    roles |= dict.fromkeys(data.keys, "key") | ({data.label: "label"} if data.label and known is None else {})
+    roles |= dict.fromkeys(data.keys, "key") | (dict.fromkeys(data.labels, "label") if known is None else {})
     for name, role in roles.items():
         if name not in there:
             raise DataError(
@@ -271,4 +276,4 @@ def _wanted(party: str, data: OwnData, there: list[str], known: list[str] | None
             )
     if known is not None:
         return known
-    return list(data.columns) or [name for name in there if name not in (*data.keys, data.label)]
+    return list(data.columns) or [name for name in there if name not in (*data.keys, *data.labels)]

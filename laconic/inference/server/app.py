@@ -413,7 +413,7 @@ class _Service:
 
 def as_answers(scores: Scores) -> list[Answer]:
     """Scores as they are sent: numbers that JSON has, and null where there is no answer."""
-    shares = None if scores.task.kind == "regression" else scores.probabilities.tolist()
+    shares = scores.probabilities.tolist() if scores.task.of_classes else None
     found = []
     for place, (one, decision) in enumerate(zip(scores.ids, scores.decisions, strict=True)):
         by_class = None

@@ -183,8 +183,8 @@ class Best(Learner, frozen=True):
         holder's `own` columns alone are tried too: what others sent may be no more than noise.
         """
         rows, first = flat(x).astype(np.float32), len(y) if judged is None else judged
-        alone = own if own < rows.shape[1] else 0
-        return fit_each(lambda numbers: self._fit(task, _Rows(rows, numbers, first, groups, alone), rng), y)
+        alone, chooser = own if own < rows.shape[1] else 0, self._for(task)
+        return fit_each(lambda numbers: chooser._fit(task, _Rows(rows, numbers, first, groups, alone), rng), y)
 
     def predict(self, task: Task, weights: Weights, x: Array) -> Array:
         """What the members say together."""
@@ -224,10 +224,17 @@ class Best(Learner, frozen=True):
             )
         return found
 
+    def _for(self, task: Task) -> "Best":
+        """The same without what cannot learn such labels: nets learn no times to an event."""
+        kinds = tuple(kind for kind in self.kinds if kind != "net" or task.kind != "survival")
+        if not kinds:
+            raise PlanError("nets do not learn times to an event; let Best try linear models or trees too (kinds)")
+        return msgspec.structs.replace(self, kinds=kinds)
+
     def _fit(self, task: Task, rows: "_Rows", rng: Rng) -> Weights:
         attempts = self.attempts(len(rows.y), rows.x.shape[1], task.outputs, rows.own)
         rows = rows if rows.judged >= _FEWEST else rows._replace(judged=len(rows.y))
-        if len(rows.y) < _FEWEST or (task.kind != "regression" and len(np.unique(rows.y)) == 1):
+        if len(rows.y) < _FEWEST or (task.of_classes and len(np.unique(rows.y)) == 1):
             only = LinearCandidate(penalty=1.0)
             choice = _Choice((Chosen(only, 1.0),), ())
         else:
@@ -244,7 +251,7 @@ class Best(Learner, frozen=True):
         Others' labels may contradict: they may be of other people, or from other years.
         """
         first = rows.first
-        if task.kind != "regression" and len(np.unique(first.y)) == 1:
+        if task.of_classes and len(np.unique(first.y)) == 1:
             return choice
         attempts = self.attempts(rows.judged, rows.x.shape[1], task.outputs, rows.own)
         apart = _choose(task, first, attempts, rng)
@@ -369,9 +376,9 @@ def _held_out(task: Task, rows: _Rows, rng: Rng) -> list[Array]:
     count, y = _fold_count(len(rows.y)), rows.y
     if rows.groups is not None and (found := _groups_held_out(rows.groups, count, rng)):
         return found
-    order = rng.permutation(len(y))
-    if task.kind != "regression":
-        order = order[np.argsort(y[order], kind="stable")]
+    order, strata = rng.permutation(len(y)), task.strata(y)
+    if strata is not None:
+        order = order[np.argsort(strata[order], kind="stable")]
     return [np.sort(order[place::count]) for place in range(count)]
 
 
@@ -392,6 +399,8 @@ def _shares(task: Task, y: Array, trials: Sequence[Trial], losses: Sequence[floa
     """What share of each candidate's answer is taken: all of the best one's, unless a stack is better."""
     alone = np.zeros(len(trials))
     alone[int(np.argmin(losses))] = 1.0
+    if task.kind == "survival":
+        return alone  # A likelihood of orders has no shares that add up row by row.
     linear = [place for place, one in enumerate(trials) if isinstance(one.candidate, LinearCandidate)]
     worse = [place for place in linear if losses[place] > min(losses[one] for one in linear)]
     stacked = np.array([place for place in range(len(trials)) if place not in worse])

@@ -17,13 +17,14 @@ from torch import Tensor
 
 from laconic.learn.device import device_now
 from laconic.learn.draws import permutation, torch_generator
+from laconic.learn.models.cox import base_of, cox_loss
 from laconic.learn.models.gaps import FILL, blocks_of, filled, learn_fill
 from laconic.learn.models.supervised import Shard, fit_linear, predict_linear, predict_supervised
 from laconic.learn.nets.nets import Mlp, make, to_tensor, weights_of
 from laconic.learn.train import losses as heads
 from laconic.learn.train.descent import DenseNets
 from laconic.learn.train.sgd import Sgd
-from laconic.learn.trees.dense_trees import Boosted
+from laconic.learn.trees.dense_trees import Boosted, targets_of
 from laconic.tables.task import Task
 from laconic.values import Array, Rng, Settings, Weights
 
@@ -65,8 +66,9 @@ class Folds:
 
         found = []
         for used, held in zip(self.used, self.held, strict=True):
-            rows = xgboost.QuantileDMatrix(self.x[used], self.y[used], max_bin=BINS, nthread=1)
-            found.append((rows, xgboost.QuantileDMatrix(self.x[held], self.y[held], max_bin=BINS, ref=rows, nthread=1)))
+            x, y = self.x, targets_of(self.task, self.y)
+            rows = xgboost.QuantileDMatrix(x[used], y[used], max_bin=BINS, nthread=1)
+            found.append((rows, xgboost.QuantileDMatrix(x[held], y[held], max_bin=BINS, ref=rows, nthread=1)))
         return found
 
     @cached_property
@@ -125,7 +127,7 @@ class Candidate(Settings, frozen=True):
 
 
 class LinearCandidate(Candidate, frozen=True, tag="linear"):
-    """Ridge or logistic regression on standardised columns.
+    """Ridge or logistic regression, or Cox's model, on standardised columns.
 
     Attributes:
         penalty: weight of the squared size of the coefficients.
@@ -206,7 +208,10 @@ class TreesCandidate(Candidate, frozen=True, tag="trees"):
             if turn - int(np.argmin(losses)) >= self.patience:
                 break
         best = int(np.argmin(losses)) + 1
-        said = [b.predict(held, iteration_range=(0, best)) for b, (_, held) in zip(boosters, folds.binned, strict=True)]
+        said = [
+            _said(folds.task, booster, rows, held, best)
+            for booster, (rows, held) in zip(boosters, folds.binned, strict=True)
+        ]
         kept = msgspec.structs.replace(self, trees=msgspec.structs.replace(self.trees, trees=best))
         return Trial(kept, folds.predictions(said))
 
@@ -217,6 +222,14 @@ class TreesCandidate(Candidate, frozen=True, tag="trees"):
     def predict(self, task: Task, weights: Weights, x: Array) -> Array:
         """What the trees say together."""
         return self.trees.predict(task, weights, x)
+
+
+def _said(task: Task, booster: Any, rows: Any, held: Any, trees: int) -> Array:
+    """What so many trees of a booster say of rows held out from it."""
+    if task.kind != "survival":
+        return np.asarray(booster.predict(held, iteration_range=(0, trees)))
+    learnt, found = (booster.predict(one, output_margin=True, iteration_range=(0, trees)) for one in (rows, held))
+    return np.asarray(found + base_of(task, learnt, rows.get_label()))
 
 
 class NetCandidate(Candidate, frozen=True, tag="net"):
@@ -338,7 +351,12 @@ BINS = 128
 
 
 def loss(task: Task, y: Array, predictions: Array) -> float:
-    """The mean log loss, or the mean squared error in units of the labels' variance: what is chosen by."""
+    """The mean log loss, or the mean squared error in units of the labels' variance: what is chosen by.
+
+    Of times to an event, the mean logarithm of the partial likelihood, turned.
+    """
+    if task.kind == "survival":
+        return cox_loss(y, predictions)
     if task.kind == "regression":
         return float(np.mean((predictions - y) ** 2) / (np.var(y) or 1.0))
     return float(-np.mean(np.log(chosen_probability(task, y, predictions))))

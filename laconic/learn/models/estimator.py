@@ -108,7 +108,7 @@ class Estimator(Learner, frozen=True):
     def _refuse_unfit(self, task: Task, made: Any) -> None:
         from sklearn.base import is_classifier, is_regressor
 
-        wanted = is_regressor(made) if task.kind == "regression" else is_classifier(made)
+        wanted = is_classifier(made) if task.of_classes else task.kind == "regression" and is_regressor(made)
         if not wanted:
             raise PlanError(f"{self.path} does not predict a label of kind {task.kind}; choose an estimator that does")
         if task.kind != "regression" and not callable(getattr(made, "predict_proba", None)):

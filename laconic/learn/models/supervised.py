@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from laconic.errors import PlanError, WireError
+from laconic.learn.models.cox import fit_cox
 from laconic.learn.models.gaps import apart, hide_blocks, learn_gaps, without_gaps
 from laconic.learn.nets.nets import AnyNet, Net, initialise, load, to_tensor, weights_of
 from laconic.learn.train import losses as heads
@@ -231,6 +232,8 @@ def fit_linear(task: Task, x: Array, y: Array, penalty: float) -> Weights:
     from sklearn.linear_model import LogisticRegression, Ridge
 
     flat = x.reshape(len(x), -1).astype(np.float64)
+    if task.kind == "survival":
+        return fit_cox(task, flat, y, penalty)
     if task.by_log:
         from sklearn.linear_model import PoissonRegressor
 
@@ -266,7 +269,7 @@ def _shares_only(task: Task, x: Array, y: Array) -> Weights:
 
 
 def predict_linear(task: Task, weights: Weights, x: Array) -> Array:
-    """Probabilities, or numbers, for rows."""
+    """Probabilities, numbers, or risks, for rows."""
     from scipy.special import expit, softmax
 
     outputs = x.reshape(len(x), -1).astype(np.float64) @ weights["coefficients"].T + weights["intercept"]

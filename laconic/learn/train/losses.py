@@ -10,7 +10,7 @@ from msgspec import UNSET
 from torch import Tensor
 from torch.nn import functional
 
-from laconic.errors import DataError
+from laconic.errors import DataError, PlanError
 from laconic.learn.device import device_now
 from laconic.learn.nets.nets import to_array, to_tensor
 from laconic.tables.task import Task
@@ -93,6 +93,8 @@ def scale_of(task: Task, y: Array) -> Weights:
     Parties that agreed on a scale use that. Labels that are all equal get standard deviation 1, so that they still can
     be scaled.
     """
+    if task.kind == "survival":
+        raise PlanError(f"nets do not learn the time to an event ({task.label!r}); use Best, Boosted or LinearModel")
     if task.kind != "regression":
         return {}
     if task.scale is not UNSET:

@@ -12,7 +12,10 @@ from typing import Any, ClassVar
 import msgspec
 import numpy as np
 
+from laconic.errors import PlanError
+from laconic.learn.models.cox import base_of
 from laconic.learn.models.supervised import Learner, Shard
+from laconic.tables.survival import events_of
 from laconic.tables.task import Task
 from laconic.values import Array, Rng, Weights, check_above_zero, check_least
 
@@ -64,16 +67,17 @@ def read_model(written: bytes, depth: int, *, missing: bool = False) -> Weights:
 
 
 def predict_trees(task: Task, weights: Weights, x: Array) -> Array:
-    """Probabilities, or numbers, for rows."""
+    """Probabilities, numbers, or risks, for rows."""
     from scipy.special import expit, softmax
 
     flat = np.ascontiguousarray(x.reshape(len(x), prod(x.shape[1:])), dtype=np.float32)
     parts = np.array_split(flat, len(flat) // _ROWS_AT_ONCE + 1)
     sums = np.concatenate([_sums(weights, part) for part in parts]) + weights["base"]
-    if task.kind == "regression":
+    if not task.of_classes:
         numbers = sums[:, 0].astype(np.float64)
         # Of counts, trees say the logarithm of the mean; one that anybody may have sent is not followed for ever.
-        return np.exp(np.minimum(numbers, _MOST_LOG)) if weights["logit"][0] else numbers
+        logged = task.kind == "regression" and weights["logit"][0]
+        return np.exp(np.minimum(numbers, _MOST_LOG)) if logged else numbers
     if weights["logit"][0]:
         sums = expit(sums) if task.kind == "binary" else softmax(sums, axis=1)
     sums = np.clip(sums, 0, 1)
@@ -127,6 +131,14 @@ def _check_range(what: str, values: Array, count: int) -> None:
         raise ValueError(f"its {what} are not all whole numbers from 0 to {count - 1}")
 
 
+def targets_of(task: Task, y: Array) -> Array:
+    """Labels as XGBoost takes them: a censored time is below zero, and one of zero must be too."""
+    found = y.astype(np.float32)
+    if task.kind == "survival":
+        found = np.where(events_of(y), found, np.minimum(found, -np.finfo(np.float32).tiny))
+    return found
+
+
 _DEEPEST = 10
 _BINS = 64
 _MOST_BINS = 1024
@@ -164,7 +176,7 @@ class _Trees(Learner, frozen=True):
                 binned = {id(x): xgboost.QuantileDMatrix(flat, max_bin=wanted["max_bin"], nthread=1)}
             rows, is_logit = binned[id(x)], wanted["objective"] != "reg:squarederror"
             flags = task.kind == "multiclass" and not is_logit
-            rows.set_label(np.eye(len(task.classes), dtype=np.float32)[y] if flags else y.astype(np.float32))
+            rows.set_label(np.eye(len(task.classes), dtype=np.float32)[y] if flags else targets_of(task, y))
             booster = xgboost.train(wanted, rows, self.follow)
             lacks = bool(np.isnan(x).any())
             models.append(read_model(bytes(booster.save_raw("json")), wanted["max_depth"], missing=lacks))
@@ -172,6 +184,8 @@ class _Trees(Learner, frozen=True):
             start = start if is_logit else wanted["base_score"]
             models[-1]["base"] = np.full(task.outputs, start, dtype=np.float32)
             models[-1]["logit"] = np.array([is_logit], dtype=np.uint8)
+            if task.kind == "survival":
+                models[-1]["base"] += np.float32(base_of(task, self.predict(task, models[-1], x), y))
         return models
 
     def wanted(self, task: Task, columns: int, y: Array, rng: Rng) -> dict[str, Any]:
@@ -220,6 +234,8 @@ class Forest(_Trees, frozen=True):
 
     def plan(self, task: Task, columns: int) -> dict[str, Any]:
         """What to ask XGBoost for: squared error on class flags makes each leaf a class's share of its rows."""
+        if task.kind == "survival":
+            raise PlanError("a Forest takes the mean of labels, which times cut short have not; use Boosted or Best")
         share = columns**-0.5 if self.columns is None else self.columns
         wanted = {"num_parallel_tree": self.trees, "subsample": self.rows, "colsample_bynode": share, "eta": 1.0}
         wanted |= {"objective": "reg:squarederror", "lambda": 0.0, "max_depth": self.depth}
@@ -265,6 +281,7 @@ class Boosted(_Trees, frozen=True):
     def plan(self, task: Task, columns: int) -> dict[str, Any]:
         """What to ask XGBoost for."""
         objectives = {"binary": "binary:logistic", "multiclass": "multi:softprob", "regression": "reg:squarederror"}
+        objectives |= {"survival": "survival:cox"}
         objective = "count:poisson" if task.by_log else objectives[task.kind]
         wanted = {"objective": objective, "eta": self.lr, "lambda": self.penalty, "max_depth": self.depth}
         if task.kind == "multiclass":

@@ -5,7 +5,7 @@ from math import prod
 from typing import ClassVar
 
 from laconic.core.align import PAIRED
-from laconic.core.method import LABELLED, task_of
+from laconic.core.method import LABELLED, Method, task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.step import Opening
@@ -28,6 +28,7 @@ class Centralised(Pooling, frozen=True):
     """
 
     uses: ClassVar[tuple[str, ...]] = ("train", "valid", PAIRED, LABELLED)
+    tasks: ClassVar[tuple[str, ...]] = (*Method.tasks, "survival")
 
     model: AnyHead | None = None
     net: Net | None = None

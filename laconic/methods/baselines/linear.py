@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from laconic.core.align import PAIRED
-from laconic.core.method import LABELLED, task_of
+from laconic.core.method import LABELLED, Method, task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.step import Opening
@@ -21,6 +21,7 @@ class Linear(Pooling, frozen=True):
     """
 
     uses: ClassVar[tuple[str, ...]] = ("train", "valid", PAIRED, LABELLED)
+    tasks: ClassVar[tuple[str, ...]] = (*Method.tasks, "survival")
 
     penalty: float = 1.0
 

@@ -27,6 +27,7 @@ class Solo(Method, frozen=True):
     """
 
     uses: ClassVar[tuple[str, ...]] = ("train", "valid", LABELLED)
+    tasks: ClassVar[tuple[str, ...]] = (*Method.tasks, "survival")
 
     model: AnyHead | None = None
     net: Net | None = None

@@ -26,7 +26,7 @@ from laconic.learn.train.losses import agreed_scale
 from laconic.learn.train.sgd import Sgd
 from laconic.methods.families.model_checks import ModelCheck, mark_of, read_marks
 from laconic.methods.families.rows import computes_alone, labelled
-from laconic.methods.families.sums import SecureSums, Summed, agree_keys, share_secrets, unmask
+from laconic.methods.families.sums import SecureSums, Summed, agree_keys, share_secrets, take_keys, unmask
 from laconic.privacy.budget import Budget
 from laconic.privacy.mechanisms.updates import (
     GaussianUpdates,
@@ -103,10 +103,17 @@ def guarded(method: Averages, party: Party, rows: int, starts: dict[str, Weights
 
 
 def mean_over(
-    sums: SecureSums, method: Summed, peers: Peers, question: Step, like: dict[str, Weights], **payload: Any
+    sums: SecureSums,
+    method: Summed,
+    hub: Party,
+    peers: Peers,
+    question: Step,
+    like: dict[str, Weights],
+    **payload: Any,
 ) -> dict[str, Weights]:
     """The means of parties' models, weighted by rows, from one secure sum; `like` names them and their shapes."""
-    total = sums.over(method, peers, question, {**like, "rows": 0.0}, **payload)
+    kept = hub.memory.setdefault("sums", {}) if sums.keys == "once" else {}
+    total = sums.over_several(method, peers, question, {**like, "rows": 0.0}, kept, payload)
     rows = round(total.parts["rows"])
     if rows < 1:
         raise ValueError("no party has any rows to learn from; deal the rows anew")
@@ -213,7 +220,7 @@ class Averaging(Method, frozen=True):
 
     improve = improve
     judge = judge
-    agree_keys, share_secrets, unmask = agree_keys, share_secrets, unmask
+    agree_keys, share_secrets, take_keys, unmask = agree_keys, share_secrets, take_keys, unmask
 
     def __post_init__(self) -> None:
         """Refuse to exchange nothing, and to look at single models where only their sum is seen."""
@@ -229,6 +236,8 @@ class Averaging(Method, frozen=True):
             )
         if self.sums is not None:
             refuse_single_models(type(self).__name__, self.average, self.check)
+            if self.sums.keys == "once" and self.cohort is not None:
+                raise ValueError("sums.keys = once has all parties in every sum; use keys = each for a cohort")
         if self.check is not None and self.check.judged and (self.updates or isinstance(self.trainer, DpSgd)):
             raise ValueError(
                 "check.judged sends marks of parties' rows that no noise covers; leave it out, or the noise (updates, "
@@ -239,7 +248,7 @@ class Averaging(Method, frozen=True):
     def rounds(self) -> int:
         """Models go out and come back, once more if parties judge them; a secure sum takes more questions."""
         judged = 0 if self.check is None else self.check.exchanges
-        return self.exchanges * (1 if self.sums is None else self.sums.questions) + judged
+        return (self.exchanges if self.sums is None else self.sums.waits(self.exchanges)) + judged
 
     @property
     def local(self) -> Local:
@@ -274,7 +283,7 @@ class Averaging(Method, frozen=True):
             return self.merge(hub, list(kept.values()), [rows[name] for name in kept])
         model = hub.memory["model"]
         sent = made_from_noised(model, noise_of(self))
-        return mean_over(self.sums, self, peers, self.improve, {"model": model}, model=sent)["model"]
+        return mean_over(self.sums, self, hub, peers, self.improve, {"model": model}, model=sent)["model"]
 
     def trusted(self, hub: Party, peers: Peers) -> Peers:
         """The peers that have not been left out."""

@@ -16,7 +16,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from dataclasses import replace
 from math import ceil, sqrt
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import msgspec
 import numpy as np
@@ -27,6 +27,14 @@ from laconic.core.peers import Peers
 from laconic.core.step import Step, step
 from laconic.core.wire import describe
 from laconic.errors import PartyAbsent, Refused, WireError
+from laconic.methods.families.kept_keys import (
+    begin_chains,
+    forget_chains,
+    mask_numbers,
+    open_shares,
+    parties_of,
+    take_masks_off,
+)
 from laconic.privacy.masks import (
     FixedPoint,
     add_masks,
@@ -64,11 +72,15 @@ class SecureSums(Settings, frozen=True):
             drop out at any step. The greater it is, the more parties must collude with the server to see a party bare.
         bound: the greatest size of a number that is summed; the finest step between numbers follows from it.
         least_parties: with fewer parties than this, no party takes part.
+        keys: `each` draws fresh keys for each sum, which takes four questions. `once` exchanges public keys before the
+            first sum of a run, and takes two questions for each: half as many envelopes. All who exchanged keys count
+            in every sum; each sends shares of as many secrets as there are parties.
     """
 
     threshold: float = 2 / 3
     bound: float = 2.0**30
     least_parties: int = 3
+    keys: Literal["each", "once"] = "each"
 
     def __post_init__(self) -> None:
         """Refuse sums that hide nothing."""
@@ -77,7 +89,11 @@ class SecureSums(Settings, frozen=True):
         check_least(_FEWEST, least_parties=self.least_parties)
 
     questions = 4
-    """How often the server waits for one sum, if nobody drops out before masks are shared."""
+    """How often the server waits for one sum by fresh keys, if nobody drops out before masks are shared."""
+
+    def waits(self, sums: int) -> int:
+        """How often the server waits for so many sums, likewise."""
+        return self.questions * sums if self.keys == "each" else 2 + 2 * sums
 
     def needed(self, parties: int) -> int:
         """How many of so many parties must be there to the end."""
@@ -103,6 +119,8 @@ class SecureSums(Settings, frozen=True):
             method: whose steps are asked. question: the step, which ends with `hide`.
             like: what a party returns, for the names and shapes in it. payload: what the question brings.
         """
+        if self.keys == "once":
+            raise ValueError("sums.keys = once is for methods that make several sums; use keys = each")
         keys, locked = self._agreed(method, peers)
         answers = peers.only(tuple(keys)).tolerant.ask(question, **payload)
         there = tuple(name for name in keys if name in answers)
@@ -118,17 +136,70 @@ class SecureSums(Settings, frozen=True):
                 add_masks(total, self._left_over(keys, name, there, opened))
         return Total(_shaped(like, FixedPoint(self.bound, len(keys)).read(total)), there, len(keys))
 
+    def over_several(
+        self,
+        method: "Summed",
+        peers: Peers,
+        question: Step,
+        like: Mapping[str, Any],
+        kept: dict[str, Any],
+        payload: Mapping[str, Any],
+    ) -> Total:
+        """The same for one of several sums of a run, by keys that are exchanged once if the settings say so.
+
+        Args:
+            method: one that has the step `take_keys` as well. question, like: as for `over`.
+            kept: where the server keeps who exchanged keys. payload: what the question brings.
+        """
+        take_keys = getattr(method, "take_keys", None)
+        if self.keys == "each" or take_keys is None:
+            return self.over(method, peers, question, like, **payload)
+        if "parties" not in kept:
+            found = peers.tolerant.ask(method.agree_keys)
+            keys = {name: _two_keys(name, text) for name, text in found.items()}
+            if len(keys) < self.least_parties:
+                raise PartyAbsent(tuple(name for name in peers.names if name not in keys), "agree_keys")
+            # Whoever was lost here has no masks, and is away from every sum.
+            took = peers.only(tuple(keys)).tolerant.ask(take_keys, keys=_text(keys))
+            kept |= {"parties": list(keys), "asked": list(took)}
+        names: list[str] = kept["parties"]
+        answers = peers.only(tuple(kept["asked"])).tolerant.ask(question, **payload)
+        there = tuple(name for name in names if name in answers)
+        self._refuse_few(dict.fromkeys(names), there, question.__name__)
+        size = sum(np.size(one) for one in _leaves(like))
+        total: Array = np.zeros(size, dtype=np.uint64)
+        locked = {}
+        for name in there:
+            sent = answers[name] if isinstance(answers[name], dict) else {}
+            total += _read(name, sent.get("numbers"), size)
+            locked[name] = _read_text(name, sent.get("shares"))
+        present = _text(list(there))
+        asked = {
+            name: {"present": present, "shares": _text({own: locked[own].get(name, "") for own in there})}
+            for name in there
+        }
+        opened = peers.only(there).tolerant.ask_each(method.unmask, asked)
+        self._refuse_few(dict.fromkeys(names), tuple(opened), "unmask")
+        few = {name: _read_text(name, opened[name]) for name in list(opened)[: self.needed(len(names))]}
+        take_masks_off(total, names, there, few)
+        return Total(_shaped(like, FixedPoint(self.bound, len(names)).read(total)), there, len(names))
+
     def hide(self, party: Party, parts: Mapping[str, Any] | Noised[Any]) -> Masked[Any]:
         """What a party was asked for, under masks: its receiver can read nothing but the sum over parties."""
         if isinstance(parts, Noised):
             masked = self.hide(party, parts.value)
             return Masked(replace(parts, value=masked.value), masked.words)
-        state, count = _state(party), len(_state(party)["keys"])
+        numbers = np.concatenate([np.ravel(one) for one in _leaves(parts)])
+        if self.keys == "once":
+            count = self._count(party)
+            whole = FixedPoint(self.bound, count).write(numbers)
+            shares = mask_numbers(party, whole, self.needed(count))
+            return Masked({"numbers": whole, "shares": shares}, self.words(count))
+        state, count = _state(party), self._count(party)
         if state["used"]:
             raise Refused(
                 f"{party.name} was asked twice for numbers under the same masks, which would show how they differ"
             )
-        numbers = np.concatenate([np.ravel(one) for one in _leaves(parts)])
         whole = FixedPoint(self.bound, count).write(numbers)
         add_masks(whole, [(state["seed"], 1), *_pair_masks(state["mask"], party.name, state["keys"])])
         party.memory[_STATE] = state | {"used": True}
@@ -140,7 +211,15 @@ class SecureSums(Settings, frozen=True):
         The squares of what honest parties add sum up to the whole, if no more than must be are there, and as many
         others collude as still see nothing; what these added, they could take off.
         """
-        return 1 / sqrt(self.honest(len(_state(party)["keys"])))
+        return 1 / sqrt(self.honest(self._count(party)))
+
+    def _count(self, party: Party) -> int:
+        """Among how many parties masks were agreed on."""
+        if self.keys == "each":
+            return len(_state(party)["keys"])
+        if not parties_of(party):
+            raise Refused(f"{party.name} was asked for numbers to be summed up before masks were agreed on")
+        return len(parties_of(party))
 
     def words(self, parties: int) -> str:
         """What a ledger says of numbers that are hidden so."""
@@ -220,6 +299,7 @@ def agree_keys(method: Summed, party: Party) -> str:
     _sums_of(method)
     secrets = {"mask": draw_key(), "lock": draw_key()}
     party.memory[_STATE] = secrets
+    forget_chains(party)
     return _text([public_of(secrets["mask"]).hex(), public_of(secrets["lock"]).hex()])
 
 
@@ -248,6 +328,20 @@ def share_secrets(method: Summed, party: Party, keys: str) -> str:
     )
 
 
+@step(takes=None, gives=None)
+def take_keys(method: Summed, party: Party, keys: str) -> None:
+    """Agree with each other party on masks for all sums of this run, and forget the secret key."""
+    sums, state, all_keys = _sums_of(method), party.memory.get(_STATE, {}), _read_text("the server", keys)
+    if sums.keys != "once" or "mask" not in state:
+        raise Refused(f"{party.name} was asked to keep keys before it drew any, or for sums that draw fresh ones")
+    if all_keys.get(party.name) != [public_of(state["mask"]).hex(), public_of(state["lock"]).hex()]:
+        raise Refused(f"{party.name} was shown other keys in its name than it drew")
+    if len(all_keys) < sums.least_parties:
+        raise Refused(f"{party.name} takes part in sums over {sums.least_parties} parties or more, not {len(all_keys)}")
+    begin_chains(party, state["mask"], {name: _two_keys(name, _text(own)) for name, own in all_keys.items()})
+    del party.memory[_STATE]
+
+
 @step(
     takes=None,
     gives=f"of each party one share: of the seed of its own mask, or, if it dropped out, of its key; {NOT_FROM_ROWS}",
@@ -256,6 +350,9 @@ def share_secrets(method: Summed, party: Party, keys: str) -> str:
 def unmask(method: Summed, party: Party, present: str, shares: str) -> str:
     """Open one share of every party, never of both kinds: seeds of who is there, keys of who dropped out."""
     sums, state, there = _sums_of(method), party.memory.get(_STATE, {}), set(msgspec.json.decode(present))
+    if sums.keys == "once":
+        needed = sums.needed(len(parties_of(party)))
+        return open_shares(party, there, _read_text("the server", shares), needed)
     if "opened for" in state:
         if state["opened for"] != sorted(there):
             raise Refused(f"{party.name} was asked for both kinds of shares of one party, which would lay it bare")

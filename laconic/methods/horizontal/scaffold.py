@@ -64,7 +64,7 @@ class Scaffold(Averaging, frozen=True):
         sent = {"model": made_from_noised(model, noise), "control": made_from_noised(control, noise)}
         if self.sums is not None:
             like = {"model": model, "change": control}
-            means = mean_over(self.sums, self, peers, self.correct, like, **sent)
+            means = mean_over(self.sums, self, hub, peers, self.correct, like, **sent)
             return means["model"], means["change"]
         form = Network(net=self.local.net_for(hub))
         asked = self.trusted(hub, peers)

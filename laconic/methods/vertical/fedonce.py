@@ -40,6 +40,7 @@ from laconic.privacy.encoders import PrivateEncoder, PublicProjection
 from laconic.privacy.mechanisms.rows import COUPLED, ClippedGaussian, Perturb
 from laconic.privacy.private_sgd import DpSgd
 from laconic.privacy.row_releases import write_model
+from laconic.tables.task import Task
 from laconic.values import Array, check_least
 
 _GIVES = (
@@ -80,6 +81,12 @@ def _inputs(hub: Party, blocks: list[Array]) -> list[Array]:
     return [*own, np.concatenate([np.zeros((rows, 0), np.float32), *sent], axis=1)]
 
 
+def _checked_by(task: Task, y: Array) -> Array:
+    """What numbers that guests send are checked against: classes, numbers, or whether the event came."""
+    strata = task.strata(y)
+    return y if strata is None else strata
+
+
 class FedOnce(Method, frozen=True):
     """One exchange: guests send learnt representations, the label holder learns from them.
 
@@ -104,6 +111,7 @@ class FedOnce(Method, frozen=True):
     """
 
     uses: ClassVar[tuple[str, ...]] = ("train", "valid", PAIRED, LABELLED)
+    tasks: ClassVar[tuple[str, ...]] = (*Method.tasks, "survival")
 
     precision: Precision = "float32"
     encoder: AnyEncoder | PrivateEncoder = BestEncoder()
@@ -315,7 +323,7 @@ class FedOnce(Method, frozen=True):
     def _sifted(self, hub: Party, sent: Mapping[str, Any]) -> dict[str, Any]:
         """What counts of what guests sent."""
         own = {cut: hub.data.part(cut)[0] for cut in self._cuts} if hub.data.columns else {}
-        labels = {cut: labelled(hub, cut)[1] for cut in self._cuts}
+        labels = {cut: _checked_by(task_of(hub), labelled(hub, cut)[1]) for cut in self._cuts}
         return self.check.sift(hub, sent, own, labels, noised=self.noise is not None)
 
     def _on_head(self, rows: int) -> tuple[Noise, ...] | None:

@@ -110,8 +110,8 @@ class ColumnBounds(Settings, frozen=True, tag=False):
             if column.name in own:
                 found[number] = _powers(table.raw[at, own[column.name]], self.of(column))
         labels = np.zeros(3)
-        if label is not None and table.y is not None:
-            labels[:] = _powers(table.y[at].astype(np.float64), self.of_label(label))[:3]
+        if label is not None and table.y is not None and table.task is not None:
+            labels[:] = _powers(table.task.amounts(table.y[at].astype(np.float64)), self.of_label(label))[:3]
         return Linear(float(len(at)), found, labels)
 
     def sensitivity(self, columns: Sequence[Column], label: str | None) -> float:
