@@ -1,6 +1,7 @@
 """Pages for readers hang together: no leftovers of a merge, no link that leads nowhere."""
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,16 @@ def test_the_changelog_names_every_deprecated_name_and_when_it_goes():
     assert words & set(NEW_HOME), "an example of a name that has moved"
     major, minor, _ = laconic.__version__.split(".")
     assert f"gone with {major}.{int(minor) + 1}" in deprecated
+
+
+def test_the_page_on_installing_names_every_extra_and_python():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    page = (ROOT / "docs/installing.md").read_text()
+    extras = {name for name, needs in project["optional-dependencies"].items() if needs}
+    assert extras <= set(re.findall(r"`(\w+)`", page))
+    pythons = re.findall(r"Python :: (3\.\d+)", "\n".join(project["classifiers"]))
+    assert pythons
+    assert all(one in page for one in pythons)
 
 
 def test_the_readme_saves_a_result_before_it_uses_it():

@@ -56,7 +56,7 @@ PACKAGES = {
         "Journal KeyRing PartyFile PartyFolder PartySite Policy Processes Recorder RunLimits RunState Runtime "
         "SecretKey Watch advise code_digest compare_plans denoise "
         "make_key open_calls open_runtime open_site provision reach read_party read_public save_key roles "
-        "seal_plan simulate summarise train trust write_consortium"
+        "seal_plan simulate summarise train trust worths write_consortium"
     ),
     "inference": (
         "Abstain About Access AnyAbsent Limits Model Reasons Refit Scores SoloModel Store Zeros explain make_app "

@@ -18,6 +18,7 @@ from .party_files import write_consortium as write_consortium
 from .party_importance import Importance as Importance
 from .party_importance import denoise as denoise
 from .party_importance import summarise as summarise
+from .party_importance import worths as worths
 from .party_memory import PartyFolder as PartyFolder
 from .policy import Policy as Policy
 from .sealed_answers import seal_plan as seal_plan

@@ -9,6 +9,7 @@ from click.testing import CliRunner
 
 from laconic import read_results
 from laconic.cli import main
+from tests.inference.test_fit import frames
 
 QUICK = ("--set", "FedOnce.trainer.epochs=2", "--set", "Solo.trainer.epochs=2", "--set", "Centralised.trainer.epochs=2")
 
@@ -119,3 +120,22 @@ def test_ctrl_c_keeps_what_is_done_and_the_same_command_goes_on(tmp_path):
     assert f"{min(done, 3)} of 3 runs are in {path} already" in again.stderr
     assert "1 of 3:" not in again.stderr
     assert len(read_results(path)) == max(done, 3)
+
+
+@pytest.mark.slow
+def test_a_comparison_of_own_files_says_what_leaks_and_who_matters(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name, frame in frames(300).items():
+        frame.to_csv(f"{name}.csv", index=False)
+    words = ("--files", "bank.csv", "shop.csv", "--id", "customer", "--label", "churned", "--seeds", "1", "--leakage")
+    outcome = call("compare", "FedOnce", *words, *QUICK, "--save", "runs.jsonl", "--report", "page.html")
+    assert outcome.exit_code == 0, outcome.output
+    (found,) = [one for one in read_results(tmp_path / "runs.jsonl") if one.method["type"] == "FedOnce"]
+    assert found.importance is not None
+    (leak,) = found.leakage
+    page = (tmp_path / "page.html").read_text()
+    # The dot of the method has the colour of what its party lays open, and the key says what colours mean.
+    assert f"var(--c6) {100 * leak.mean:.0f}%, var(--good)" in page
+    assert "green for nothing, red for everything" in page
+    matters = page[page.index("How much each party matters") :]
+    assert "bank" in matters and "shop" in matters and "length of its head" in matters

@@ -240,3 +240,23 @@ def test_one_column_cannot_be_time_and_event(tmp_path):
     said = call("run", "Cox", "--files", str(path), str(path), "--label", "T", "--event", "T")
     assert said.exit_code == 2
     assert "both label and event" in said.output
+
+
+def test_party_files_name_the_event(tmp_path):
+    for name, table in tables().items():
+        table.to_csv(tmp_path / f"{name}.csv", index=False)
+        words = f'name = "{name}"\nseed = "plan"\n[data]\nsource = "{name}.csv"\nlabel = "T"\nevent = "E"\n'
+        (tmp_path / f"{name}.toml").write_text(words)
+    files = [str(tmp_path / f"{name}.toml") for name in ("north", "south")]
+    ran = call("run", "Cox", "--files", *files, "--json")
+    assert ran.exit_code == 0, ran.output
+    assert '"kind":"survival"' in ran.stdout.replace(" ", "")
+
+
+def test_a_party_file_with_an_event_and_no_label_is_refused(tmp_path):
+    tables()["north"].to_csv(tmp_path / "north.csv", index=False)
+    words = 'name = "north"\n[data]\nsource = "north.csv"\nevent = "E"\n'
+    (tmp_path / "north.toml").write_text(words)
+    said = call("doctor", str(tmp_path / "north.toml"))
+    assert said.exit_code == 2
+    assert "event names 'E', but no label" in said.output
