@@ -313,11 +313,12 @@ def show_expected(card: Card) -> Table:
 
     The best way's own column is chosen by some rows and scored on others, so that it may lie below the way's.
     """
-    ways = list(dict.fromkeys(one.answer for one in card.expected))
+    # To give no answer is always possible, and has no score.
+    ways = [way for way in dict.fromkeys(one.answer for one in card.expected) if way != "abstain"]
     first = card.expected[0]
     title = f"Expected {metric_name(first.metric)}, on {first.rows:,} validation rows"
     numbers = ["everybody" if way == "all" else way for way in ways]
-    table = make_table([f"who is there beside {card.hub}", *numbers], right=numbers, title=title)
+    table = make_table([f"there beside {card.hub}", *numbers], right=numbers, title=title)
     for present in dict.fromkeys(one.present for one in card.expected):
         some = [one for one in card.expected if one.present == present]
         cells = {one.answer: "no answer" if one.value is None else figure(one.value) for one in some}

@@ -24,7 +24,7 @@ def place(tmp_path_factory):
     assert outcome.exit_code == 0, outcome.output
     assert "bank can predict diagnosis" in outcome.stdout
     assert "bytes/row" in outcome.stdout
-    assert "who is there beside bank" in outcome.stdout
+    assert "there beside bank" in outcome.stdout
     return folder, {file.name.split(".")[0]: file for file in files}
 
 

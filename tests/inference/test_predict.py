@@ -49,7 +49,7 @@ def test_the_card_says_who_must_be_there_what_crosses_and_how_many_bytes(saved):
     text = console.export_text()
     assert "bytes/row" in text
     assert "must be there" in text
-    assert "who is there beside bank" in text
+    assert "there beside bank" in text
 
 
 def test_bytes_a_row_on_the_card_are_what_crosses(saved, federation):
