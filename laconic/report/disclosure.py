@@ -307,11 +307,15 @@ def _piece(text: str) -> Piece:
 def _disclosed(result: Result, release: Release) -> Disclosed:
     epsilon, delta = _epsilon(result, release)
     same = {name: getattr(release, name) for name in ("phase", "step", "to", "times", "bytes", "digest")}
+    pieces = pieces_of(release.form)
+    if release.step == "show_ids" and rows_were_matched(result):
+        # All ids cross as one text; what an officer asks is how many people that names.
+        pieces = (Piece(name="ids", type="text", shape=(rows_of(result, release.party)[0],)),)
     return Disclosed(
         **same,
         label=release.label,
         purpose=release.words,
-        pieces=pieces_of(release.form),
+        pieces=pieces,
         protection="; ".join(filter(None, (release.covered, leakage_line(result, [release])))),
         epsilon=epsilon,
         delta=delta,

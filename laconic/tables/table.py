@@ -96,13 +96,20 @@ def check_raw(raw: Array, columns: Sequence[Column], party: str, *, labelled: bo
         raise DataError(f"party {party!r}: two columns are called {twice!r}; rename one")
 
 
+_FEW = 1000
+
+
+def _is_same(rows: Array) -> bool:
+    """Whether all rows are equal, where a missing cell equals another."""
+    return bool(((rows == rows[:1]) | (np.isnan(rows) & np.isnan(rows[:1]))).all())
+
+
 def check_variety(raw: Array, columns: Sequence[Column], rows: Array, party: str) -> None:
     """Refuse a party none of whose columns varies among the given rows."""
     if raw.ndim == 4 or not columns:
         return
-    training = raw[rows]
-    same = (training == training[:1]) | (np.isnan(training) & np.isnan(training[:1]))
-    if same.all():
+    # Nearly always a few rows show it; all are looked at only where these do not.
+    if _is_same(raw[rows[:_FEW]]) and _is_same(raw[rows]):
         raise DataError(
             f"party {party!r}: every one of its columns ({', '.join(column.name for column in columns[:5])}) is the "
             f"same in all of its {len(rows)} training rows; constant columns are dropped and none is left, "

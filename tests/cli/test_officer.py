@@ -62,7 +62,11 @@ def test_leakage_is_measured_beside_what_is_open(tmp_path, monkeypatch):
     assert (found["party"], found["known"]) == ("shop", 10)
     assert found["mean"] > 0.5
     assert "who knows 10 of" in shown
-    assert "columns rebuilt" in said("disclose", "run.json", "--party", "shop")
+    record = json.loads(said("disclose", "run.json", "--party", "shop"))
+    assert "columns rebuilt" in json.dumps(record)
+    # How many ids left, and not only that a text did.
+    (ids,) = [one for one in record["left"] if one["step"] == "show_ids"]
+    assert ids["pieces"] == [{"name": "ids", "type": "text", "shape": [400]}]
 
 
 QUICK = ("--data", "breast_cancer", "--parties", "2", "--set", "method.head.type=LinearModel")

@@ -238,3 +238,11 @@ def test_whole_numbers_and_their_texts_have_one_fingerprint_and_one_text_each():
     assert as_numbers.key_column.to_pylist() == as_texts.key_column.to_pylist() == [str(one) for one in numbers]
     assert fingerprint(as_numbers) == fingerprint(as_texts)
     assert bytes(joined(as_numbers.key_column)) == b"7101234560-599"
+
+
+def test_a_party_whose_only_other_cell_comes_late_is_not_refused_and_one_without_it_is():
+    raw = np.ones((3000, 1))
+    with pytest.raises(DataError, match="same in all of its 3000 training rows"):
+        Table(raw, (Column("c"),), ids=np.arange(3000))
+    raw[2999] = np.nan
+    assert Table(raw, (Column("c"),), ids=np.arange(3000)).rows == 3000
