@@ -122,6 +122,12 @@ _SAVED = """\
 >>> card = save_model(train(FedOnce(head=LinearModel()), parties, seed=0), folder)"""
 
 EXAMPLES: dict[str, str] = {
+    "Cox": """\
+>>> import laconic
+>>> from laconic.testing import small_horizontal
+>>> model = laconic.fit(laconic.Cox(), small_horizontal("survival"))
+>>> model.result.fit.rounds, model.result.score.metric
+(1, 'concordance')""",
     "from_frames": f"""{_TABLES}
 >>> from laconic import from_frames
 >>> parties = from_frames({{"bank": people, "shop": spent}}, id="customer", label="churned")

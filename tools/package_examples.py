@@ -219,6 +219,16 @@ True""",
     ),
     (
         "deploy",
+        "worths",
+        f"""\
+{_FITTED}
+>>> from laconic.deploy import worths
+>>> found = worths(fitted, draws=5)
+>>> sorted(found), found["shop"].bytes > 0
+(['bank', 'shop'], True)""",
+    ),
+    (
+        "deploy",
         "InProcess Processes Forked Faults Runtime open_runtime open_calls Recorder",
         f"""\
 {_PARTIES}
@@ -759,6 +769,18 @@ True
     ),
     (
         "testing",
+        "drawn_times rows_held_out",
+        """\
+>>> from laconic.testing import drawn_times, rows_held_out
+>>> drawn = drawn_times(90)
+>>> shares = {"north": (drawn.raw[:30], drawn.y[:30]), "south": (drawn.raw[30:60], drawn.y[30:60])}
+>>> names = [one.name for one in drawn.columns]
+>>> parties = rows_held_out(shares, (drawn.raw[60:], drawn.y[60:]), names, drawn.task)
+>>> parties.kind, parties.peers, drawn.task.event
+('horizontal', ('north', 'south'), 'died')""",
+    ),
+    (
+        "testing",
         "BadParty flip_labels leave_out",
         """\
 >>> import laconic
@@ -825,6 +847,18 @@ True""",
 (True, 'rmse', 0.58)
 >>> Quality().bins, Bin.__struct_fields__[:2]
 ((), ('predicted', 'true'))""",
+    ),
+    (
+        "tables",
+        "events_of pairs_of LabelScale deviances",
+        """\
+>>> import numpy as np
+>>> from laconic.tables import LabelScale, deviances, events_of, pairs_of
+>>> times = np.array([3.0, -5.0, 8.0])  # Below 0 where the event had not come by then.
+>>> events_of(times).tolist(), pairs_of(times, risk=np.array([0.9, 0.2, 0.1])).right.tolist()
+([True, False, True], [2.0, 1.0, 1.0])
+>>> deviances(np.array([2.0]), np.array([2.0])).tolist(), LabelScale(mean=5.0, spread=2.0).rows
+([0.0], 0)""",
     ),
 ]
 """A package, names of it, and an example in which each of them occurs."""

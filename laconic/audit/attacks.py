@@ -106,7 +106,7 @@ def reconstruct(
     # A number that is the same for all known rows says nothing of columns, and would be blown up for the others.
     spread = sent[inside].std(axis=0)
     says = spread > 1e-9 * np.maximum(np.abs(sent).max(axis=0), 1e-9)
-    sent = (sent - sent[inside].mean(axis=0))[:, says] / spread[says]
+    sent = (sent - sent[inside].mean(axis=0))[:, says] / spread[says] if says.any() else np.zeros((len(sent), 1))
     guess = attacker.guess(sent[inside], truth[inside], sent[outside], rng)
     errors = ((guess - truth[outside]) ** 2).sum()
     around = ((truth[outside] - truth[inside].mean(axis=0)) ** 2).sum()

@@ -2,7 +2,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from laconic import FedOnce, FewShot, Linear, Rap, from_frames, simulate
+from laconic import FedOnce, FewShot, Linear, Rap, SplitNN, from_frames, simulate
 from laconic.align.exact import ExactMatch, fitting_seed, text_order
 from laconic.align.psi import PrivateMatch
 from laconic.core import Party
@@ -87,7 +87,7 @@ def test_rows_of_all_of_some_and_of_nobody_else_are_cuts():
 def test_methods_that_use_own_rows_lose_none_of_them():
     short = FixMatchTab(steps=5)
     few = simulate(FewShot(local=short, trainer=Sgd(epochs=2)), three())
-    shared_only = simulate(Linear(), three())
+    shared_only = simulate(SplitNN(trainer=Sgd(epochs=1)), three())
     for party, rows in {"bank": 160, "shop": 160, "insurer": 160}.items():
         assert rows_of(few, party) == (rows, 120, rows, {})
         source, shared, used, lost = rows_of(shared_only, party)

@@ -189,7 +189,7 @@ def test_matching_is_limited_over_all_runs_too(tmp_path):
         assert begun == [True, True, True, False, False]
 
 
-_KEYS = {("share_secrets", "keys"), ("unmask", "shares"), ("unmask", "present")}
+_KEYS = {("share_secrets", "keys"), ("take_keys", "keys"), ("unmask", "shares"), ("unmask", "present")}
 """Of secure sums: public keys, locked shares and names of parties; these steps look at no rows."""
 
 

@@ -10,7 +10,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from laconic import Equal, FedAvg, FedOnce, Linear, Rap, SplitNN
 from laconic.inference.estimators import FederatedClassifier, FederatedRegressor
-from laconic.learn import Logistic, Pca, Sgd
+from laconic.learn import LinearModel, Pca, Sgd
 
 QUICK = FedOnce(trainer=Sgd(epochs=15, batch=32, lr=3e-3))
 
@@ -103,7 +103,7 @@ def test_a_method_whose_label_holder_does_not_predict_is_refused():
 
 def test_a_method_with_a_server_can_be_searched_too():
     x, y = load_iris(return_X_y=True)
-    grid = {"method": [Rap(learner=Logistic()), Linear()]}
+    grid = {"method": [Rap(learner=LinearModel()), Linear()]}
     search = GridSearchCV(FederatedClassifier(), grid, cv=2, error_score="raise").fit(x[::2], y[::2])
     assert search.cv_results_["mean_test_score"][0] > 0.7
     assert search.predict(x).shape == y.shape

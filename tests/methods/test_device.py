@@ -1,5 +1,7 @@
 """Every method passes the device on to all that learns in it, at the hub and at the parties."""
 
+import numpy as np
+import pandas
 import pytest
 import torch
 
@@ -13,6 +15,7 @@ from laconic.methods.registry import methods
 from laconic.methods.vertical.fedonce import FedOnce
 from laconic.methods.vertical.splitnn import SplitNN
 from laconic.plan import plan_fingerprint
+from laconic.testing import drawn_times
 from tests.far_device import far_device
 
 DATA = 'data.name = "breast_cancer"\nruntime = {type = "InProcess", workers = 1}\n'
@@ -30,19 +33,34 @@ SETTINGS = {
     **dict.fromkeys(("OneShot", "FewShot"), f'{QUICK}\nmethod.head = {{type = "Mlp", hidden = []}}'),
     "FedOnce": 'method.trainer = {type = "Sgd", epochs = 2}',
 }
-BY_NUMPY = ("Analytic", "FedTrees", "Linear", "VerticalXgboost")
+BY_NUMPY = ("Analytic", "Cox", "FedTrees", "Linear", "VerticalXgboost")
 """Methods that learn without torch."""
 BATCHED = ("FedKt", "Pate", "Pfnm")
 """Methods whose nets numpy trains all at once on the processor, with other draws than torch elsewhere."""
 OURS = [name for name, kind in methods().items() if kind.__module__.startswith("laconic.")]
 
 
-def plan_of(name):
-    return read_plan(f'method.type = "{name}"\n{SETTINGS.get(name, "")}\n{DATA}')
+@pytest.fixture
+def plan_of(tmp_path):
+    """The plan of a method, on a public set; of one for times to an event, on drawn ones in two files."""
+
+    def written(name):
+        data = DATA
+        if methods()[name].tasks == ("survival",):
+            drawn = drawn_times(200)
+            frame = pandas.DataFrame(drawn.raw, columns=[one.name for one in drawn.columns])
+            frame["days"], frame["died"] = np.abs(drawn.y), (drawn.y > 0).astype(int)
+            paths = [str(tmp_path / f"{name}.csv") for name in ("north", "south")]
+            for path, rows in zip(paths, (frame[:100], frame[100:]), strict=True):
+                rows.to_csv(path, index=False)
+            data = f'data = {{files = {paths}, label = "days", event = "died"}}\n'
+        return read_plan(f'method.type = "{name}"\n{SETTINGS.get(name, "")}\n{data}')
+
+    return written
 
 
 @pytest.mark.parametrize("name", OURS)
-def test_no_tensor_is_left_to_the_default_device(name):
+def test_no_tensor_is_left_to_the_default_device(name, plan_of):
     usual = execute(plan_of(name))
     with on_device("cpu"), torch.device("meta"):
         found = execute(plan_of(name))
@@ -50,7 +68,7 @@ def test_no_tensor_is_left_to_the_default_device(name):
 
 
 @pytest.mark.parametrize("name", OURS)
-def test_another_device_learns_as_well(name):
+def test_another_device_learns_as_well(name, plan_of):
     usual = execute(plan_of(name))
     with far_device() as far:
         found = execute(plan_of(name))

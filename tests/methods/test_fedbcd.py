@@ -104,7 +104,7 @@ def test_fedcvt_without_own_rows_is_supervised(cancer):
 
 
 def test_fedcvt_refuses_numbers():
-    with pytest.raises(ValueError, match="pseudo-labels, which are classes"):
+    with pytest.raises(ValueError, match="FedCVT predicts classes, but label 'progression'"):
         simulate(FedCVT(trainer=TRAINER), small_federation("regression"))
 
 

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from laconic import Equal, Federation, check_method, deal, load, simulate
+from laconic.core import Method
 from laconic.deploy import Faults, InProcess
 from laconic.learn import Autoencoder, Nat, Pca, RandomProjection, Sgd, WhitenedPca
 from laconic.methods.baselines.solo import Solo
@@ -20,7 +21,8 @@ def cancer():
 
 
 def test_fedonce_keeps_the_contract():
-    check_method(FedOnce(trainer=QUICK))
+    for kind in Method.tasks:  # A net as head learns no times to an event.
+        check_method(FedOnce(trainer=QUICK), small_federation(kind))
 
 
 def test_fedonce_with_nat_keeps_the_contract(cancer):

@@ -47,7 +47,9 @@ def test_the_fixed_set_has_every_trait():
 
 
 def test_the_fixed_set_goes_through_every_method_and_every_chain_of_verbs():
-    assert {method for _, method, _ in TOURS} == set(methods().values())
+    # Drawn files hold no times to an event; the method for these alone has bad files of its own in tests/data.
+    wanted = {method for method in methods().values() if method.tasks != ("survival",)}
+    assert {method for _, method, _ in TOURS} == wanted
     assert {(federation.kind, chain) for federation, _, chain in TOURS} == {
         (kind, chain) for kind in ("vertical", "horizontal") for chain in CHAINS
     }

@@ -180,8 +180,9 @@ class _Trees(Learner, frozen=True):
             booster = xgboost.train(wanted, rows, self.follow)
             lacks = bool(np.isnan(x).any())
             models.append(read_model(bytes(booster.save_raw("json")), wanted["max_depth"], missing=lacks))
-            start = 0.0 if task.kind != "regression" else log(wanted["base_score"])
-            start = start if is_logit else wanted["base_score"]
+            start = wanted["base_score"]
+            if is_logit:  # Of counts the logarithm of the mean; a mean of numbers may be below 0.
+                start = log(start) if task.kind == "regression" else 0.0
             models[-1]["base"] = np.full(task.outputs, start, dtype=np.float32)
             models[-1]["logit"] = np.array([is_logit], dtype=np.uint8)
             if task.kind == "survival":

@@ -176,8 +176,10 @@ def test_an_interrupted_worker_leaves_the_callers_lines_to_the_caller(tmp_path):
     assert note.read_text() == "ended\n"
 
 
-def test_a_process_forked_right_after_threads_ended_can_learn():
+def test_a_process_forked_right_after_threads_ended_can_learn(monkeypatch):
     """Threads that were just ending in torch's memory left a forked process waiting for ever, one time in ten."""
+    # On a busy machine threads end late. What is forked too early all the same is started again: the test after this.
+    monkeypatch.setattr("laconic.threads._SETTLING", 60.0)
     rows, weights = torch.ones(16, 30), torch.ones(30, 64)
     for _ in range(80):
         with ThreadPoolExecutor(2) as pool:
