@@ -8,7 +8,6 @@ from laconic import from_frames, rows_from_frames, simulate
 from laconic.methods.registry import methods
 from tests.inference.test_every_method import quick
 
-
 # Of times to an event nobody may say the mean of so few: tests/methods/test_cox.py.
 KINDS = [kind for kind in methods().values() if kind.tasks != ("survival",)]
 
