@@ -50,10 +50,11 @@ def threads_now() -> int | None:
 
 
 def fork_quietly() -> int:
-    """`os.fork`, at a moment in which no other thread of this process is at work.
+    """`os.fork`, if possible at a moment in which no other thread of this process is at work.
 
     A thread of torch's is not gone when Python or OpenMP takes it for ended: for a moment longer it holds all locks of
-    the memory of Intel's library for products, and a process that is forked then waits for them for ever.
+    the memory of Intel's library for products, and a process that is forked then waits for them for ever. This makes
+    it rare and does not rule it out, so whoever forks asks the new process for a product before relying on it.
     """
     until, before = monotonic() + _SETTLING, None
     while monotonic() < until:

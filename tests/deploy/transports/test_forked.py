@@ -1,7 +1,6 @@
 """Forked workers give what one process gives."""
 
 import os
-import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -20,7 +19,6 @@ from laconic.errors import StepError
 from laconic.learn import Logistic, Sgd
 from laconic.tables import Column, Table
 from laconic.testing import open_peers, small_federation, small_horizontal
-from laconic.threads import fork_quietly
 
 
 @pytest.mark.parametrize(
@@ -176,21 +174,13 @@ def test_an_interrupted_worker_leaves_the_callers_lines_to_the_caller(tmp_path):
     assert note.read_text() == "ended\n"
 
 
-def test_a_process_forked_right_after_threads_ended_can_learn(monkeypatch):
-    """Threads that were just ending in torch's memory left a forked process waiting for ever, one time in ten."""
-    # On a busy machine threads end late. What is forked too early all the same is started again: the test after this.
-    monkeypatch.setattr("laconic.threads._SETTLING", 60.0)
+def test_workers_answer_though_threads_were_just_ending_when_they_were_forked():
+    """Such a thread holds locks of Intel's memory for a moment, and a process forked then waits for them for ever."""
     rows, weights = torch.ones(16, 30), torch.ones(30, 64)
-    for _ in range(80):
+    for _ in range(10):
         with ThreadPoolExecutor(2) as pool:
             list(pool.map(lambda _: rows @ weights, range(8)))
-        child = fork_quietly()
-        if child == 0:
-            signal.signal(signal.SIGALRM, signal.SIG_DFL)
-            signal.alarm(20)
-            found = (rows @ weights)[0, 0].item()
-            os._exit(0 if found == 30 else 1)
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert ask(Slow(seconds=0), workers=2) == ("party1", "party2", "party3")
 
 
 def parties_with(count, rows):
