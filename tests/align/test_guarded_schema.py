@@ -158,6 +158,7 @@ def test_a_column_without_bounds_is_refused_by_name_and_says_what_to_set():
         ColumnBounds(columns={"a": (3.0, 3.0)})
 
 
+@pytest.mark.slow
 def test_agreeing_under_masks_is_the_same_with_parties_truly_apart():
     align, found = SameColumns(sums=SecureSums(), bounds=BOUNDS), federation()
     one, other = (simulate(QUICK, found, runtime=runtime, align=align) for runtime in (InProcess(), Processes()))

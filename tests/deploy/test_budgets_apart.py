@@ -57,6 +57,7 @@ def test_a_budget_is_kept_by_envelope_as_in_one_process(tmp_path, method):
     assert equal(post.run()[0], in_process(post, plan))
 
 
+@pytest.mark.slow
 def test_people_who_are_at_one_party_each_need_less_noise():
     for method in (WAYS["rows"], WAYS["L2"]):
         shared, apart = (

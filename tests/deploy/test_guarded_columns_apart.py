@@ -33,6 +33,7 @@ def test_columns_are_agreed_on_under_masks_online_by_envelope_and_in_one_process
     assert figures(post.run()[0]) == figures(in_process(post, plan))
 
 
+@pytest.mark.slow
 def test_noise_on_columns_is_within_the_budget_and_in_every_account(tmp_path):
     pytest.importorskip("dp_accounting")
     sites = furnish(tmp_path)

@@ -37,6 +37,8 @@ BY_NUMPY = ("Analytic", "Cox", "FedTrees", "Linear", "VerticalXgboost")
 """Methods that learn without torch."""
 BATCHED = ("FedKt", "Pate", "Pfnm")
 """Methods whose nets numpy trains all at once on the processor, with other draws than torch elsewhere."""
+LONG = ("FewShot", "OneShot")
+"""Methods that take long on a device whose every operation is counted."""
 OURS = [name for name, kind in methods().items() if kind.__module__.startswith("laconic.")]
 
 
@@ -67,7 +69,9 @@ def test_no_tensor_is_left_to_the_default_device(name, plan_of):
     assert found.predictions == usual.predictions
 
 
-@pytest.mark.parametrize("name", OURS)
+@pytest.mark.parametrize(
+    "name", [name if name not in LONG else pytest.param(name, marks=pytest.mark.slow) for name in OURS]
+)
 def test_another_device_learns_as_well(name, plan_of):
     usual = execute(plan_of(name))
     with far_device() as far:
