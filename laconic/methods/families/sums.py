@@ -4,9 +4,9 @@ Bonawitz and others: Practical Secure Aggregation for Privacy-Preserving Machine
 agree on a mask that one adds and the other takes away, so that masks cancel in the sum; on top of it every party puts a
 mask of its own. Before, it hands shares of both secrets to all parties, each locked for its receiver. Of a party that
 then drops out, enough others open the key of its shared masks; of a party that is there, the seed of its own mask.
-Never both of one party, for then its numbers would be bare. If some dropped out, parties first tell each other of whom
-they heard so, and open shares only if enough others were told the same (the paper's consistency check): otherwise a
-server could, by many lists, sum up fewer than it says. Numbers are whole numbers that wrap around: sums are exact.
+Never both of one party, for then its numbers would be bare. If some dropped out, parties first compare the list that
+the server showed them, and open shares only if enough others were shown the same (the paper's consistency check):
+otherwise a server could, by many lists, sum up fewer than it says. Numbers are whole numbers that wrap around: sums are exact.
 
 A method takes part with `sums: SecureSums | None` among its settings, and `agree_keys, share_secrets, confirm_present,
 unmask` among its steps, `self.sums.hide(party, parts)` at the end of the step that is summed up, and
@@ -263,16 +263,16 @@ class SecureSums(Settings, frozen=True):
     ) -> dict[str, dict[str, Any]]:
         """The shares that parties open, by who opened them: what cancels no more as some of `names` dropped out."""
         present, left = _text(list(there)), there
-        told: dict[str, dict[str, str]] = {name: {} for name in there}
+        marks: dict[str, dict[str, str]] = {name: {} for name in there}
         if len(there) < len(names):
             answers = peers.only(there).tolerant.ask(method.confirm_present, present=present)
             left = tuple(answers)
             for name in left:
                 for other, mark in _read_text(name, answers[name]).items():
-                    told.get(other, {})[name] = mark
+                    marks.get(other, {})[name] = mark
         asked = {
             name: {"present": present, "shares": _text({own: one[name] for own, one in locked.items() if name in one})}
-            | ({"confirmed": _text(told[name])} if told[name] else {})
+            | ({"confirmed": _text(marks[name])} if marks[name] else {})
             for name in left
         }
         opened = peers.only(left).tolerant.ask_each(method.unmask, asked)
@@ -361,16 +361,16 @@ def take_keys(method: Summed, party: Party, keys: str) -> None:
 
 @step(
     takes=None,
-    gives=f"for each other party a mark that shows it who this one was told is there; {NOT_FROM_ROWS}",
+    gives=f"for each other party a mark of who, as this one was shown, is there; {NOT_FROM_ROWS}",
     by_row=False,
 )
 def confirm_present(method: Summed, party: Party, present: str) -> str:
-    """Tell the others, by marks that only they can check, of whom this party was told; of one list in each sum."""
+    """Mark for each other party, as only it can check, the list that this one was shown; one list in each sum."""
     sums, there = _sums_of(method), set(msgspec.json.decode(present, type=list[str]))
     place, state = _sent_in(sums, party)
     _refuse_list(sums, party, state, there)
     if state.get("confirmed", state.get("opened for", sorted(there))) != sorted(there):
-        raise Refused(f"{party.name} told other parties of another list of who is there, and tells of one in each sum")
+        raise Refused(f"{party.name} marked another list of who is there for other parties, and marks one in each sum")
     party.memory[place] = state | {"confirmed": sorted(there)}
     others = sorted(there - {party.name})
     return _text({name: _mark(party, state, sender=party.name, receiver=name, there=there) for name in others})
@@ -455,9 +455,11 @@ def _refuse_list(sums: SecureSums, party: Party, state: Mapping[str, Any], there
 def _refuse_unconfirmed(
     sums: SecureSums, party: Party, state: Mapping[str, Any], there: set[str], said: Mapping[str, Any]
 ) -> None:
-    """Refuse to open shares, if some dropped out, before enough others say that they were told the same."""
+    """Refuse to open shares, if some dropped out, before enough others were shown the same list."""
     if state.get("confirmed", sorted(there)) != sorted(there):
-        raise Refused(f"{party.name} told other parties of another list of who is there, and opens shares for that one")
+        raise Refused(
+            f"{party.name} marked another list of who is there for other parties, and opens shares for that one"
+        )
     names = set(state.get("chains", state.get("keys")))
     if there == names:
         return
@@ -468,8 +470,8 @@ def _refuse_unconfirmed(
     ]
     if len(same) + 1 < sums.needed(len(names)):
         raise Refused(
-            f"{party.name} opens shares after parties dropped out only if enough others say that they were told the "
-            f"same: {sums.needed(len(names))} with itself, not {len(same) + 1}"
+            f"{party.name} opens shares after parties dropped out only if enough others were shown the same "
+            f"list: {sums.needed(len(names))} with itself, not {len(same) + 1}"
         )
 
 

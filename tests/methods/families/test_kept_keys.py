@@ -191,14 +191,14 @@ def test_both_kinds_of_secrets_of_a_party_are_never_opened():
         METHOD.unmask(parties[0], present=msgspec.json.encode(names[:3]).decode(), shares=shares_for(sent, "p0"))
 
 
-def test_shares_of_masks_are_opened_only_if_others_were_told_the_same():
+def test_shares_of_masks_are_opened_only_if_others_were_shown_the_same_list():
     parties = agreed()
     sent, three = send(parties, 1), '["p0","p1","p2"]'
     METHOD.confirm_present(parties[0], present=three)
     METHOD.confirm_present(parties[1], present='["p0","p1","p3"]')
     marks = msgspec.json.decode(METHOD.confirm_present(parties[2], present=three))
     said = {"p2": marks["p0"], "p1": marks["p1"], "p3": marks["p0"]}
-    with pytest.raises(Refused, match="told the same: 3 with itself, not 2"):
+    with pytest.raises(Refused, match="the same list: 3 with itself, not 2"):
         METHOD.unmask(
             parties[0],
             present=three,

@@ -143,7 +143,7 @@ def test_a_server_that_tells_each_another_list_reads_no_smaller_sum():
             "shares": json.dumps({own: locked[own][one.name] for own in keys}),
         }
         for marks in ("{}", json.dumps(vouched[one.name])):
-            with pytest.raises(Refused, match="others say that they were told the same"):
+            with pytest.raises(Refused, match="enough others were shown the same list"):
                 half.unmask(one, **asked, confirmed=marks)
 
 
@@ -153,9 +153,9 @@ def test_a_party_tells_the_others_of_one_list_only():
         METHOD.sums._agreed(METHOD, peers)
         peers.ask(METHOD.give_sums)
     METHOD.confirm_present(parties[0], present='["p0","p1","p2","p3"]')
-    with pytest.raises(Refused, match="told other parties of another list"):
+    with pytest.raises(Refused, match="marked another list of who is there"):
         METHOD.confirm_present(parties[0], present='["p0","p1","p2","p4"]')
-    with pytest.raises(Refused, match="told other parties of another list"):
+    with pytest.raises(Refused, match="marked another list of who is there"):
         METHOD.unmask(parties[0], present='["p0","p1","p2","p3","p4"]', shares="{}")
 
 
