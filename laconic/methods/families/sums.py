@@ -6,7 +6,8 @@ mask of its own. Before, it hands shares of both secrets to all parties, each lo
 then drops out, enough others open the key of its shared masks; of a party that is there, the seed of its own mask.
 Never both of one party, for then its numbers would be bare. If some dropped out, parties first compare the list that
 the server showed them, and open shares only if enough others were shown the same (the paper's consistency check):
-otherwise a server could, by many lists, sum up fewer than it says. Numbers are whole numbers that wrap around: sums are exact.
+otherwise a server could, by many lists, sum up fewer than it says. Numbers are whole numbers that wrap around:
+sums are exact.
 
 A method takes part with `sums: SecureSums | None` among its settings, and `agree_keys, share_secrets, confirm_present,
 unmask` among its steps, `self.sums.hide(party, parts)` at the end of the step that is summed up, and
