@@ -1,8 +1,10 @@
 """Tables larger than a party wants to hold: columns on disk, lazy sources, and what is said when there is no room."""
 
+import os
 import resource
 import subprocess
 import sys
+from threading import Event, Thread
 
 import numpy as np
 import polars
@@ -12,10 +14,7 @@ import pytest
 from pyarrow import parquet
 
 from laconic import FedOnce, federation, fit
-from laconic.data.readers import batches
-from laconic.data.readers.frames import as_frame
-from laconic.data.readers.source_table import read_own
-from laconic.data.schema import OwnData
+from laconic.data import OwnData, read_own
 from laconic.errors import DataError
 from laconic.learn import Boosted
 from laconic.tables.columns import Column
@@ -146,22 +145,31 @@ def test_a_source_that_breaks_off_names_party_and_batch():
     for memory in (None, "2 GB"):
         reader = pa.RecordBatchReader.from_batches(schema, rows())
         with pytest.raises(DataError, match=r"party 'bank': .*batch 2, after 2 rows: .*worker died"):
-            as_frame(reader, "bank", memory)
+            federation(
+                {"bank": reader, "shop": pa.table({"id": [1, 2], "label": [0, 1]})},
+                id="id",
+                label="label",
+                memory=memory,
+            )
 
 
-def test_a_file_that_changes_while_it_is_read_is_refused(folder, tmp_path, monkeypatch):
+def test_a_file_that_changes_while_it_is_read_is_refused(folder, tmp_path):
     path = tmp_path / "bank.parquet"
     path.write_bytes((folder / "bank.parquet").read_bytes())
-    read = batches.frame_of
+    done = Event()
 
-    def read_and_write(*given, **more):
-        found = read(*given, **more)
-        path.write_bytes((folder / "shop.parquet").read_bytes())
-        return found
+    def touch():
+        while not done.wait(0.0005):
+            os.utime(path)
 
-    monkeypatch.setattr(batches, "frame_of", read_and_write)
-    with pytest.raises(DataError, match=r"party 'bank': .*bank.parquet changed while it was read"):
-        read_own("bank", OwnData(source=str(path), key="id"))
+    writer = Thread(target=touch)
+    writer.start()
+    try:
+        with pytest.raises(DataError, match=r"party 'bank': .*bank.parquet changed while it was read"):
+            read_own("bank", OwnData(source=str(path), key="id"))
+    finally:
+        done.set()
+        writer.join()
 
 
 _UNDER_A_LIMIT = """
