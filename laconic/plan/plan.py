@@ -23,6 +23,7 @@ from laconic.plan.runtime import AnyRuntime, InProcess
 from laconic.privacy.accounting import AnyAccountant, Pld
 from laconic.privacy.budget import Budget as PrivacyBudget
 from laconic.privacy.mechanisms.gaussian import mu_of
+from laconic.tables.on_disk import check_memory
 from laconic.tables.table import Table
 from laconic.tables.task import SaidTask
 from laconic.values import Settings, check_least
@@ -64,6 +65,9 @@ class DataPlan(Settings, frozen=True, tag=False):
             last rows by it are scored on. None parts rows at random.
         group: of own files, such a column whose rows of one value are all learnt from or all scored on. None parts
             rows at random.
+        memory: of own Parquet files with other columns of the same people, about how much a party's process may use,
+            such as `4 GB`: columns of numbers then lie on disk. None keeps all in memory. Party files say it
+            themselves.
     """
 
     name: str | None = None
@@ -87,8 +91,10 @@ class DataPlan(Settings, frozen=True, tag=False):
     agree: SameColumns | None = None
     people: Literal["apart"] | None = None
     home: tuple[str, ...] | None = None
+    memory: str | None = None
 
     def __post_init__(self) -> None:
+        check_memory(self.memory)
         if self.split_by is not None and self.group is not None:
             raise ValueError("rows are parted by time (split_by) or by group (group), not by both; leave one out")
         if self.by is not None and not self.files:
@@ -104,6 +110,8 @@ class DataPlan(Settings, frozen=True, tag=False):
             raise ValueError(
                 f"{parties[0]} is a party file and {tables[0]} is a table; give party files for all parties, or tables"
             )
+        if self.memory is not None and (not self.files or self.of_parties):
+            raise ValueError("memory is for your own tables; a party file says it itself, as data.memory")
         if self.files and not self.of_parties and self.label is None:
             raise ValueError(
                 "files need label (the column to predict), and id (the column that says who a row is about) unless the "

@@ -2,7 +2,7 @@
 
 from itertools import pairwise
 from math import prod, sqrt
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 import lap
 import msgspec
@@ -298,6 +298,8 @@ class BestEncoder(Encoder, frozen=True):
     Attributes:
         beside: what comes beside the ranks; None chooses on rows held out.
     """
+
+    most_rows: ClassVar[int | None] = 250_000
 
     beside: Rest | None = None
 
