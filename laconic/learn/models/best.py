@@ -362,7 +362,7 @@ def _choose(task: Task, rows: _Rows, attempts: Sequence[Chosen], rng: Rng) -> tu
     taken_ones = tuple(one for one in members if one.share > 0)
     said = _together(trials, shares)
     if len(taken_ones) > 1:
-        tried.append(_as_tried(task, truth, f"a stack of {len(taken_ones)} of them", said, 1.0))
+        tried.append(_as_tried(task, truth, f"a stack of {len(taken_ones)} models", said, 1.0))
     losses = np.array([loss(task, truth, said)]) if task.kind == "survival" else _losses(task, truth, said)
     return _Choice(taken_ones, tuple(tried)), losses
 
