@@ -8,7 +8,7 @@ from copy import deepcopy
 import numpy as np
 import pytest
 
-from laconic import Cox, FedAvg, FedDf, FedKt, FedProx, Scaffold, check_method, price, simulate, train
+from laconic import Cox, FedAvg, FedDf, FedKt, FedOnce, FedProx, Scaffold, check_method, price, simulate, train
 from laconic.core import Party, Peers, Question, WireLog, answer, decode, decode_question, encode
 from laconic.deploy import open_calls
 from laconic.errors import PartyAbsent, Refused, StepError, WireError
@@ -16,7 +16,7 @@ from laconic.learn import Columns, Krum, Median, Sgd
 from laconic.methods import ModelCheck, SecureSums
 from laconic.methods.families.sums import _read
 from laconic.methods.horizontal.analytic import Analytic
-from laconic.privacy import L1, L2, DpSgd, GaussianSums, GaussianVotes, ledgers_of
+from laconic.privacy import L1, L2, ClippedGaussian, DpSgd, GaussianSums, GaussianVotes, ledgers_of
 from laconic.privacy.masks import FixedPoint, add_masks
 from laconic.testing import small_horizontal
 
@@ -161,13 +161,23 @@ QUIET = FedKt(level=L1(noise=GaussianVotes()), sums=SecureSums())
         (Scaffold(trainer=DpSgd(sigma=1.0)), "judge", "judge no models"),
         (Cox(sums=SecureSums()), "give_start", "no Newton steps"),
         (Cox(), "give_sums", "no Newton steps"),
+        (FedOnce(noise=ClippedGaussian(clip=1.0, sigma=1.0)), "give_outputs", "nothing follows the one exchange"),
+        (FedOnce(noise=ClippedGaussian(clip=1.0, sigma=1.0)), "exchange", "nothing follows the one exchange"),
     ],
 )
 def test_a_server_that_asks_what_the_plan_never_asks_gets_nothing_past_masks_and_noise(method, step, words):
     one = small_horizontal("survival" if isinstance(method, Cox) else "binary").tables["party1"]
     model = {name: np.zeros(1, np.float32) for name in ("a", "b")}
     numbers = np.zeros(one.shape[0])
-    known = {"seed": 0, "model": model, "models": [model], "times": numbers, "beta": numbers, "hazard": numbers}
+    known = {
+        "rows": "train",
+        "seed": 0,
+        "model": model,
+        "models": [model],
+        "times": numbers,
+        "beta": numbers,
+        "hazard": numbers,
+    }
     payload = {name: known.get(name, numbers) for name in list(inspect.signature(getattr(method, step)).parameters)[1:]}
     with pytest.raises(StepError, match=words):
         answer(method, Party("p0", one, 0), encode(Question(step, "fit", 0, payload)))
