@@ -138,6 +138,8 @@ def naming(paths: Mapping[str, Path], more: str = "") -> Iterator[None]:
     try:
         yield
     except DataError as problem:
+        if not paths and not more:
+            raise
         places = ", ".join(f"{party} is {path}" for party, path in paths.items())
         raise DataError(f"{problem} ({places}{more})") from problem
 

@@ -44,9 +44,9 @@ from laconic.tables.task import Task
 from laconic.values import Array, check_least
 
 _GIVES = (
-    "a few numbers for each row, made from its columns: by default up to eight of the columns by rank (all, if it has "
-    "no more), which the hub can so read, and sums or learnt numbers of all; encoder Pca sends sums alone, from which "
-    "columns can be guessed; reasons of predictions show how far they moved each"
+    "a few numbers for each row, made from its columns. By default the hub can read up to eight of the columns from "
+    "them, by rank (all, if there are no more), beside sums or learnt numbers of all. Encoder Pca sends sums alone, "
+    "from which columns can be guessed. Reasons of predictions show how far these numbers moved each prediction"
 )
 
 
@@ -88,17 +88,17 @@ def _checked_by(task: Task, y: Array) -> Array:
 
 
 class FedOnce(Method, frozen=True):
-    """One exchange: guests send learnt representations, the label holder learns from them.
+    """One exchange: parties send learnt representations, the label holder learns from them.
 
-    A guest that is late or lost is left out of the model while fitting. While predicting, its numbers are missing: a
+    A party that is late or lost is left out of the model while fitting. While predicting, its numbers are missing: a
     gap for `Best` and trees, means for other models that learnt from gaps, and zeros for those that never saw one. The
-    label holder also learns from all its labelled rows outside the overlap, with the numbers of those guests that have
+    label holder also learns from all its labelled rows outside the overlap, with the numbers of those parties that have
     them; not with `DpSgd`, whose price is that of the shared rows.
 
     Attributes:
-        encoder: how each guest puts a row into numbers.
-        row_bytes: the most that a guest sends for a row where `encoder.dim` is left out, which takes as few numbers
-            as keep nearly all of the guest's variance; images, of hundreds of pixels, get twice as much.
+        encoder: how each party puts a row into numbers.
+        row_bytes: the most that a party sends for a row where `encoder.dim` is left out, which takes as few numbers
+            as keep nearly all of the party's variance; images, of hundreds of pixels, get twice as much.
         head: the label holder's model of its columns and all numbers received. None takes `Best()`, which tries linear
             models, trees and nets, and a net where the label holder has images, or `trainer` or `more` ask for one.
         trainer: how the label holder trains a net; None takes at most 100 epochs that end early, with larger batches
@@ -107,7 +107,7 @@ class FedOnce(Method, frozen=True):
         noise: noise on every representation sent; None for none. `ClippedGaussian` has an epsilon, `Perturb` has none.
         more: go on from the one-shot model by split learning over many exchanges, trained like this; None stops
             after the one exchange.
-        check: what the label holder looks for in what guests sent, before it counts.
+        check: what the label holder looks for in what parties sent, before it counts.
     """
 
     uses: ClassVar[tuple[str, ...]] = ("train", "valid", PAIRED, LABELLED)
