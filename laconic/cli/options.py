@@ -35,6 +35,7 @@ _FOR_FILES = (
     "data.match",
     "data.split_by",
     "data.group",
+    "data.memory",
 )
 _WITH_OPTION = ("data.parties", "data.id", "data.label", "data.event", "data.public", "data.group")
 _RUNTIMES = {"inprocess": "InProcess", "processes": "Processes"}

@@ -143,6 +143,11 @@ class FedOnce(Method, frozen=True):
             )
 
     @property
+    def long_products(self) -> bool:  # type: ignore[override]  # by its settings
+        """Guests work side by side in the one exchange; batches of what may follow are short."""
+        return self.more is None
+
+    @property
     def rounds(self) -> int | None:
         """One exchange, unless asked for more."""
         return 1 if self.more is None else None
@@ -188,12 +193,14 @@ class FedOnce(Method, frozen=True):
     @step(takes=None, gives=_GIVES)
     def learn_and_send(self, party: Party) -> dict[str, Any]:
         """Learn an encoder from the training rows; send those, and all others that the head looks at."""
-        x = party.data.part("train")[0]
-        net = self.encoder.sized(x, self._most(x)).fit(x, party.rng)
+        rows, encoder = len(party.data.cut("train")), self.encoder
+        # What noise costs is known for all rows, and not for a sample of them.
+        x = party.data.sample("train", encoder.most_rows if encoder.noise(rows) is None else None, party.rng)
+        net = encoder.sized(x, self._most(x)).fit(x, party.rng)
         # Split learning goes on from here, and sums of columns alone would hold it back.
         party.memory["net"] = self.encoder.able_to_learn(net, x.shape[1:], party.rng) if self.more else net
-        party.memory["learnt from"] = len(x)
-        noises = self.encoder.noise(len(x))
+        party.memory["learnt from"] = rows
+        noises = self.encoder.noise(rows)
         write_model(party, "learn_and_send", "its encoder, if it is published", party.memory["net"], noises)
         pairs = (PAIRED,) if self._takes_gaps and len(party.data.cuts.get(PAIRED, ())) else ()
         return {rows: self.represent(party, rows) for rows in (*self._cuts, *pairs)}
@@ -201,8 +208,8 @@ class FedOnce(Method, frozen=True):
     @step(takes=None, gives=_GIVES)
     def represent(self, party: Party, rows: str) -> Any:
         """Put the rows of a cut through the encoder."""
-        numbers = self.encoder.encode(party.memory["net"], party.data.part(rows)[0])
-        sent = numbers.astype(self.precision)
+        net = party.memory["net"]
+        sent = party.data.mapped(rows, lambda x: self.encoder.encode(net, x).astype(self.precision))
         if self.noise is None:
             return sent
         return self.noise.put_on_rows(sent, party, rows, self.encoder.noise(party.memory["learnt from"]))
@@ -345,8 +352,10 @@ class FedOnce(Method, frozen=True):
     def _blocks(self, hub: Party, received: Mapping[str, Array], x: Array) -> list[Array]:
         """The host's columns, if it has any, and each guest's numbers; gaps, or zeros, for one that is not there."""
         missing = np.float32(np.nan if self._takes_gaps else 0)
-        gaps = {name: np.full((len(x), width), missing) for name, width in hub.memory["guests"].items()}
-        blocks = [(gaps | dict(received))[name].astype(np.float32) for name in gaps]
+        blocks = [
+            received[name].astype(np.float32, copy=False) if name in received else np.full((len(x), width), missing)
+            for name, width in hub.memory["guests"].items()
+        ]
         return [x, *blocks] if hub.data.columns else blocks
 
     def _predictions(self, hub: Party, received: Mapping[str, Array], x: Array) -> Array:
