@@ -218,10 +218,13 @@ def _from_files(data: DataPlan) -> Federation:
         name=_name(data),
         split_by=data.split_by,
         group=data.group,
+        memory=data.memory,
     )
 
 
 def _rows_from_files(data: DataPlan, seed: int, valid: float) -> Federation:
+    if data.memory is not None:
+        raise PlanError("data.memory is for parties with other columns of the same people; leave it out")
     return rows_from_files(
         data.files,
         label=data.label or "",

@@ -15,6 +15,7 @@ from laconic.core.step import Ask, Opening, step
 from laconic.core.wire import describe
 from laconic.errors import DataError, WireError
 from laconic.learn.features import FeatureMap, draw_once
+from laconic.learn.models.best import left_others_out, what_was_tried
 from laconic.values import Array, Weights, flat
 
 ROWS_IN_ALL = "rows in all"
@@ -123,12 +124,14 @@ def with_own_rows(
             known[rows[rows >= 0]] = True
         blocks.append(block)
     if hub.data.columns:
-        blocks.insert(0, own(hub.data.x[at]) if own else hub.data.x[at])
+        blocks.insert(0, own(hub.data.prepared(at)) if own else hub.data.prepared(at))
     else:
         at, blocks = at[known], [block[known] for block in blocks]
     note_outside(hub, at, paired)
     y = np.concatenate([labelled(hub, "train")[1], labels_at(hub, at)])
-    return [np.concatenate(both) for both in zip(shared, blocks, strict=True)], y, groups_at(hub, at)
+    # Nothing is copied where nothing is added.
+    together = [np.concatenate(both) if len(at) else both[0] for both in zip(shared, blocks, strict=True)]
+    return together, y, groups_at(hub, at)
 
 
 def pooled_with_own_rows(
@@ -145,6 +148,13 @@ def note_outside(hub: Party, at: Array, paired: Mapping[str, Array] | None = Non
     if len(at):
         counts = {name: len(numbers) for name, numbers in (paired or {}).items()}
         hub.memory["outside"] = {hub.name: len(at)} | counts
+
+
+def note_tried(hub: Party) -> None:
+    """Note, for the result, what was tried for the hub's model, and if rows outside the overlap were left out."""
+    hub.memory["tried"] = what_was_tried([hub.memory["model"]])
+    if "outside" in hub.memory and left_others_out(hub.memory["model"]):
+        hub.memory["outside"] = {}
 
 
 def _checked(party: str, numbers: Any, shape: tuple[int, int]) -> Array:

@@ -18,9 +18,10 @@ from laconic.core.method import LABELLED, Method, task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.step import Ask, Opening, Step, step
-from laconic.errors import PlanError
+from laconic.errors import PlanError, Refused
 from laconic.learn.encoders.learnt import AnyEncoder, BestEncoder
-from laconic.learn.models.best import Best, what_was_tried
+from laconic.learn.encoders.rank_scores import most_ranks
+from laconic.learn.models.best import Best
 from laconic.learn.models.gaps import GAPS
 from laconic.learn.models.learners import AnyHead, AnyLearner, NetModel, as_fitted
 from laconic.learn.models.supervised import Learner, fit_top, predict_top
@@ -31,6 +32,7 @@ from laconic.methods.families import split as split_learning
 from laconic.methods.families.contributions import Check
 from laconic.methods.families.rows import (
     labelled,
+    note_tried,
     refuse_noise,
     with_own_rows,
 )
@@ -143,6 +145,11 @@ class FedOnce(Method, frozen=True):
             )
 
     @property
+    def long_products(self) -> bool:  # type: ignore[override]  # by its settings
+        """Guests work side by side in the one exchange; batches of what may follow are short."""
+        return self.more is None
+
+    @property
     def rounds(self) -> int | None:
         """One exchange, unless asked for more."""
         return 1 if self.more is None else None
@@ -164,7 +171,7 @@ class FedOnce(Method, frozen=True):
         hub.memory["model"] = fit_top(
             self._model(hub), task_of(hub), inputs, y, trainer, hub.rng, valid=valid, judged=rows, groups=groups
         )
-        hub.memory["tried"] = what_was_tried([hub.memory["model"]])
+        note_tried(hub)
         write_model(
             hub, "fit", "the label holder's model, if it is published", hub.memory["model"], self._on_head(rows)
         )
@@ -188,12 +195,14 @@ class FedOnce(Method, frozen=True):
     @step(takes=None, gives=_GIVES)
     def learn_and_send(self, party: Party) -> dict[str, Any]:
         """Learn an encoder from the training rows; send those, and all others that the head looks at."""
-        x = party.data.part("train")[0]
-        net = self.encoder.sized(x, self._most(x)).fit(x, party.rng)
+        rows, encoder = len(party.data.cut("train")), self.encoder
+        # What noise costs is known for all rows, and not for a sample of them.
+        x = party.data.sample("train", encoder.most_rows if encoder.noise(rows) is None else None, party.rng)
+        net = encoder.sized(x, self._most(x)).fit(x, party.rng)
         # Split learning goes on from here, and sums of columns alone would hold it back.
         party.memory["net"] = self.encoder.able_to_learn(net, x.shape[1:], party.rng) if self.more else net
-        party.memory["learnt from"] = len(x)
-        noises = self.encoder.noise(len(x))
+        party.memory["learnt from"] = rows
+        noises = self.encoder.noise(rows)
         write_model(party, "learn_and_send", "its encoder, if it is published", party.memory["net"], noises)
         pairs = (PAIRED,) if self._takes_gaps and len(party.data.cuts.get(PAIRED, ())) else ()
         return {rows: self.represent(party, rows) for rows in (*self._cuts, *pairs)}
@@ -201,8 +210,8 @@ class FedOnce(Method, frozen=True):
     @step(takes=None, gives=_GIVES)
     def represent(self, party: Party, rows: str) -> Any:
         """Put the rows of a cut through the encoder."""
-        numbers = self.encoder.encode(party.memory["net"], party.data.part(rows)[0])
-        sent = numbers.astype(self.precision)
+        net = party.memory["net"]
+        sent = party.data.mapped(rows, lambda x: self.encoder.encode(net, x).astype(self.precision))
         if self.noise is None:
             return sent
         return self.noise.put_on_rows(sent, party, rows, self.encoder.noise(party.memory["learnt from"]))
@@ -210,11 +219,13 @@ class FedOnce(Method, frozen=True):
     @property
     def split(self) -> Split:
         """How training goes on after the one exchange: guests' encoders as nets, and the host's model."""
+        if self.more is None:
+            raise Refused("by this method's settings nothing follows the one exchange, whose noise would cover no more")
 
         def bottom(party: Party) -> nn.Module:
             return self.encoder.build(party.data.shape, party.memory["net"])
 
-        return Split(bottom, self._top, self.more or Sgd(), self.precision)
+        return Split(bottom, self._top, self.more, self.precision)
 
     def within(self, budget: Budget, rows: int, hub: str, guests: tuple[str, ...]) -> "FedOnce":
         """FedOnce-L1: the same with as little noise as keeps a budget.
@@ -343,8 +354,10 @@ class FedOnce(Method, frozen=True):
     def _blocks(self, hub: Party, received: Mapping[str, Array], x: Array) -> list[Array]:
         """The host's columns, if it has any, and each guest's numbers; gaps, or zeros, for one that is not there."""
         missing = np.float32(np.nan if self._takes_gaps else 0)
-        gaps = {name: np.full((len(x), width), missing) for name, width in hub.memory["guests"].items()}
-        blocks = [(gaps | dict(received))[name].astype(np.float32) for name in gaps]
+        blocks = [
+            received[name].astype(np.float32, copy=False) if name in received else np.full((len(x), width), missing)
+            for name, width in hub.memory["guests"].items()
+        ]
         return [x, *blocks] if hub.data.columns else blocks
 
     def _predictions(self, hub: Party, received: Mapping[str, Array], x: Array) -> Array:
@@ -354,6 +367,13 @@ class FedOnce(Method, frozen=True):
     def _most(self, x: Array) -> int:
         """The most numbers that stand for one of these rows where the encoder does not say how many."""
         return max(1, self.row_bytes * (2 if x.ndim == 4 else 1) // np.dtype(self.precision).itemsize)
+
+    @property
+    def laid_open(self) -> int:
+        """How many columns of its table a guest sends by rank at most, which the host can read so."""
+        if not isinstance(self.encoder, BestEncoder) or self.encoder.dim == 0:
+            return 0
+        return most_ranks(self.encoder.dim or self._most(np.empty((0, 0))))
 
     @property
     def _cuts(self) -> tuple[str, ...]:
