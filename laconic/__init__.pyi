@@ -4,7 +4,6 @@ import laconic.deploy.execute as _execute
 import laconic.deploy.simulation as _simulation
 
 from .core.method import Method as Method
-from .core.result import Result as Result
 from .data.datasets import load as load
 from .data.federation import Federation as Federation
 from .data.partition.columns import Equal as Equal
@@ -20,6 +19,7 @@ from .data.readers.horizontal_frames import rows_from_frames as rows_from_frames
 from .deploy.compare import read_results as read_results
 from .deploy.party_files import from_party_files as from_party_files
 from .deploy.party_importance import importance as importance
+from .deploy.result import Result as Result
 from .errors import LaconicError as LaconicError
 from .inference.estimators import FederatedClassifier as FederatedClassifier
 from .inference.estimators import FederatedRegressor as FederatedRegressor

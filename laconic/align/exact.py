@@ -7,7 +7,7 @@ from typing import Any, Final, Literal, TypeAlias
 import numpy as np
 from msgspec import UNSET, UnsetType
 
-from laconic.core.align import PAIRED, Align, is_aligned, note_alignment, paired_with
+from laconic.align.alignment import Align, is_aligned, note_alignment
 from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.step import Ask, Opening, Step, step
@@ -15,7 +15,7 @@ from laconic.data.federation import HELD_OUT
 from laconic.data.partition.columns import seeds_to_try, sides_with_classes, split
 from laconic.data.partition.rows import pack_cuts, split_by_column, unpack_cuts
 from laconic.errors import DataError, Refused
-from laconic.tables.table import Parting, joined
+from laconic.tables.table import PAIRED, Parting, joined, paired_with
 from laconic.values import Array, Rng
 
 

@@ -11,10 +11,10 @@ import numpy as np
 
 from laconic.align.exact import ExactMatch
 from laconic.audit.attacks import AnyAttacker, LinearAttacker, MlpAttacker, TreesAttacker
-from laconic.core.result import Leakage, RebuiltColumn, Result
 from laconic.core.wire import decode, decode_question, read_heading
 from laconic.data.federation import Federation
 from laconic.deploy.execute import OnRead, execute_and_keep, weighed
+from laconic.deploy.result import Leakage, RebuiltColumn, Result
 from laconic.deploy.simulation import FittedRun, matched, train
 from laconic.deploy.transports.inprocess import Recorder
 from laconic.errors import PlanError

@@ -160,7 +160,7 @@ def open_envelopes(context: click.Context, plan: Path, folder: Path, party: Path
 
 def _show(sealed: "Sealed", own: "PartyContext", out: Path | None) -> None:
     """What left or would leave, in the words of the steps."""
-    from laconic.core.run import cover_words
+    from laconic.deploy.one_run import cover_words
     from laconic.deploy.transports.envelopes.cover import write_cover
 
     if out is None:

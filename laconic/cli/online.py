@@ -21,8 +21,8 @@ from laconic.cli.options import (
 from laconic.errors import PlanError
 
 if TYPE_CHECKING:
-    from laconic.core.result import Result
     from laconic.deploy.party_context import PartyContext
+    from laconic.deploy.result import Result
     from laconic.deploy.transports.envelopes.keys import KeyRing, PublicKey
     from laconic.errors import Waiting
 

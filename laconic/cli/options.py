@@ -14,9 +14,9 @@ from laconic.errors import DataError, LaconicError, PackageNotUsed, PlanError
 from laconic.moved import RenamedWarning
 
 if TYPE_CHECKING:
-    from laconic.core.result import Result
     from laconic.data.federation import Federation
     from laconic.deploy.execute import OnRead
+    from laconic.deploy.result import Result
     from laconic.plan.plan import Plan
     from laconic.values import Listener
 

@@ -10,7 +10,7 @@ from laconic.cli.options import FILE, FOLDER
 from laconic.errors import PlanError
 
 if TYPE_CHECKING:
-    from laconic.core.result import Result
+    from laconic.deploy.result import Result
     from laconic.deploy.transports.envelopes.keys import KeyRing
     from laconic.report.disclosure import Disclosure
 

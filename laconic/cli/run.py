@@ -34,8 +34,8 @@ from laconic.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from laconic.core.result import Result
     from laconic.deploy.compare import OnResult
+    from laconic.deploy.result import Result
     from laconic.deploy.tuning import Allowance
     from laconic.plan.plan import Plan
     from laconic.values import Listener

@@ -7,6 +7,7 @@ from .advice import advise as advise
 from .compare import compare_plans as compare_plans
 from .journal import Journal as Journal
 from .kept_records import code_digest as code_digest
+from .one_run import run as run
 from .party_account import EpsilonAccount as EpsilonAccount
 from .party_files import Consortium as Consortium
 from .party_files import HubAddress as HubAddress
@@ -21,6 +22,15 @@ from .party_importance import summarise as summarise
 from .party_importance import worths as worths
 from .party_memory import PartyFolder as PartyFolder
 from .policy import Policy as Policy
+from .result import Absence as Absence
+from .result import Leakage as Leakage
+from .result import Look as Look
+from .result import PartyTraffic as PartyTraffic
+from .result import RebuiltColumn as RebuiltColumn
+from .result import Release as Release
+from .result import Result as Result
+from .result import Tuning as Tuning
+from .result import ledgers_of as ledgers_of
 from .sealed_answers import seal_plan as seal_plan
 from .simulation import FittedRun as FittedRun
 from .simulation import reach as reach

@@ -10,9 +10,9 @@ import msgspec
 
 from laconic import __version__
 from laconic.core.method import Method
-from laconic.core.result import Result, Tuning
 from laconic.deploy.execute import OnRead, execute, parties_of
 from laconic.deploy.kept_records import Job, Record, code_digest, name_of, read_records, run_jobs
+from laconic.deploy.result import Result, Tuning
 from laconic.deploy.tuning import Allowance, refuse_priced
 from laconic.deploy.tuning import tune as find_settings
 from laconic.errors import DataError, PlanError

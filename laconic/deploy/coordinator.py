@@ -12,24 +12,24 @@ import msgspec
 import numpy as np
 
 from laconic.align.agreed import AgreedIds
+from laconic.align.alignment import Align
 from laconic.align.exact import AT_RANDOM
 from laconic.atomic_files import write_sealed, write_whole
-from laconic.core.align import Align
 from laconic.core.method import task_of
 from laconic.core.party import Party
 from laconic.core.peers import Carrier, Peers
-from laconic.core.result import Result
-from laconic.core.run import run
 from laconic.core.traffic import WireLog
 from laconic.deploy.execute import finished
 from laconic.deploy.growth import INFORMED, GrowingModel, read_growth, with_names
 from laconic.deploy.homecoming import Homecoming, Sign, bring_home
 from laconic.deploy.journal import AnswerCheck, Journal
+from laconic.deploy.one_run import run
 from laconic.deploy.party_context import PartyContext, alignment_of, context_for_ids, rows_of
 from laconic.deploy.party_files import PartySite
 from laconic.deploy.party_memory import PartyFolder
 from laconic.deploy.policy import NEW
 from laconic.deploy.responder import OnlineResponder, note_rows, open_kept
+from laconic.deploy.result import Result
 from laconic.deploy.session import Session, online_session, read_rows
 from laconic.deploy.transports import rpc_messages as frames
 from laconic.deploy.transports.envelopes.mailbox import QUESTIONS, CoLocatedHolder, Inbox, Mailbox

@@ -9,11 +9,10 @@ from typing import TypeAlias
 import msgspec
 import numpy as np
 
+from laconic.align.alignment import Align
 from laconic.align.exact import AT_RANDOM, HeldOut
 from laconic.align.schema import AgreedColumns, SameColumns
-from laconic.core.align import Align
 from laconic.core.capabilities import Attributable
-from laconic.core.result import Result
 from laconic.data.datasets import Dataset, load
 from laconic.data.federation import Federation
 from laconic.data.partition.columns import Cut, deal, usual_cut
@@ -22,13 +21,14 @@ from laconic.data.readers.federate import from_files, rows_from_files
 from laconic.data.schema import OwnData
 from laconic.deploy.party_files import UNKNOWN, from_party_files, read_party, rows_from_party_files
 from laconic.deploy.party_importance import importance
+from laconic.deploy.result import Result, ledgers_of
 from laconic.deploy.simulation import FittedRun, train
 from laconic.deploy.transports.inprocess import Recorder
 from laconic.errors import PlanError, closest
 from laconic.learn.device import on_device
 from laconic.plan.plan import Budget, DataPlan, Plan, agreement, keep_budget, refuse_unkept
 from laconic.plan.runtime import InProcess
-from laconic.privacy.accounting import People, ledgers_of, price
+from laconic.privacy.accounting import People, price
 from laconic.tables.task import Task
 from laconic.threads import limit_threads
 from laconic.values import Listener

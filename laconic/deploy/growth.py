@@ -13,16 +13,16 @@ from typing import Any, ClassVar, Literal
 import msgspec
 import numpy as np
 
+from laconic.align.alignment import ALIGNMENT, Align
 from laconic.align.schema import AgreedColumns, same_everywhere
 from laconic.atomic_files import make_private_folder, read_sealed, write_sealed
-from laconic.core.align import ALIGNMENT, Align
 from laconic.core.capabilities import Mergeable
 from laconic.core.method import Method, task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
-from laconic.core.result import Result
 from laconic.core.step import Step
 from laconic.deploy.party_memory import PartyFolder
+from laconic.deploy.result import Result
 from laconic.deploy.session import Session
 from laconic.errors import DataError, PlanError, StepError
 from laconic.methods.families.rows import ROWS_IN_ALL

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import NamedTuple
 
-from laconic.core.align import Align
+from laconic.align.alignment import Align
 from laconic.core.method import Method
 from laconic.core.party import Party
 from laconic.core.step import Ask, Opening

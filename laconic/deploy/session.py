@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from laconic.align.agreed import AgreedIds
-from laconic.core.align import Align
+from laconic.align.alignment import Align
 from laconic.core.capabilities import Budgeted
 from laconic.core.method import Method
 from laconic.core.party import Party

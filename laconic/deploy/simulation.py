@@ -8,19 +8,19 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from laconic.align.alignment import Align
 from laconic.align.exact import AT_RANDOM, ExactMatch, HeldOut
 from laconic.align.schema import SameColumns
-from laconic.core.align import Align
 from laconic.core.method import Method
 from laconic.core.party import Party
 from laconic.core.peers import Peers
-from laconic.core.result import Result
-from laconic.core.run import mean_metrics, predictions_of, releases_of, run
 from laconic.core.step import Script, Step
 from laconic.core.traffic import WireLog
 from laconic.data.federation import Federation
 from laconic.deploy.homecoming import bring_home, refuse_homeless
 from laconic.deploy.journal import Journal
+from laconic.deploy.one_run import mean_metrics, predictions_of, releases_of, run
+from laconic.deploy.result import Result
 from laconic.deploy.transports import Runtime, open_runtime, suited
 from laconic.deploy.transports.inprocess import open_calls
 from laconic.errors import DataError, PlanError
@@ -57,7 +57,7 @@ def simulate(
         align: how parties' rows are matched, or their columns agreed on, where that is still to be done; None as
             usual (`usual_align`).
         rows: the cut to score on; choose settings by `valid`, and look at `test` when they are chosen.
-        max_bytes, look_every, listener: as for `laconic.core.run.run`.
+        max_bytes, look_every, listener: as for `laconic.deploy.one_run.run`.
         threads: processor threads; small networks are fastest on one. Another number gives other last bits.
         device: what torch learns on, as for `on_device`; None is that of the block around this, or else `auto`.
 

@@ -9,8 +9,8 @@ import msgspec
 import numpy as np
 
 from laconic.core.peers import Carrier
-from laconic.core.result import Result
 from laconic.data.readers.federate import Source
+from laconic.deploy.result import Result
 from laconic.errors import DataError, PlanError, closest
 from laconic.inference.absent import AnyAbsent, FromStore, Measured
 from laconic.inference.bundle import About, Card, Part

@@ -13,7 +13,6 @@ import msgspec
 import numpy as np
 
 from laconic.atomic_files import make_private_folder, note_written, unbroken
-from laconic.core.align import PAIRED, paired_with
 from laconic.core.capabilities import Cacheable, Kept
 from laconic.core.ledger import Ledger
 from laconic.core.party import Party
@@ -33,7 +32,7 @@ from laconic.inference.predict import FindRows, Model, collect, cut_name
 from laconic.methods.families.rows import own_labelled
 from laconic.plan.runtime import Faults, InProcess
 from laconic.shown import figure, metric_name
-from laconic.tables.table import Table
+from laconic.tables.table import PAIRED, Table, paired_with
 from laconic.tables.task import LOWER_IS_BETTER, Task, headline_metric, metrics, weighted_score
 from laconic.threads import limit_threads
 from laconic.values import Array

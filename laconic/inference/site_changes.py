@@ -15,11 +15,11 @@ import numpy as np
 
 from laconic.atomic_files import read_sealed
 from laconic.core.party import Party
-from laconic.core.result import Result
 from laconic.core.wire import encode
 from laconic.deploy.growth import Growth, growing, refuse_growth, write_growth
 from laconic.deploy.party_files import PartySite
 from laconic.deploy.party_memory import PartyFolder
+from laconic.deploy.result import Result
 from laconic.deploy.session import online_session
 from laconic.errors import DataError, PlanError
 from laconic.inference.bundle import Part

@@ -5,9 +5,9 @@ from .accounting import Event as Event
 from .accounting import Events as Events
 from .accounting import Moments as Moments
 from .accounting import Pld as Pld
+from .accounting import Price as Price
 from .accounting import Rdp as Rdp
 from .accounting import SimpleDivision as SimpleDivision
-from .accounting import ledgers_of as ledgers_of
 from .budget import Budget as Budget
 from .budget import Demand as Demand
 from .encoders import Codebook as Codebook

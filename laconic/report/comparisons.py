@@ -8,8 +8,8 @@ from functools import cached_property
 from math import sqrt
 from typing import Any, NamedTuple
 
-from laconic.core.result import Release, Result
 from laconic.core.traffic import Traffic
+from laconic.deploy.result import Release, Result
 from laconic.report.words import figure, scored
 from laconic.tables.task import LOWER_IS_BETTER
 

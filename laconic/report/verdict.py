@@ -5,7 +5,7 @@ A single run recommends nothing. A method that gives labels away is recommended 
 
 from textwrap import shorten
 
-from laconic.core.result import Release
+from laconic.deploy.result import Release
 from laconic.report.comparisons import Comparison, MethodRuns, best_of, difference
 from laconic.report.words import figure, in_bytes, in_rounds, mean_spread, metric_name
 

@@ -15,6 +15,7 @@ from .task import LabelScale as LabelScale
 from .task import Quality as Quality
 from .task import Score as Score
 from .task import Task as Task
+from .task import Tried as Tried
 from .task import deviances as deviances
 from .task import headline as headline
 from .task import metrics as metrics

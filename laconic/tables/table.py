@@ -27,8 +27,16 @@ APART = ("train", "valid", "test", "own")
 UNLABELLED = ("own", "public")
 """Cuts whose rows need no labels."""
 
+PAIRED = "paired"
+"""A party's cut of rows that the hub has too, but not every party."""
+
 _NO_ROWS = np.empty(0, dtype=np.int64)
 _NO_ID = ("", "nan", "<NA>", "NaT")  # how pandas and numpy spell a missing cell once it is text
+
+
+def paired_with(party: str) -> str:
+    """The hub's cut of the same people as a party's cut "paired", in the same order."""
+    return f"{PAIRED} {party}"
 
 
 def clean_ids(ids: Array | Sequence[str] | Sequence[int], party: str) -> Array:

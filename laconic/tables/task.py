@@ -298,6 +298,24 @@ _LEAST = 10
 """Rows of a bin at least: a mean of fewer would come close to a single row."""
 
 
+class Tried(msgspec.Struct, frozen=True, kw_only=True):
+    """How one of the models that the hub tried did on training rows that it had not learnt from.
+
+    Attributes:
+        model: what it is, in words.
+        loss: mean log loss, or mean squared error in units of the labels' variance: the choice is made by this.
+        metric: the name of the headline metric.
+        score: the headline metric.
+        share: the share of its answer in the model that was chosen; 0 if it is no part of it.
+    """
+
+    model: str
+    loss: float
+    metric: str
+    score: float
+    share: float
+
+
 class Bin(msgspec.Struct, frozen=True, kw_only=True):
     """Rows that are near each other on one axis.
 

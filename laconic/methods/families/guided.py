@@ -7,7 +7,6 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 from torch import nn
 
-from laconic.core.align import PAIRED
 from laconic.core.capabilities import Kept
 from laconic.core.method import Method, task_of
 from laconic.core.party import Party
@@ -39,6 +38,7 @@ from laconic.methods.families.contributions import Check
 from laconic.methods.families.rows import labelled, own_rows, with_own_rows
 from laconic.methods.families.split import Precision, Split, first_weights
 from laconic.privacy.mechanisms.rows import RandomisedResponse
+from laconic.tables.table import PAIRED
 from laconic.values import Array, Rng, Settings, Weights, flat
 
 

@@ -6,7 +6,6 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from laconic.core.align import PAIRED, paired_with
 from laconic.core.capabilities import Exported
 from laconic.core.method import Method
 from laconic.core.party import Party
@@ -15,6 +14,7 @@ from laconic.core.step import Ask, Opening, step
 from laconic.core.wire import describe
 from laconic.errors import DataError, WireError
 from laconic.learn.features import FeatureMap, draw_once
+from laconic.tables.table import PAIRED, paired_with
 from laconic.values import Array, Weights, flat
 
 ROWS_IN_ALL = "rows in all"

@@ -11,7 +11,6 @@ import msgspec
 import numpy as np
 from torch import nn
 
-from laconic.core.align import PAIRED
 from laconic.core.capabilities import Exported
 from laconic.core.ledger import Noise
 from laconic.core.method import LABELLED, Method, task_of
@@ -40,6 +39,7 @@ from laconic.privacy.encoders import PrivateEncoder, PublicProjection
 from laconic.privacy.mechanisms.rows import COUPLED, ClippedGaussian, Perturb
 from laconic.privacy.private_sgd import DpSgd
 from laconic.privacy.row_releases import write_model
+from laconic.tables.table import PAIRED
 from laconic.tables.task import Task
 from laconic.values import Array, check_least
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from markupsafe import Markup
 
-from laconic.core.result import PartyTraffic, Result
+from laconic.deploy.result import PartyTraffic, Result
 from laconic.report.comparisons import (
     Comparison,
     MethodRuns,

@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 
 from laconic.atomic_files import hold, make_private_folder, read_sealed
-from laconic.core.result import Result
 from laconic.deploy.growth import read_growth
 from laconic.deploy.party_files import PartySite
+from laconic.deploy.result import Result
 from laconic.deploy.session import online_session
 from laconic.deploy.transports.flare import system as engine
 from laconic.errors import LaconicError, PlanError

@@ -7,10 +7,12 @@ from typing import Any
 import msgspec
 
 from laconic.atomic_files import write_whole
-from laconic.core.ledger import Entry, Statement
+from laconic.core.ledger import Entry, Ledger, Statement
 from laconic.core.traffic import Traffic
+from laconic.methods.families.contributions import Contribution
+from laconic.privacy.accounting import Price
 from laconic.shown import counted, figure, html_table, in_bytes, metric_name
-from laconic.tables.task import Bin, Quality, Score, Task
+from laconic.tables.task import Bin, Quality, Score, Task, Tried
 
 
 class Look(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,47 +40,6 @@ class Release(Entry, frozen=True, kw_only=True):
         return f"<{self.party} to {self.to}, {self.label}: {self.words}; {in_bytes(self.bytes)}>"
 
 
-class Price(msgspec.Struct, frozen=True, kw_only=True):
-    """What one person's row may have lost by a run, and what that figure leaves out.
-
-    Attributes:
-        epsilon: of all priced releases together; None if there is no bound: the proof of one does not hold, or nothing
-            that left bears noise with a price.
-        delta: the probability that the loss is greater.
-        people: `shared` if everyone is known to all parties, so that losses add; `disjoint` if to one.
-        by_party: the epsilon of each party's priced releases alone, at the same delta.
-        units: whose influence is bounded.
-        caveats: what the priced noise covers, and what it does not.
-        unproven: noise that its proof does not cover, in words.
-        open: releases that no priced noise covers, in words: the epsilon says nothing of them.
-        secure: whether all priced noise came from a secure generator; if not, the seed undoes it.
-    """
-
-    epsilon: float | None
-    delta: float
-    people: str
-    accountant: str
-    by_party: dict[str, float]
-    units: tuple[str, ...]
-    caveats: tuple[str, ...]
-    unproven: tuple[str, ...]
-    open: tuple[str, ...]
-    secure: bool
-
-    def __repr__(self) -> str:
-        # What is not covered comes first: an epsilon alone would be read as a promise about everything.
-        left = f"{counted(len(self.open), 'open release')} not covered; " if self.open else ""
-        words = self.figure if self.epsilon is None else f"epsilon {self.figure} at delta {self.delta:g}"
-        return f"<Price: {left}{words}>"
-
-    @property
-    def figure(self) -> str:
-        """The epsilon in words, which nobody takes for a small one where there is none."""
-        if self.epsilon is not None:
-            return f"{self.epsilon:.4g}"
-        return f"no bound: {'a proof does not hold' if self.units else 'nothing that left bears noise with a price'}"
-
-
 class Absence(msgspec.Struct, frozen=True, kw_only=True):
     """A party that did not answer a question in time."""
 
@@ -97,39 +58,6 @@ class PartyTraffic(msgspec.Struct, frozen=True, kw_only=True):
     times: int
     bytes_up: int
     bytes_down: int
-
-
-class Contribution(msgspec.Struct, frozen=True, kw_only=True):
-    """What the hub found when it looked at what a party sent, before it counted.
-
-    Attributes:
-        columns: numbers per row; 0 if it could not be read as such. Of a model, its weights.
-        constant: how many of these are the same for all training rows; of a model, are as they were sent.
-        rank: how many of them are not a mixture of the others.
-        scale: how large its numbers are, in units of the usual other party's; None if there is nothing to compare with.
-        p_value: how likely the same numbers, in another order of rows, would agree as well with labels and with the
-            others' numbers; None if there are too few rows to tell.
-        worth: accuracy (R2 for numbers) on validation rows of a linear model of everybody's numbers, less that of one
-            without this party's; None if there are too few rows to tell.
-        agreement: of a model, how well its change of the average agrees with the others' changes: the median cosine;
-            None for numbers about rows, or if there are too few models to tell.
-        mark: of a model, how well it ranks the rows of other parties by class: the middle of their AUCs; None if
-            parties did not judge.
-        problems: what is wrong, in words; empty for a sound one.
-        left_out: whether the model was learnt without it.
-    """
-
-    party: str
-    columns: int
-    constant: int
-    rank: int
-    scale: float | None
-    p_value: float | None
-    worth: float | None
-    problems: tuple[str, ...]
-    left_out: bool
-    agreement: float | None = None
-    mark: float | None = None
 
 
 _FROM_LABELS = re.compile(r"\blabels?\b|\bgradients?\b")
@@ -201,24 +129,6 @@ class Leakage(msgspec.Struct, frozen=True, kw_only=True):
     mean: float
     best: float
     columns: tuple[RebuiltColumn, ...] = ()
-
-
-class Tried(msgspec.Struct, frozen=True, kw_only=True):
-    """How one of the models that the hub tried did on training rows that it had not learnt from.
-
-    Attributes:
-        model: what it is, in words.
-        loss: mean log loss, or mean squared error in units of the labels' variance: the choice is made by this.
-        metric: the name of the headline metric.
-        score: the headline metric.
-        share: the share of its answer in the model that was chosen; 0 if it is no part of it.
-    """
-
-    model: str
-    loss: float
-    metric: str
-    score: float
-    share: float
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
@@ -322,3 +232,12 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     def save(self, path: Path) -> None:
         """Write the JSON to a file, whole or not at all."""
         write_whole(path, msgspec.json.format(self.to_json(), indent=2))
+
+
+def ledgers_of(result: Result) -> dict[str, Ledger]:
+    """Each party's ledger, from the record of a run."""
+    found: dict[str, list[Entry]] = {party: [] for party in result.parties}
+    for release in result.releases:
+        entry = Entry(**{name: getattr(release, name) for name in Entry.__struct_fields__})
+        found[release.party].append(entry)
+    return {party: Ledger(tuple(entries)) for party, entries in found.items()}

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from laconic import Linear, SplitNN, simulate
-from laconic.core.result import Result
+from laconic.deploy.result import Result
 from laconic.learn import Sgd
 from laconic.tables import Task, headline, metrics
 from laconic.testing import small_federation

@@ -68,7 +68,7 @@ def test_a_party_with_other_rows_is_refused_and_all_fingerprints_shown():
 
     class Forgetful(Meddling):
         def carry(self, script, blobs, deadline):
-            from laconic.core.align import note_alignment
+            from laconic.align.alignment import note_alignment
 
             replies = super().carry(script, blobs, deadline)
             if self.number == 0:

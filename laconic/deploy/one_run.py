@@ -10,16 +10,17 @@ import msgspec
 import numpy as np
 
 from laconic import __version__
-from laconic.core.align import Align
+from laconic.align.alignment import Align
 from laconic.core.capabilities import ManyModels
 from laconic.core.ledger import Entry, Ledger, digest_of
 from laconic.core.method import Method, task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
-from laconic.core.result import Absence, Contribution, Look, PartyTraffic, Release, Result, Tried
 from laconic.core.traffic import WireLog
+from laconic.deploy.result import Absence, Look, PartyTraffic, Release, Result
 from laconic.errors import BudgetSpent, DataError
-from laconic.tables.task import ROOTS, Quality, Score, Task, headline, metrics, quality_of, resample
+from laconic.methods.families.contributions import Contribution
+from laconic.tables.task import ROOTS, Quality, Score, Task, Tried, headline, metrics, quality_of, resample
 from laconic.threads import limit_threads
 from laconic.values import Array, Listener
 

@@ -14,14 +14,6 @@ from laconic.values import Rng
 ALIGNMENT = "alignment"
 """Where a party remembers how its rows were matched."""
 
-PAIRED = "paired"
-"""A party's cut of rows that the hub has too, but not every party."""
-
-
-def paired_with(party: str) -> str:
-    """The hub's cut of the same people as a party's cut "paired", in the same order."""
-    return f"{PAIRED} {party}"
-
 
 class Align(Script, frozen=True):
     """A script that makes the rows of all parties correspond before fitting."""
