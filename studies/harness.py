@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-import laconic.deploy.kept_records
+import laconic.deploy.result
 from laconic.data import Dataset
-from laconic.deploy.kept_records import Job, Record, name_of, read_records
+from laconic.deploy.result import Job, Record, name_of, read_records
 
 __all__ = [
     "Job",
@@ -53,7 +53,7 @@ def run_jobs(jobs: Iterable[Job], results: Path, renew: bool = False) -> list[Re
         numbers = {key: value for key, value in record.items() if isinstance(value, int | float)}
         print(name_of(job.key), numbers, file=sys.stderr)
 
-    return laconic.deploy.kept_records.run_jobs(jobs, results, tell, renew=renew)
+    return laconic.deploy.result.run_jobs(jobs, results, tell, renew=renew)
 
 
 def only_on(jobs: Iterable[Job], name: str | None, part: str | None = None) -> list[Job]:

@@ -147,10 +147,15 @@ def _defined(path: Path) -> set[str]:
 
 
 def _stub(package: str, homes: dict[str, str]) -> str:
-    ordered = sorted(homes.items(), key=lambda home: (home[1], not home[0].isupper(), home[0]))
+    ordered = sorted(homes.items(), key=lambda home: (home[1], *_rank(home[0])))
     lines = [f"from {module.removeprefix(package)} import {name} as {name}" for name, module in ordered]
     before, after = _old_verbs() if package == "laconic" else ("", "")
     return _HEAD + before + "\n".join(lines) + "\n" + after
+
+
+def _rank(name: str) -> tuple[bool, bool, str]:
+    """Where the linter wants a name: constants first, then classes, then functions, whatever their case."""
+    return not name.isupper(), not name[0].isupper(), name.casefold()
 
 
 def _old_verbs() -> tuple[str, str]:

@@ -20,8 +20,16 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from laconic.align.alignment import Align
-from laconic.align.exact import AT_RANDOM, HeldOut, choose_held_out, fitting_seed, keep_shared, keys_of, pair_counts
+from laconic.align.alignment import (
+    AT_RANDOM,
+    Align,
+    HeldOut,
+    choose_held_out,
+    fitting_seed,
+    keep_shared,
+    keys_of,
+    pair_counts,
+)
 from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.step import Ask, Opening, Step, step

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from laconic.align.exact import ExactMatch
+from laconic.align.alignment import ExactMatch
 from laconic.audit.attacks import AnyAttacker, LinearAttacker, MlpAttacker, TreesAttacker
 from laconic.core.wire import decode, decode_question, read_heading
 from laconic.data.federation import Federation

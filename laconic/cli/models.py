@@ -322,8 +322,7 @@ def _change_between(
     from laconic.deploy.transports.flare.operating import host_change, refuse_no_hub
     from laconic.inference.forget import forgotten
     from laconic.inference.predict import load_model
-    from laconic.inference.site_changes import change_between
-    from laconic.inference.update import save_grown
+    from laconic.inference.update import change_between, save_grown
     from laconic.plan.text import read_plan_file
     from laconic.report.tables import show_card
 
@@ -506,7 +505,7 @@ def _forget_between(site: Path, folder: Path, party: str, wait: float, deadline:
     from laconic.inference.forget import forget as leave
     from laconic.inference.forget import forgotten
     from laconic.inference.predict import hub_folder, load_model
-    from laconic.inference.site_changes import forget_runs
+    from laconic.inference.update import forget_runs
 
     opened = open_site(site)
     refuse_no_hub(opened)

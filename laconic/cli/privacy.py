@@ -158,7 +158,7 @@ def audit(result: Path, known: int, shadows: int, save: Path | None) -> None:
     """
     import msgspec
 
-    from laconic.align.exact import ExactMatch
+    from laconic.align.alignment import ExactMatch
     from laconic.atomic_files import refuse_unwritable
     from laconic.audit.audit_run import audit as attack
     from laconic.deploy.compare import read_results
@@ -212,7 +212,7 @@ def widths(context: click.Context, source: str, known: int) -> None:
       laconic widths --files bank.csv shop.csv --id customer --label churned
       laconic widths --data breast_cancer --encoder Pca
     """
-    from laconic.align.exact import ExactMatch
+    from laconic.align.alignment import ExactMatch
     from laconic.audit.leakage import compare_widths
     from laconic.deploy.execute import parties_of
     from laconic.methods.vertical.fedonce import FedOnce

@@ -6,7 +6,6 @@ from .advice import RunLimits as RunLimits
 from .advice import advise as advise
 from .compare import compare_plans as compare_plans
 from .journal import Journal as Journal
-from .kept_records import code_digest as code_digest
 from .one_run import run as run
 from .party_account import EpsilonAccount as EpsilonAccount
 from .party_files import Consortium as Consortium
@@ -30,6 +29,7 @@ from .result import RebuiltColumn as RebuiltColumn
 from .result import Release as Release
 from .result import Result as Result
 from .result import Tuning as Tuning
+from .result import code_digest as code_digest
 from .result import ledgers_of as ledgers_of
 from .sealed_answers import seal_plan as seal_plan
 from .simulation import FittedRun as FittedRun

@@ -11,8 +11,7 @@ import msgspec
 from laconic import __version__
 from laconic.core.method import Method
 from laconic.deploy.execute import OnRead, execute, parties_of
-from laconic.deploy.kept_records import Job, Record, code_digest, name_of, read_records, run_jobs
-from laconic.deploy.result import Result, Tuning
+from laconic.deploy.result import Job, Record, Result, Tuning, code_digest, name_of, read_records, run_jobs
 from laconic.deploy.tuning import Allowance, refuse_priced
 from laconic.deploy.tuning import tune as find_settings
 from laconic.errors import DataError, PlanError

@@ -12,8 +12,7 @@ import msgspec
 import numpy as np
 
 from laconic.align.agreed import AgreedIds
-from laconic.align.alignment import Align
-from laconic.align.exact import AT_RANDOM
+from laconic.align.alignment import AT_RANDOM, Align
 from laconic.atomic_files import write_sealed, write_whole
 from laconic.core.method import task_of
 from laconic.core.party import Party

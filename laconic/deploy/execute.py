@@ -9,8 +9,7 @@ from typing import TypeAlias
 import msgspec
 import numpy as np
 
-from laconic.align.alignment import Align
-from laconic.align.exact import AT_RANDOM, HeldOut
+from laconic.align.alignment import AT_RANDOM, Align, HeldOut
 from laconic.align.schema import AgreedColumns, SameColumns
 from laconic.core.capabilities import Attributable
 from laconic.data.datasets import Dataset, load

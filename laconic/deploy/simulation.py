@@ -8,8 +8,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from laconic.align.alignment import Align
-from laconic.align.exact import AT_RANDOM, ExactMatch, HeldOut
+from laconic.align.alignment import AT_RANDOM, Align, ExactMatch, HeldOut
 from laconic.align.schema import SameColumns
 from laconic.core.method import Method
 from laconic.core.party import Party

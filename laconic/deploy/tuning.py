@@ -19,8 +19,7 @@ import numpy as np
 from laconic.core.capabilities import Tunable
 from laconic.data.federation import Federation
 from laconic.deploy.execute import align_of, parties_of
-from laconic.deploy.kept_records import Job, Record, code_digest, run_jobs
-from laconic.deploy.result import Result, Tuning
+from laconic.deploy.result import Job, Record, Result, Tuning, code_digest, run_jobs
 from laconic.deploy.simulation import matched, train
 from laconic.errors import LaconicError, PlanError
 from laconic.plan.plan import Plan

@@ -32,7 +32,7 @@ from .mechanisms.rows import Perturb as Perturb
 from .mechanisms.rows import RandomisedResponse as RandomisedResponse
 from .mechanisms.sums import GaussianMoments as GaussianMoments
 from .mechanisms.sums import GaussianSums as GaussianSums
-from .mechanisms.updates import GaussianUpdates as GaussianUpdates
+from .mechanisms.sums import GaussianUpdates as GaussianUpdates
 from .mechanisms.votes import L0 as L0
 from .mechanisms.votes import L1 as L1
 from .mechanisms.votes import L2 as L2

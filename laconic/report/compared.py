@@ -21,11 +21,10 @@ from laconic.deploy.transports.inprocess import Recorder
 from laconic.errors import PlanError
 from laconic.methods.registry import find_method
 from laconic.plan.plan import Budget, Plan
-from laconic.report.comparisons import Comparison, MethodRuns, comparisons_of, settings_key
+from laconic.report.comparisons import Comparison, MethodRuns, comparisons_of, sentences, settings_key
 from laconic.report.page.view import render_page
 from laconic.report.plots import plot_bytes
 from laconic.report.reproduce import commands_for
-from laconic.report.verdict import sentences
 from laconic.report.words import epsilon_in_words, figure, in_bytes, in_rounds, mean_spread, metric_name
 from laconic.shown import counted, html_table
 from laconic.threads import limit_threads

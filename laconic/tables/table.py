@@ -16,8 +16,7 @@ from msgspec import UNSET
 from laconic.errors import DataError
 from laconic.shown import counted
 from laconic.tables.columns import Column, Recipe, apply_recipe, fit_recipe, refuse_infinity
-from laconic.tables.survival import events_of
-from laconic.tables.task import Task
+from laconic.tables.task import Task, events_of
 from laconic.values import Array
 
 APART = ("train", "valid", "test", "own")

@@ -9,7 +9,7 @@ from laconic.deploy.transports.flare.provisioning import provision
 from tests.data.hospitals import NAMES, open_rows
 from tests.deploy.sites import free_port
 from tests.deploy.test_sites_apart import call, write_own
-from tests.inference.test_site_changes import KT, TWO, plan_for
+from tests.inference.test_update_site_changes import KT, TWO, plan_for
 
 pytestmark = pytest.mark.slow
 

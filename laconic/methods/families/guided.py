@@ -13,9 +13,8 @@ from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.step import Ask, Opening, Step, step
 from laconic.learn.models.best import Best, what_was_tried
-from laconic.learn.models.gaps import apart
 from laconic.learn.models.learners import AnyHead, AnyLearner, as_fitted
-from laconic.learn.models.supervised import Learner, fit_top, predict_top
+from laconic.learn.models.supervised import Learner, apart, fit_top, predict_top
 from laconic.learn.nets.nets import (
     LINEAR,
     AnyExtractor,
@@ -30,8 +29,7 @@ from laconic.learn.nets.nets import (
     to_tensor,
 )
 from laconic.learn.train import losses as heads
-from laconic.learn.train.fixmatch import AnyLocal, default_extractor, default_local
-from laconic.learn.train.semisupervised import begin, body_of
+from laconic.learn.train.semisupervised import AnyLocal, begin, body_of, default_extractor, default_local
 from laconic.learn.train.sgd import Sgd, evaluate
 from laconic.methods.families import split as split_learning
 from laconic.methods.families.contributions import Check

@@ -20,9 +20,8 @@ from laconic.core.step import Ask, Opening, Step, step
 from laconic.errors import PlanError
 from laconic.learn.encoders.learnt import AnyEncoder, BestEncoder
 from laconic.learn.models.best import Best, what_was_tried
-from laconic.learn.models.gaps import GAPS
 from laconic.learn.models.learners import AnyHead, AnyLearner, NetModel, as_fitted
-from laconic.learn.models.supervised import Learner, fit_top, predict_top
+from laconic.learn.models.supervised import GAPS, Learner, fit_top, predict_top
 from laconic.learn.nets.nets import Cnn, Joint, Mlp, load
 from laconic.learn.train import losses as heads
 from laconic.learn.train.sgd import Sgd

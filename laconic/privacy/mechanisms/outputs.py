@@ -23,8 +23,7 @@ from laconic.learn.nets.nets import Net, give_randomness, load, to_tensor
 from laconic.learn.train.descent import Descent, ModuleDescent, start_descent
 from laconic.privacy.encoders import PrivateEncoder
 from laconic.privacy.mechanisms.gaussian import add_noise, clip_rows, gaussian_noise
-from laconic.privacy.per_example import RowGradients
-from laconic.privacy.private_sgd import NEVER_COVERED, UNCOVERED, UNIT
+from laconic.privacy.private_sgd import NEVER_COVERED, UNCOVERED, UNIT, RowGradients
 from laconic.privacy.randomness import SeededRandomness, keyed_normal, poisson_sample, randomness_from
 from laconic.privacy.row_releases import (
     cell_marks,

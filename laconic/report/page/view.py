@@ -16,10 +16,12 @@ from laconic.report.comparisons import (
     comparisons_of,
     flatten,
     members,
+    price_of,
+    role_of,
+    sentences,
     settings_key,
 )
 from laconic.report.page.charts import draw_bars, draw_flow, draw_scatter, shapes_of
-from laconic.report.verdict import price_of, role_of, sentences
 from laconic.report.words import (
     contribution_lines,
     epsilon_in_words,

@@ -4,8 +4,7 @@ from laconic import Equal, FedOnce, deal, load, simulate
 from laconic.core import steps_of
 from laconic.learn import Sgd
 from laconic.methods import methods
-from laconic.report.comparisons import comparisons_of, difference
-from laconic.report.verdict import role_of, sentences
+from laconic.report.comparisons import comparisons_of, difference, role_of, sentences
 from tests.report.results import alone, paid, pooled, release, result
 
 GRADIENTS = "gradients of the loss at its outputs for one batch, from which labels can be read"

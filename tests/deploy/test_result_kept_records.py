@@ -7,8 +7,8 @@ import pytest
 
 from laconic import FedAvg, FedOnce, Solo
 from laconic.core import Method
-from laconic.deploy import kept_records
-from laconic.deploy.kept_records import code_digest, modules_of
+from laconic.deploy import result
+from laconic.deploy.result import code_digest, modules_of
 
 
 def test_a_methods_code_is_its_file_and_what_that_leads_to():
@@ -34,7 +34,7 @@ def digest_with(folder, used, unused):
     (folder / "unused.py").write_text(unused)
     (folder / "method.py").write_text("def build():\n    from their_package.used import number\n    return number\n")
     invalidate_caches()
-    for one in (kept_records.modules_of, kept_records._code, kept_records._file):
+    for one in (result.modules_of, result._code, result._file):
         one.cache_clear()
     return code_digest(type("Theirs", (Method,), {"__module__": "their_package.method"}))
 

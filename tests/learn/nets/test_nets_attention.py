@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from laconic.learn.nets.attention import Attention, attend, best_sharpness
+from laconic.learn.nets.nets import Attention, attend, best_sharpness
 
 
 def test_a_row_that_equals_a_known_one_gets_its_numbers_when_attention_is_sharp():

@@ -14,7 +14,7 @@ from laconic import FedKt, Scaffold, SplitNN, VimAdmm
 from laconic.core import Party, Script, step
 from laconic.deploy.simulation import simulate
 from laconic.deploy.transports import InProcess, forked, suited
-from laconic.deploy.transports.forked import Forked
+from laconic.deploy.transports.processes import Forked
 from laconic.errors import StepError
 from laconic.learn import Logistic, Sgd
 from laconic.tables import Column, Table

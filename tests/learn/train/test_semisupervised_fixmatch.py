@@ -3,8 +3,7 @@ import pytest
 import torch
 
 from laconic.learn.nets.nets import Cnn, Mlp, load, to_tensor
-from laconic.learn.train.fixmatch import FixMatch, FixMatchTab
-from laconic.learn.train.semisupervised import Adaptive, Extractor, Fixed, Soft, begin, body_of
+from laconic.learn.train.semisupervised import Adaptive, Extractor, Fixed, FixMatch, FixMatchTab, Soft, begin, body_of
 from laconic.learn.train.sgd import evaluate
 
 NET = Mlp(hidden=(16,), final="relu")

@@ -10,7 +10,7 @@ from email.utils import format_datetime
 import pytest
 
 from laconic.deploy import Consortium, HubAddress, provision, read_party
-from laconic.doctor import machine
+from laconic.doctor import checks
 from tests.deploy.sites import free_port
 
 
@@ -30,12 +30,12 @@ def folder(tmp_path_factory):
 
 def examine(folder, site):
     """Level and words, by what they are about; the last word counts."""
-    found = machine.check_machine(read_party(folder / site / "party.toml"))
+    found = checks.check_machine(read_party(folder / site / "party.toml"))
     return {one.about: (one.level, one.words) for one in found}
 
 
 def port_of(folder):
-    return machine.open_site(folder / "ours" / "hub").consortium.hub.port
+    return checks.open_site(folder / "ours" / "hub").consortium.hub.port
 
 
 @contextmanager
@@ -121,7 +121,7 @@ def test_certificates_that_have_not_begun_or_end_are_found(folder, monkeypatch, 
         def now(cls, tz=None):
             return datetime.now(tz) + timedelta(days=later)
 
-    monkeypatch.setattr(machine, "datetime", Clock)
+    monkeypatch.setattr(checks, "datetime", Clock)
     assert examine(folder, "ours/hub")[about][0] == level
 
 

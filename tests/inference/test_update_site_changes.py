@@ -12,8 +12,7 @@ from laconic.errors import DataError, LaconicError, PartyAbsent, PlanError, Refu
 from laconic.inference.bundle import load_part
 from laconic.inference.forget import forget, forgotten
 from laconic.inference.merge import members_of
-from laconic.inference.site_changes import change_between, forget_runs
-from laconic.inference.update import save_grown
+from laconic.inference.update import change_between, forget_runs, save_grown
 from laconic.learn import Logistic
 from laconic.plan import plan_fingerprint
 from tests.data.hospitals import NAMES, hospitals, open_rows

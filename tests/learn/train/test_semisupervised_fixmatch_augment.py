@@ -1,6 +1,6 @@
 import torch
 
-from laconic.learn.train.fixmatch import flip, jitter, mask, punch, shade, shift, warp
+from laconic.learn.train.semisupervised import flip, jitter, mask, punch, shade, shift, warp
 
 
 def chance(seed=0):

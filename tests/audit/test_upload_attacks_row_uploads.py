@@ -6,7 +6,7 @@ import pytest
 from laconic import FedOnce, Rap, SplitNN, VerticalXgboost, VimAdmm, VimSgd
 from laconic.audit import audit, reconstruct
 from laconic.audit.attacks import infer_numbers
-from laconic.audit.row_uploads import uploads_of
+from laconic.audit.upload_attacks import uploads_of
 from laconic.deploy import Recorder, train
 from laconic.learn import Boosted, Gaussian, Joint, LinearModel, Mlp, Pca, Sgd
 from laconic.testing import small_federation

@@ -5,8 +5,7 @@ import pytest
 
 from laconic.errors import DataError
 from laconic.tables import Column, LabelScale, Table, Task
-from laconic.tables.survival import brier, events_of, pairs_of, signed_times, still_watched
-from laconic.tables.task import headline, metrics, resample
+from laconic.tables.task import brier, events_of, headline, metrics, pairs_of, resample, signed_times, still_watched
 
 DAYS = Task(kind="survival", label="days", event="died", scale=LabelScale(4.0, 1.0))
 
@@ -36,7 +35,7 @@ def test_concordance_in_pieces_is_that_of_all_pairs(monkeypatch):
     rng = np.random.default_rng(0)
     y, risk = np.round(rng.normal(size=80) * 9), rng.normal(size=80)
     whole = pairs_of(y, risk)
-    monkeypatch.setattr("laconic.tables.survival._AT_ONCE", 100)
+    monkeypatch.setattr("laconic.tables.task._AT_ONCE", 100)
     assert pairs_of(y, risk).right == pytest.approx(whole.right)
 
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from laconic.learn.encoders.rank_scores import KNOTS, build_beside, choose_columns, fit_scores, score
+from laconic.learn.encoders.encoder import KNOTS, build_beside, choose_columns, fit_scores, score
 from laconic.learn.nets.nets import load, to_array, to_tensor
 from laconic.values import Array
 

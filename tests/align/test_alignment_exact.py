@@ -3,7 +3,7 @@ import pandas as pd
 import pytest
 
 from laconic import FedOnce, FewShot, Linear, Rap, SplitNN, from_frames, simulate
-from laconic.align.exact import ExactMatch, fitting_seed, text_order
+from laconic.align.alignment import ExactMatch, fitting_seed, text_order
 from laconic.align.psi import PrivateMatch
 from laconic.core import Party
 from laconic.deploy import Processes, open_calls

@@ -5,9 +5,8 @@ from math import exp, log1p, tanh
 import pytest
 import torch
 
-from laconic.learn.nets.attention import Agreement, CrossView
 from laconic.learn.nets.layers import Linear
-from laconic.learn.nets.nets import Join
+from laconic.learn.nets.nets import Agreement, CrossView, Join
 
 TARGETS = torch.tensor([1, 0])
 NONE = torch.zeros(0, 1)

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from laconic.deploy.kept_records import Job, read_records, run_jobs
+from laconic.deploy.result import Job, read_records, run_jobs
 
 
 def job(number, ran):
