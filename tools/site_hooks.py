@@ -70,9 +70,23 @@ def on_files(files: Files, config: Any) -> Files:
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:  # noqa: ARG001 (as mkdocs calls it)
     """Draw diagrams, and name files that are no pages instead of linking to them."""
     markdown = re.sub(r"```mermaid\n(.*?)```", lambda found: draw(found[1]), markdown, flags=re.S)
-    markdown = re.sub(r"<!--.*?-->", "", markdown, flags=re.S)
+    markdown = _lists_apart(re.sub(r"<!--.*?-->", "", markdown, flags=re.S))
     pattern = re.compile(r"(!?)\[([^\]]*)\]\((?!\w+:|#)([^)#\s]+)(#[^)\s]*)?\)")
     return pattern.sub(lambda found: _link(found, page.file.src_uri, files), markdown)
+
+
+def _lists_apart(markdown: str) -> str:
+    """An empty line before each list: without one, this site's Markdown takes it for more of the paragraph above."""
+    lines: list[str] = []
+    fenced = listed = False
+    for line in markdown.split("\n"):
+        fenced ^= line.lstrip().startswith("```")
+        begins = not fenced and re.match(r"(?:[-*]|\d+\.) ", line) is not None
+        if begins and not listed and lines and lines[-1].strip():
+            lines.append("")
+        listed = begins or (listed and bool(line.strip()))
+        lines.append(line)
+    return "\n".join(lines)
 
 
 def _link(found: "re.Match[str]", source: str, files: Files) -> str:

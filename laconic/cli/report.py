@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from laconic.cli.options import FILE, FOLDER
+from laconic.cli.options import FILE, FOLDER, show
 from laconic.errors import PlanError
 
 if TYPE_CHECKING:
@@ -65,11 +65,14 @@ def write_page(text: str, out: Path) -> None:
 @click.argument("result", type=click.Path(path_type=Path), metavar="RESULT")
 @click.option("--party", required=True, metavar="NAME", help="Whose record.")
 @click.option("-o", "--out", "outs", multiple=True, type=FILE, metavar="FILE",
-              help="Where to write it: a page (.html) or JSON (.json); may be repeated. [JSON, printed]")  # fmt: skip
+              help="Where to write it: a page (.html) or JSON (.json); may be repeated. [printed]")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print the record as JSON.")
 @click.option("--audit", type=click.Path(path_type=Path, dir_okay=False, exists=True), metavar="FILE",
               help="How attacks on this run did, as `laconic audit --save FILE` wrote it.")  # fmt: skip
 @click.option("--keys", type=FOLDER, help="Your key ring: sign what is written, if RESULT says what you signed.")
-def disclose(result: Path, party: str, outs: tuple[Path, ...], audit: Path | None, keys: Path | None) -> None:
+def disclose(
+    result: Path, party: str, outs: tuple[Path, ...], as_json: bool, audit: Path | None, keys: Path | None
+) -> None:
     """List everything that left one party: why, when, to whom, what it is, columns, bytes, protection, and a digest.
 
     RESULT is a file that `laconic run --save` wrote, or the folder of a saved model: then everything that was released
@@ -92,7 +95,7 @@ def disclose(result: Path, party: str, outs: tuple[Path, ...], audit: Path | Non
     from laconic.deploy.compare import read_results
     from laconic.deploy.statements import sign_file
     from laconic.report.disclosure import disclose as record_of
-    from laconic.report.disclosure import render_disclosure, with_audit
+    from laconic.report.disclosure import render_disclosure, show_disclosure, with_audit
 
     odd = [out for out in outs if out.suffix not in (".html", ".json")]
     if odd:
@@ -117,8 +120,10 @@ def disclose(result: Path, party: str, outs: tuple[Path, ...], audit: Path | Non
         write_page(render_disclosure(records) if out.suffix == ".html" else plain + "\n", out)
         if ring is not None:
             click.echo(f"{sign_file(out, ring.own)} holds your signature; give it away with {out}.")
-    if not outs:
+    if as_json:
         click.echo(plain)
+    elif not outs:
+        show(*(part for one in records for part in (show_disclosure(one), "")))
 
 
 def _of_model(folder: Path, party: str) -> "Disclosure":
@@ -139,7 +144,7 @@ def _of_model(folder: Path, party: str) -> "Disclosure":
 @click.argument("party")
 @click.argument("places", nargs=-1, type=click.Path(path_type=Path, exists=True), metavar="[PLACE...]")
 def ledger(party: str, places: tuple[Path, ...]) -> None:
-    """List all that a party ever gave: over every result and every saved model beneath PLACE, one line per release.
+    """List all that a party ever gave, over every result and every saved model beneath PLACE; what is open comes first.
 
     PLACE is a result file, a model's folder, or a folder that holds several; the current one if none is named. What
     only other machines keep is not in it.
@@ -149,21 +154,17 @@ def ledger(party: str, places: tuple[Path, ...]) -> None:
       laconic ledger shop
       laconic ledger shop runs churn/shop
     """
-    from laconic.cli.options import show
-    from laconic.report.words import in_bytes, make_table
+    from laconic.report.disclosure import show_given
 
-    headings = ("when", "from", "to", "what, in the step's words", "protection", "times", "bytes")
-    table = make_table(headings, right=("times", "bytes"), title=f"All that {party} gave")
     found = [pair for place in places or (Path(),) for pair in _disclosures(place, party)]
-    for source, one in found:
-        for left in one.left:
-            said = (left.purpose, left.label, f"{left.times:,}", in_bytes(left.bytes))
-            table.add_row(one.when or "not known", str(source), left.to, *said)
     if not found:
         raise PlanError(
             f"there is no result and no model of {party!r} in {', '.join(map(str, places)) or 'this folder'}"
         )
-    show(table, f"{sum(len(one.left) for _, one in found):,} kinds of release in {len(found):,} runs and models.")
+    show(
+        show_given(party, found),
+        f"{sum(len(one.left) for _, one in found):,} kinds of release in {len(found):,} runs and models.",
+    )
 
 
 def _disclosures(place: Path, party: str) -> "Iterator[tuple[Path, Disclosure]]":

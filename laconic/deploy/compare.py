@@ -36,6 +36,8 @@ def read_results(path: Path) -> list[Result]:
         raise DataError(
             f"there is no result file {path}; make one with: laconic run FedOnce --data digits --save {path}"
         )
+    if path.suffix == ".toml":
+        raise DataError(f"{path} is a plan, and nothing has left yet; run it: laconic run {path} --save run.json")
     reason: Exception = ValueError("no line of it is a run")
     try:
         return [Result.from_json(path.read_bytes())]

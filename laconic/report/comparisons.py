@@ -524,10 +524,14 @@ def _keeping_labels(part: Comparison, chosen: MethodRuns) -> str:
     """Where the chosen method gives labels away: the best that does not."""
     if part.recommended is None or not chosen.label_leaks:
         return ""
-    best = best_of(arm for arm in part.federated if not arm.label_leaks and part.beats_alone(arm))
+    best = _best_with_labels_kept(part)
     if best is None:
         return "No method here that keeps labels is better than being alone." if part.alone is not None else ""
     return f"With labels kept, {best.label} has {best.scored} for {price_of(best)}; {leak_of(best)}."
+
+
+def _best_with_labels_kept(part: Comparison) -> MethodRuns | None:
+    return best_of(arm for arm in part.federated if not arm.label_leaks and part.beats_alone(arm))
 
 
 def _rival(part: Comparison, chosen: MethodRuns) -> str:
@@ -544,7 +548,7 @@ def _rival(part: Comparison, chosen: MethodRuns) -> str:
 def _thrift(part: Comparison, chosen: MethodRuns) -> str:
     """The best of those that send less, if it is still better than being alone."""
     best = best_of(arm for arm in part.federated if arm.bytes < chosen.bytes and part.beats_alone(arm))
-    if best is None:
+    if best is None or (chosen.label_leaks and best is _best_with_labels_kept(part)):  # already named
         return ""
     leaks = ", and gives labels away" if best.label_leaks else ""
     price = f"{in_bytes(best.bytes)} in {in_rounds(best.fit.rounds)}"

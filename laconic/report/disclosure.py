@@ -1,12 +1,15 @@
 """Everything that left one party, for those who answer for its data: as JSON, and as a page."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
 
 from laconic.atomic_files import write_whole
 from laconic.audit.attacks import Finding
@@ -16,7 +19,7 @@ from laconic.deploy.result import Leakage, Release, Result, ledgers_of
 from laconic.errors import DataError
 from laconic.inference.bundle import Part
 from laconic.privacy.accounting import price
-from laconic.report.words import leakage_line, rows_of, rows_were_matched
+from laconic.report.words import leakage_line, rows_of, rows_were_matched, said_date
 from laconic.shown import counted, html_table, in_bytes
 
 _DELTA = 1e-5
@@ -143,6 +146,10 @@ class Disclosure(msgspec.Struct, frozen=True, kw_only=True):
         return html_table(f"What left {self.party}", ("what", "to", "protection", "times", "bytes"), lines)
 
 
+_Given = tuple[Disclosure, Disclosed, Path | None]
+"""What left, the record that it is of, and, among several records, where that one came from."""
+
+
 def write_audit(file: Path, result: Result, findings: Sequence[Finding], *, known: int, shadows: int) -> None:
     """Keep what attacks on a run found, for the record of each party."""
     digests = {party: _fitted(disclose(result, party)) for party in result.parties}
@@ -216,6 +223,9 @@ def disclose_part(part: Part, uses: int) -> Disclosure:
     paid = price(ledgers, _DELTA)
     noises = [one.noise for one in part.ledger.entries if one.noise is not None]
     label = "" if about.task is None else about.task.label
+    if about.people:
+        ids = (Piece(name="ids, at least as many:", type="text", shape=(about.people,)),)
+        left = tuple(msgspec.structs.replace(one, pieces=ids) if one.step == "show_ids" else one for one in left)
     return Disclosure(
         party=about.party,
         method=str(about.method["type"]),
@@ -244,8 +254,8 @@ def disclose_part(part: Part, uses: int) -> Disclosure:
 
 _NOT_DELETED = "Laconic deletes nothing that was sent: agree with each recipient how long it is kept."
 _KEPT_AT_HUB = (
-    "{hub} may keep what was sent in its part of the model until `laconic forget {party} MODEL`; of copies, nothing is "
-    "known."
+    "{hub} may keep what was sent in its part of the model, until you run: laconic forget {party} MODEL. Nothing is "
+    "known of copies."
 )
 
 
@@ -281,6 +291,103 @@ def _columns(result: Result, party: str) -> tuple[str, ...]:
     """The party's columns by name, where the record says them."""
     own = dict(result.data.get("kinds") or {}).get(party, {})
     return tuple(own) if isinstance(own, dict) else ()
+
+
+def show_disclosure(one: Disclosure) -> RenderableType:
+    """A record for a terminal: first what nothing protects and who has it, then what is covered, then the rest."""
+    title = f"What left {one.party}: {one.method} on {one.data}, to predict {one.label}"
+    groups = _by_words([(one, left, None) for left in one.left])
+    open_ones = [group for group in groups if group[0][1].label == "open"]
+    rest = [group for group in groups if group[0][1].label != "open"]
+    parts: list[RenderableType] = [Text(title, "bold")]
+    if open_ones:
+        parts += [
+            Text(f"\nOpen: nothing protects it from {', '.join(one.recipients)}", "bold"),
+            *map(_group, open_ones),
+        ]
+    if rest:
+        parts += [Text("\nCovered, as far as the words say", "bold"), *map(_group, rest)]
+    return Group(*parts, "", *(Text(line) for line in _facts(one)))
+
+
+def _facts(one: Disclosure) -> Iterator[str]:
+    """Epsilon, when, who, why, columns, retention, signature and attacks, a line each."""
+    noised = "for what is noised; it says nothing of what is open"
+    yield (
+        "No epsilon can be given."
+        if one.epsilon is None
+        else f"Epsilon {one.epsilon:.4g}, delta {one.delta:g}: {noised}."
+    )
+    if one.secure is False:
+        yield "The noise came from the run's seed, which undoes it: for studies only."
+    if one.when:
+        yield f"{'Ended' if one.uses is None else 'Saved'} on {said_date(one.when)}, seed {one.seed}."
+    if one.uses is not None:
+        yield f"Used since: {one.uses:,} times." if one.uses != 1 else "Used since: once."
+    yield (
+        f"About {one.people:,} people; {in_bytes(one.bytes)} in all."
+        if one.people
+        else f"{in_bytes(one.bytes)} in all."
+    )
+    yield f"Received by {', '.join(one.recipients) or 'nobody'}, {one.why}."
+    if one.columns:
+        yield f"Columns used ({len(one.columns)}): {', '.join(one.columns)}."
+    yield f"Kept: {one.retention}"
+    yield f"{one.party} {'signed this ledger in the run' if one.signed else 'has not signed this ledger'}."
+    if one.absences:
+        yield f"{one.party} left {counted(one.absences, 'question')} unanswered."
+    if one.audit is None:
+        yield "Not attacked for this record: laconic audit RESULT.json --save FILE, then laconic disclose --audit FILE."
+    else:
+        yield f"Attacks on this run, {said_date(one.audit.when)}; in brackets, a guess without what was released:"
+        for found in one.audit.findings:
+            yield f"  {found.attack}, by {found.knows}: {found.measure} {found.success:.3f} ({found.baseline:.3f})"
+
+
+def show_given(party: str, found: Sequence[tuple[Path, Disclosure]]) -> RenderableType:
+    """All that a party gave in several runs and models: each kind of release once, and when, from where and to whom."""
+    groups = _by_words([(one, left, source) for source, one in found for left in one.left])
+    return Group(Text(f"All that {party} gave", "bold"), "", *map(_group, groups))
+
+
+def _by_words(given: Sequence[_Given]) -> list[list[_Given]]:
+    """Releases of the same label, words and protection together; open ones first."""
+    found: dict[str, dict[tuple[str, str], list[_Given]]] = {label: {} for label in ("open", "noised", "cryptographic")}
+    for one in given:
+        found[one[1].label].setdefault((one[1].purpose, one[1].protection), []).append(one)
+    return [group for groups in found.values() for group in groups.values()]
+
+
+def _group(group: Sequence[_Given]) -> RenderableType:
+    left = group[0][1]
+    words = [] if left.label == "open" and left.protection.startswith("open release") else [left.protection]
+    rebuilt = left.protection.partition("; ")[2] if left.label == "open" else ""
+    table = Table.grid(padding=(0, 2))
+    table.add_row(Text(left.label, "yellow" if left.label == "open" else "green"), Text(left.purpose))
+    for line in filter(None, (*words, rebuilt)):
+        table.add_row("", Text(line))
+    for record, one, source in group:
+        names = {"hub": record.hub, "peers": ", ".join(record.recipients)}
+        form = "; ".join(_shape(piece) for piece in one.pieces)
+        sent = "stays" if not one.digest else f"{counted(one.times, 'time')}, {in_bytes(one.bytes)}"
+        where = (
+            [
+                said_date(record.when) if record.when else "time not known",
+                f"{source}, {record.method}, seed {record.seed}",
+            ]
+            if source
+            else []
+        )
+        digest = [] if source or not one.digest else [f"digest {one.digest}"]
+        when = one.phase if source else f"{one.phase} ({one.step})"
+        said = [*where, when, f"to {names.get(one.to, one.to)}", form, sent, *digest]
+        table.add_row("", Text("; ".join(filter(None, said)), "dim"))
+    return table
+
+
+def _shape(piece: Piece) -> str:
+    kind = {"str": "text"}.get(piece.type, piece.type)
+    return " ".join(filter(None, (piece.name, kind, " x ".join(f"{side:,}" for side in piece.shape))))
 
 
 def render_disclosure(disclosures: Sequence[Disclosure]) -> str:
@@ -351,8 +458,8 @@ def _epsilon(result: Result, release: Release) -> tuple[float | None, float | No
 def _view(one: Disclosure) -> dict[str, Any]:
     plain: dict[str, Any] = msgspec.to_builtins(one)
     for shown, piece in zip(plain["left"], one.left, strict=True):
-        shown["form"] = "; ".join(
-            " ".join(filter(None, (part.name, part.type, " x ".join(f"{side:,}" for side in part.shape))))
-            for part in piece.pieces
-        )
+        shown["form"] = "; ".join(map(_shape, piece.pieces))
+    plain["when"] = said_date(one.when) if one.when else ""
+    if one.audit is not None:
+        plain["audit"]["when"] = said_date(one.audit.when)
     return plain

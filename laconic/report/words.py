@@ -1,6 +1,7 @@
 """Figures of a result as short texts, the same in every report."""
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from rich import box
@@ -70,6 +71,23 @@ def protection(release: Release) -> str:
     return f"{release.noise.mechanism} noise of scale {release.noise.scale:g}; {release.covered}"
 
 
+def release_form(result: Result, release: Release) -> str:
+    """Types and shapes of a release; ids cross as one text, and what matters is how many there are."""
+    if release.step == "show_ids" and rows_were_matched(result):
+        return f"text of {rows_of(result, release.party)[0]:,} ids"
+    return release.form
+
+
+def said_date(when: str) -> str:
+    """A time as records keep it, as people write it.
+
+    >>> said_date("2026-05-02T13:08:35+00:00")
+    '2 May 2026, 13:08 UTC'
+    """
+    found = datetime.fromisoformat(when).astimezone(UTC)
+    return f"{found.day} {found:%B %Y, %H:%M} UTC"
+
+
 def leakage_line(result: Result, releases: Sequence[Release]) -> str:
     """How well columns can be rebuilt from some releases, where that was measured; nothing where it was not."""
     steps = {(one.party, one.step) for one in releases if one.label == "open"}
@@ -128,14 +146,12 @@ def tried_line(result: Result) -> str:
     if not result.tried:
         return ""
     used = [one for one in result.tried if one.share > 0]
-    taken = used[-1] if len(used) > 1 else used[0]
-    parts = [f"{one.model} ({one.share:.0%})" for one in used[:-1]] if len(used) > 1 else []
-    others = [f"{one.model} {figure(one.score)}" for one in result.tried if one is not taken]
-    made = f" of {', '.join(parts)}" if parts else ""
-    return (
-        f"{taken.model}{made}: {metric_name(taken.metric)} {figure(taken.score)} on training rows held out; "
-        f"tried besides: {', '.join(others)}"
-    )
+    taken = used[-1]
+    parts = [f"{one.share:.0%} {one.model}" for one in used[:-1]]
+    others = [f"{one.model}: {figure(one.score)}" for one in result.tried if one is not taken]
+    made = f" ({'; '.join(parts)})" if parts else ""
+    score = f"{metric_name(taken.metric)} {figure(taken.score)} on training rows held out"
+    return f"{taken.model}{made}. Its {score}. Tried besides: {'; '.join(others)}"
 
 
 def tuning_line(result: Result) -> str:

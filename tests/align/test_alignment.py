@@ -9,7 +9,7 @@ import pytest
 
 from laconic import Federation, Linear, from_frames, simulate
 from laconic.align import ExactMatch, PrivateMatch
-from laconic.core.wire import decode_question
+from laconic.core import decode_question
 from laconic.deploy import open_calls
 from laconic.errors import DataError
 from laconic.tables import Column, Table, Task, fingerprint

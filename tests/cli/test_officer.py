@@ -27,9 +27,9 @@ def said(*words):
 
 
 def test_a_model_folder_is_disclosed_with_all_that_left_since(folder):
-    before = json.loads(said("disclose", folder / "churn", "--party", "shop"))
+    before = json.loads(said("disclose", folder / "churn", "--party", "shop", "--json"))
     laconic.load_model(folder / "churn").predict(new_rows())
-    after = json.loads(said("disclose", folder / "churn", "--party", "shop"))
+    after = json.loads(said("disclose", folder / "churn", "--party", "shop", "--json"))
     assert after["bytes"] > before["bytes"]
     assert after["uses"] == before["uses"] + 1
     assert after["columns"] == ["c", "d"]
@@ -38,6 +38,19 @@ def test_a_model_folder_is_disclosed_with_all_that_left_since(folder):
     assert "predicts" in after["why"]
     assert "laconic forget shop" in after["retention"]
     assert after["when"][:2] == "20"
+
+
+def test_a_terminal_says_first_what_nothing_protects_and_how_many_ids_left(folder):
+    shown = " ".join(said("disclose", folder / "churn", "--party", "shop").split())
+    assert shown.index("nothing protects it from bank") < shown.index("No epsilon can be given")
+    assert "ids, at least as many: text 160" in shown
+    assert "Columns used (2): c, d." in shown
+
+
+def test_a_plan_is_no_result(tmp_path):
+    (tmp_path / "plan.toml").write_text("seed = 0\n")
+    outcome = CliRunner().invoke(main, ["disclose", str(tmp_path / "plan.toml"), "--party", "shop"])
+    assert outcome.exit_code == 2 and "is a plan, and nothing has left yet" in outcome.output
 
 
 def test_a_page_has_its_json_beside_it_and_says_the_same(folder):
@@ -62,7 +75,7 @@ def test_leakage_is_measured_beside_what_is_open(tmp_path, monkeypatch):
     assert (found["party"], found["known"]) == ("shop", 10)
     assert found["mean"] > 0.5
     assert "who knows 10 of" in shown
-    record = json.loads(said("disclose", "run.json", "--party", "shop"))
+    record = json.loads(said("disclose", "run.json", "--party", "shop", "--json"))
     assert "columns rebuilt" in json.dumps(record)
     # How many ids left, and not only that a text did.
     (ids,) = [one for one in record["left"] if one["step"] == "show_ids"]
@@ -89,7 +102,9 @@ def test_figures_of_an_audit_are_on_the_record(audited):
     assert any(one["success"] > one["baseline"] + 0.2 for one in record["audit"]["findings"])
     assert all(one["attack"] in page for one in record["audit"]["findings"])
     assert "was not attacked" not in page
-    of_model = json.loads(said("disclose", audited / "model", "--party", "shop", "--audit", audited / "audit.json"))
+    of_model = json.loads(
+        said("disclose", audited / "model", "--party", "shop", "--audit", audited / "audit.json", "--json")
+    )
     assert of_model["audit"] == record["audit"]
 
 
@@ -123,5 +138,9 @@ def test_the_ledger_of_a_party_lists_runs_and_models(folder):
     result.save(folder / "run.json")
     listed = said("ledger", "shop", folder)
     assert "in 2 runs and models" in listed
+    # Each kind of release once, with the places that it left from beneath it.
+    flat = " ".join(listed.split())
+    assert flat.count("the ids of all its rows, in the clear") == 1
+    assert "churn/shop, FedOnce" in flat and "run.json, Linear" in flat
     outcome = CliRunner().invoke(main, ["ledger", "nobody", str(folder)])
     assert "no result and no model of 'nobody'" in outcome.output

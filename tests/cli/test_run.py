@@ -57,7 +57,7 @@ def test_report_makes_a_page_of_kept_results(kept, tmp_path):
 
 def test_disclose_prints_json_or_writes_what_the_names_say(kept, tmp_path):
     _, path, _ = kept
-    printed = json.loads(call("disclose", str(path), "--party", "shop").stdout)
+    printed = json.loads(call("disclose", str(path), "--party", "shop", "--json").stdout)
     assert [one["method"] for one in printed[:3]] == ["Solo", "FedOnce", "Centralised"]
     assert printed[1]["left"][0]["digest"]
     files = tmp_path / "shop.html", tmp_path / "shop.json"

@@ -58,8 +58,8 @@ def test_a_hub_with_labels_alone_learns_from_its_peers(method):
     assert simulate(method, _labels_only()).metrics["accuracy"] > 0.5
 
 
-def _papers_iterates(method, federation, seed):
-    """Algorithm 1 with the paper's own messages: duals, residuals and heads go down to every party."""
+def _iterates_from_duals(method, federation, seed):
+    """Algorithm 1 with duals, residuals and heads sent down; residuals from before the heads' step, unlike eq. 9."""
     tables = {name: table for name, table in federation.tables.items() if name != federation.hub}
     hub, parties = _trained(
         type(method)(epochs=1, local_steps=1, width=method.width, batch=10**6, lr=0.0), federation, seed
@@ -108,11 +108,11 @@ def _few_kinds_of_rows():
 
 
 @pytest.mark.parametrize("dealt", [_labels_only, _few_kinds_of_rows], ids=["rows that differ", "rows alike"])
-def test_one_array_gives_the_same_iterates_as_the_papers_messages(dealt):
+def test_one_array_gives_the_same_iterates_as_duals_residuals_and_heads(dealt):
     method = VimAdmm(epochs=2, batch=256, local_steps=3, width=8)
     federation = dealt()
     hub, parties = _trained(method, federation, seed=5)
-    heads, nets, duals = _papers_iterates(method, federation, seed=5)
+    heads, nets, duals = _iterates_from_duals(method, federation, seed=5)
     np.testing.assert_allclose(hub.memory["duals"], duals, atol=2e-3)
     for name, party in parties.items():
         np.testing.assert_allclose(party.memory["head"], heads[name].numpy(), atol=1e-4)

@@ -347,7 +347,7 @@ def _choose(task: Task, rows: _Rows, attempts: Sequence[Chosen], rng: Rng) -> _C
     taken_ones = tuple(one for one in members if one.share > 0)
     if len(taken_ones) > 1:
         together = sum(one.predictions * share for one, share in zip(trials, shares, strict=True))
-        tried.append(_as_tried(task, truth, f"a stack of {len(taken_ones)} of them", np.asarray(together), 1.0))
+        tried.append(_as_tried(task, truth, f"a stack of {len(taken_ones)} models", np.asarray(together), 1.0))
     return _Choice(taken_ones, tuple(tried))
 
 

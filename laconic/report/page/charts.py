@@ -9,6 +9,7 @@ and rebuilt columns, which the page and the notebook share.
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from math import ceil, floor, log10
+from textwrap import wrap
 from typing import Any, NamedTuple
 
 from laconic.deploy.result import Result
@@ -80,7 +81,7 @@ def _scatter(
     )
     if key == "bytes" and chart["frontier"]:
         body += _frontier(frame, chart["frontier"])
-    colours = {point["label"]: f"var(--c{place % 8})" for place, point in enumerate(chart["points"])}
+    colours = {point["label"]: f"var(--c{point['colour']})" for point in chart["points"]}
     body += "".join(_curve(frame, [c for c in curves if c["label"] == label], key, colours[label]) for label in colours)
     leaks = key == "bytes" and any(point["leak"] is not None for point in points)
     body += "".join(
@@ -204,12 +205,12 @@ def brief(label: str) -> str:
     return label if len(label) <= 24 else f"{label[:22]}…"
 
 
-def draw_bars(bars: Sequence[Point], labels: Sequence[str], alt: str) -> str:
+def draw_bars(bars: Sequence[Point], alt: str) -> str:
     """How much each party matters: bars, a block for each measure and method."""
-    return both_sizes(lambda width: _bars(bars, labels, width), alt)
+    return both_sizes(lambda width: _bars(bars, width), alt)
 
 
-def _bars(bars: Sequence[Point], labels: Sequence[str], width: float) -> tuple[float, str]:
+def _bars(bars: Sequence[Point], width: float) -> tuple[float, str]:
     y, body, start = 0.0, "", 110
     for measure in dict.fromkeys(bar["measure"] for bar in bars):
         some = [bar for bar in bars if bar["measure"] == measure]
@@ -223,7 +224,7 @@ def _bars(bars: Sequence[Point], labels: Sequence[str], width: float) -> tuple[f
             for bar in (one for one in some if one["label"] == label):
                 long = bar["value"] * unit
                 place = f'x="{zero + min(long, 0):.1f}" y="{y:g}" width="{abs(long):.1f}" height="14"'
-                colour = f"var(--c{labels.index(label) % 8})"
+                colour = f"var(--c{bar['colour']})"
                 body += f'<rect class="bar" {place} style="fill: {colour}"/>'
                 body += f'<text x="{start - 8}" y="{y + 12:g}" text-anchor="end">{escape(brief(bar["party"]))}</text>'
                 body += f'<text x="{zero + max(long, 0) + 6:.1f}" y="{y + 12:g}">{escape(bar["text"])}</text>'
@@ -267,11 +268,22 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 58.0, 14.0, 26.0, 46.0
 
 
 class Series(NamedTuple):
-    """Points of one colour, with a name for the key; joined by a line, or as dots."""
+    """Points of one of the eight colours, with a name for the key; joined by a line, or as dots."""
 
     label: str
     points: Sequence[tuple[float, float]]
     dots: bool = False
+    colour: int = 0
+
+
+def colours_of(part: Comparison) -> dict[str, int]:
+    """The colour of each method, the same in all charts; the last is of the label holder alone."""
+    others = [arm.label for arm in part.arms if not arm.is_alone]
+    found = {label: place % _GREY for place, label in enumerate(others)}
+    return found | {arm.label: _GREY for arm in part.arms if arm.is_alone}
+
+
+_GREY = 7
 
 
 def draw_lines(series: Sequence[Series], across: str, up: str, alt: str, *, diagonal: bool = False) -> str:
@@ -310,10 +322,10 @@ def _chart(series: Sequence[Series], across: str, up: str, width: float, *, diag
     if diagonal:
         (x, y), (end, top) = plane.at(xs[0], xs[0]), plane.at(xs[1], xs[1])
         body += f'<path class="rule" d="M{x:.1f} {y:.1f}L{end:.1f} {top:.1f}"/>'
-    for place, one in enumerate(series):
-        body += _drawn(plane, one, f"var(--c{place % 8})")
-    named = [one for one in series if one.label]
-    return plane.height + 18 * len(named), body + _key(plane, series)
+    for one in series:
+        body += _drawn(plane, one, f"var(--c{one.colour})")
+    foot, key = _key(plane, series)
+    return foot, body + key
 
 
 def _range(values: Sequence[float]) -> tuple[float, float]:
@@ -348,14 +360,18 @@ def _drawn(plane: _Plane, one: Series, colour: str) -> str:
     return f'<path class="line" d="M{path}" style="stroke: {colour}"/>{ends}'
 
 
-def _key(plane: _Plane, series: Sequence[Series]) -> str:
-    body, y = "", plane.height + 8
-    for place, one in enumerate(series):
-        if one.label:
-            body += f'<rect x="{_LEFT}" y="{y - 9:g}" width="12" height="10" style="fill: var(--c{place % 8})"/>'
-            body += f'<text x="{_LEFT + 18:g}" y="{y:g}">{escape(one.label)}</text>'
-            y += 18
-    return body
+def _key(plane: _Plane, series: Sequence[Series]) -> tuple[float, str]:
+    """What each colour is, below the chart, and where that ends; long names take several lines."""
+    body, foot = "", plane.height
+    for one in series:
+        for number, words in enumerate(wrap(one.label, int((plane.width - _LEFT - 18) / _LETTER))):
+            foot += 18
+            if number == 0:
+                body += (
+                    f'<rect x="{_LEFT}" y="{foot - 9:g}" width="12" height="10" style="fill: var(--c{one.colour})"/>'
+                )
+            body += f'<text x="{_LEFT + 18:g}" y="{foot:g}">{escape(words)}</text>'
+    return foot + 6, body
 
 
 class Shape(NamedTuple):
@@ -390,11 +406,12 @@ class Shape(NamedTuple):
 def shapes_of(part: Comparison) -> list[Shape]:
     """Every such chart that the results of a federation have numbers for."""
     arms = [(arm.label, arm.first.quality) for arm in part.arms if arm.first.quality is not None]
-    found = [_roc(arms), _bins(arms, part.first), _learning(part.arms), *map(_rebuilt, part.arms)]
-    return [shape for shape in found if shape is not None]
+    colours = colours_of(part)
+    found = [_roc(arms, colours), _bins(arms, part.first, colours), _learning(part.arms, colours)]
+    return [shape for shape in (*found, *map(_rebuilt, part.arms)) if shape is not None]
 
 
-def _roc(arms: Sequence[tuple[str, Quality]]) -> Shape | None:
+def _roc(arms: Sequence[tuple[str, Quality]], colours: Mapping[str, int]) -> Shape | None:
     some = [(label, one) for label, one in arms if one.roc]
     if not some:
         return None
@@ -406,13 +423,13 @@ def _roc(arms: Sequence[tuple[str, Quality]]) -> Shape | None:
         across="share of the negative rows above the threshold",
         up="share of the positive rows above it",
         diagonal=True,
-        series=[Series(f"{label} (area {one.area:.4f})", one.roc) for label, one in some],
+        series=[Series(f"{label} (area {one.area:.4f})", one.roc, colour=colours[label]) for label, one in some],
         headings=("method", "negative rows above", "positive rows above"),
         rows=[(label, f"{x:.4f}", f"{y:.4f}") for label, one in some for x, y in one.roc],
     )
 
 
-def _bins(arms: Sequence[tuple[str, Quality]], first: Result) -> Shape | None:
+def _bins(arms: Sequence[tuple[str, Quality]], first: Result, colours: Mapping[str, int]) -> Shape | None:
     some = [(label, one) for label, one in arms if one.bins]
     if not some:
         return None
@@ -432,13 +449,16 @@ def _bins(arms: Sequence[tuple[str, Quality]], first: Result) -> Shape | None:
         across=f"predicted {first.task.label}" if numbers else f"predicted: {seen[first.task.kind]}",
         up=f"mean {first.task.label}" if numbers else "share of rows where that is true",
         diagonal=True,
-        series=[Series(label, [(one.predicted, one.true) for one in quality.bins]) for label, quality in some],
+        series=[
+            Series(label, [(one.predicted, one.true) for one in quality.bins], colour=colours[label])
+            for label, quality in some
+        ],
         headings=headings,
         rows=[row[: len(headings)] for row in rows],
     )
 
 
-def _learning(arms: Sequence[MethodRuns]) -> Shape | None:
+def _learning(arms: Sequence[MethodRuns], colours: Mapping[str, int]) -> Shape | None:
     looked = [(arm.label, arm.first.curve, metric_name(arm.metric)) for arm in arms if len(arm.first.curve) > 1]
     if not looked:
         return None
@@ -449,7 +469,10 @@ def _learning(arms: Sequence[MethodRuns]) -> Shape | None:
         across="rounds of fitting",
         up=looked[0][2],
         diagonal=False,
-        series=[Series(label, [(one.rounds, one.score.value) for one in curve]) for label, curve, _ in looked],
+        series=[
+            Series(label, [(one.rounds, one.score.value) for one in curve], colour=colours[label])
+            for label, curve, _ in looked
+        ],
         headings=("method", "rounds", "bytes", looked[0][2]),
         rows=[
             (label, f"{one.rounds:,}", in_bytes(one.bytes), figure(one.score.value))
@@ -472,8 +495,12 @@ def _rebuilt(arm: MethodRuns) -> Shape | None:
         up="cells as rebuilt",
         diagonal=True,
         series=[
-            Series(f"{party}: {column.name} (R2 {column.r2:.2f})", [(one.true, one.predicted) for one in column.bins])
-            for party, column in found
+            Series(
+                f"{party}: {column.name} (R2 {column.r2:.2f})",
+                [(one.true, one.predicted) for one in column.bins],
+                colour=place % 8,
+            )
+            for place, (party, column) in enumerate(found)
         ],
         headings=("party", "column", "R2", "true", "rebuilt", "rows"),
         rows=[

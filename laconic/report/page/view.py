@@ -21,7 +21,7 @@ from laconic.report.comparisons import (
     sentences,
     settings_key,
 )
-from laconic.report.page.charts import draw_bars, draw_flow, draw_scatter, shapes_of
+from laconic.report.page.charts import colours_of, draw_bars, draw_flow, draw_scatter, shapes_of
 from laconic.report.words import (
     contribution_lines,
     epsilon_in_words,
@@ -33,6 +33,7 @@ from laconic.report.words import (
     mean_spread,
     metric_name,
     protection,
+    release_form,
     rows_used,
     tried_line,
     tuning_line,
@@ -66,7 +67,7 @@ def charts_of(part: Comparison) -> dict[str, Any]:
         "points": points,
         "curves": [point for arm in part.arms for point in _curve(arm)],
         "frontier": [_point(part, arm) for arm in part.frontier if arm.bytes > 0],
-        "importance": [bar for arm in part.arms for bar in _bars(arm)],
+        "importance": [bar | {"colour": colours_of(part)[arm.label]} for arm in part.arms for bar in _bars(arm)],
     }
 
 
@@ -84,6 +85,7 @@ def _point(part: Comparison, arm: MethodRuns) -> dict[str, Any]:
     rebuilt = "" if leak is None else f"\ncolumns rebuilt from it: R2 {leak:.2f}"
     return {
         "label": arm.label,
+        "colour": colours_of(part)[arm.label],
         "score": arm.score,
         "low": arm.score - spread,
         "high": arm.score + spread,
@@ -220,11 +222,11 @@ def _released(arm: MethodRuns) -> list[View]:
     return [
         {
             "words": same[0].words,
-            "open": same[0].label == "open",
+            "label": same[0].label,
             "who": ", ".join(dict.fromkeys(one.party for one in same)),
             "to": same[0].to,
             "phases": ", ".join(dict.fromkeys(one.phase for one in same)),
-            "form": same[-1].form,
+            "form": release_form(arm.first, same[-1]),
             "times": sum(one.times for one in same),
             "bytes": sum(one.bytes for one in same),
             "protection": "; ".join(filter(None, (protection(same[0]), leakage_line(arm.first, same)))),
@@ -270,12 +272,10 @@ def _price(result: Result) -> View | None:
 def _drawn(part: Comparison) -> dict[str, Markup]:
     """The charts as SVG; nothing for who matters where that is not known."""
     data, alt = charts_of(part), _alternative_texts(part)
-    labels = [point["label"] for point in data["points"]]
-    labels += [bar["label"] for bar in data["importance"] if bar["label"] not in labels]
     drawn = {
         "bytes": draw_scatter(data, "bytes", "bytes sent while fitting", alt["bytes"]),
         "rounds": draw_scatter(data, "rounds", "rounds of fitting", alt["rounds"]),
-        "importance": draw_bars(data["importance"], labels, alt["importance"]) if data["importance"] else "",
+        "importance": draw_bars(data["importance"], alt["importance"]) if data["importance"] else "",
     }
     # Drawn by our own functions, which escape every name.
     return {name: Markup(svg) for name, svg in drawn.items()}  # noqa: S704
@@ -299,7 +299,7 @@ def _alternative_texts(part: Comparison) -> dict[str, str]:
     return {
         "bytes": f"{metric} against bytes of fitting, on a logarithmic axis: {by_bytes}. On the frontier: {best}.",
         "rounds": f"{metric} against rounds of fitting: {by_rounds}.",
-        "importance": "How much each party matters, by three measures; the numbers are in the table below the chart.",
+        "importance": "How much each party matters; the numbers are in the table below the chart.",
     }
 
 

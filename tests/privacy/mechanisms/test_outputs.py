@@ -5,7 +5,7 @@ import pytest
 
 from laconic import Equal, Fdml, Vafl, VimAdmm, VimAdmmJoint, VimSgd, check_method, deal, load, simulate
 from laconic.core import Party, unwrap
-from laconic.deploy.result import ledgers_of
+from laconic.deploy import ledgers_of
 from laconic.learn import Mlp
 from laconic.privacy.accounting import Rdp, price
 from laconic.privacy.encoders import DpPca
