@@ -17,7 +17,7 @@ _MOVED = {
     "laconic.deploy": "Faults Forked InProcess Processes ledgers_of",
     "laconic.deploy.party_files": "read_party",
     "laconic.deploy.party_importance": "Importance denoise summarise",
-    "laconic.deploy.simulation": "Trained",
+    "laconic.deploy.execute": "Trained",
     "laconic.errors": "DataError PartyAbsent PlanError",
     "laconic.inference": "Abstain Model Refit Scores SoloModel Zeros",
     "laconic.learn": (
@@ -34,8 +34,8 @@ _MOVED = {
     "laconic.tables": "Task",
 }
 OLD_VERBS = {
-    "simulate": ("laconic.deploy.simulation", "laconic.fit(method, federation).result"),
-    "train": ("laconic.deploy.simulation", "laconic.fit(method, federation)"),
+    "simulate": ("laconic.deploy.execute", "laconic.fit(method, federation).result"),
+    "train": ("laconic.deploy.execute", "laconic.fit(method, federation)"),
     "execute": ("laconic.deploy.execute", "laconic.fit(plan).result"),
 }
 """Verbs of before: where each is, and what to write instead."""

@@ -24,7 +24,7 @@ from laconic.audit.upload_attacks import Upload, attack_uploads, first_signals, 
 from laconic.core.method import Method
 from laconic.core.wire import decode
 from laconic.data.federation import Federation
-from laconic.deploy.simulation import FittedRun, train
+from laconic.deploy.execute import FittedRun, train
 from laconic.deploy.transports.inprocess import Recorder
 from laconic.methods.vertical.rap import Rap
 from laconic.threads import limit_threads

@@ -25,8 +25,8 @@ from scipy.linalg import qr
 from laconic.audit.attacks import Finding, row_losses, threshold_attack
 from laconic.core.party import Party
 from laconic.core.wire import Question, decode, decode_question
+from laconic.deploy.execute import FittedRun
 from laconic.deploy.homecoming import final_model, predict_at_home
-from laconic.deploy.simulation import FittedRun
 from laconic.deploy.transports.inprocess import Recorder
 from laconic.learn.models.least_squares import Sums, unpack
 from laconic.methods.families.rows import batch_rows, map_weights

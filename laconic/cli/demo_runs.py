@@ -12,8 +12,8 @@ import pandas
 from laconic.core.method import Method
 from laconic.data.datasets import load
 from laconic.data.partition.columns import Groups, deal
+from laconic.deploy.execute import simulate
 from laconic.deploy.result import Result
-from laconic.deploy.simulation import simulate
 from laconic.methods.baselines.centralised import Centralised
 from laconic.methods.baselines.solo import Solo
 from laconic.methods.vertical.fedonce import FedOnce

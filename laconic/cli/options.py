@@ -327,7 +327,7 @@ def watch_run(watched: bool, title: str, parties: Sequence[str] = ()) -> "Iterat
             return
         from laconic.core.traffic import watching
         from laconic.deploy.watch import Watch
-        from laconic.report.live import serve_live
+        from laconic.report.page.view import serve_live
         from laconic.values import listening
 
         watch = Watch(title, parties)

@@ -161,8 +161,8 @@ def audit(result: Path, known: int, shadows: int, save: Path | None) -> None:
     from laconic.align.alignment import ExactMatch
     from laconic.atomic_files import refuse_unwritable
     from laconic.audit.audit_run import audit as attack
-    from laconic.deploy.compare import read_results
     from laconic.deploy.execute import parties_of
+    from laconic.deploy.tuning import read_results
     from laconic.methods.registry import read_method
     from laconic.plan.plan import DataPlan, Plan
     from laconic.report.disclosure import write_audit

@@ -4,7 +4,11 @@ from .advice import Advice as Advice
 from .advice import Candidate as Candidate
 from .advice import RunLimits as RunLimits
 from .advice import advise as advise
-from .compare import compare_plans as compare_plans
+from .execute import FittedRun as FittedRun
+from .execute import reach as reach
+from .execute import roles as roles
+from .execute import simulate as simulate
+from .execute import train as train
 from .journal import Journal as Journal
 from .one_run import run as run
 from .party_account import EpsilonAccount as EpsilonAccount
@@ -32,11 +36,6 @@ from .result import Tuning as Tuning
 from .result import code_digest as code_digest
 from .result import ledgers_of as ledgers_of
 from .sealed_answers import seal_plan as seal_plan
-from .simulation import FittedRun as FittedRun
-from .simulation import reach as reach
-from .simulation import roles as roles
-from .simulation import simulate as simulate
-from .simulation import train as train
 from .transports import Faults as Faults
 from .transports import Forked as Forked
 from .transports import InProcess as InProcess
@@ -49,9 +48,10 @@ from .transports.envelopes.keys import make_key as make_key
 from .transports.envelopes.keys import read_public as read_public
 from .transports.envelopes.keys import save_key as save_key
 from .transports.envelopes.keys import trust as trust
-from .transports.flare.provisioning import provision as provision
+from .transports.flare.operating import provision as provision
 from .transports.inprocess import Recorder as Recorder
 from .transports.inprocess import open_calls as open_calls
 from .tuning import Allowance as Allowance
+from .tuning import compare_plans as compare_plans
 from .watch import RunState as RunState
 from .watch import Watch as Watch

@@ -20,8 +20,8 @@ import numpy as np
 
 from laconic.core.method import Method
 from laconic.data.federation import Federation
+from laconic.deploy.execute import simulate, train
 from laconic.deploy.result import Result
-from laconic.deploy.simulation import simulate, train
 from laconic.errors import LaconicError, PlanError
 from laconic.learn.train.sgd import Sgd
 from laconic.methods.baselines.centralised import Centralised

@@ -20,7 +20,7 @@ from laconic.core.step import steps_of
 from laconic.core.traffic import WireLog
 from laconic.core.wire import encode
 from laconic.data.schema import OwnData
-from laconic.deploy.growth import Growth, growing, refuse_growth, write_growth
+from laconic.deploy.coordinator import Growth, growing, refuse_growth, write_growth
 from laconic.deploy.party_files import PartySite
 from laconic.deploy.party_memory import PartyFolder
 from laconic.deploy.result import Result
@@ -29,8 +29,7 @@ from laconic.deploy.transports.inprocess import open_calls
 from laconic.errors import DataError, PlanError
 from laconic.inference.absent import Answers, Store
 from laconic.inference.bundle import About, Asked, Card, Part, save_part
-from laconic.inference.forget import refitted
-from laconic.inference.merge import Difference, bring_to_parts, merge_party, merge_rows
+from laconic.inference.merge import Difference, bring_to_parts, merge_party, merge_rows, refitted
 from laconic.inference.predict import Model, collect, find
 from laconic.inference.save import KEPT, as_answers, as_asked, make_card, refuse_worse, without_source
 from laconic.plan.plan import Plan

@@ -24,12 +24,12 @@ from .mechanisms.gaussian import epsilon_of as epsilon_of
 from .mechanisms.gaussian import mu_of as mu_of
 from .mechanisms.outputs import AsPublished as AsPublished
 from .mechanisms.outputs import BatchClip as BatchClip
+from .mechanisms.outputs import ClippedGaussian as ClippedGaussian
+from .mechanisms.outputs import Perturb as Perturb
 from .mechanisms.outputs import PrivateSteps as PrivateSteps
 from .mechanisms.outputs import PureNoise as PureNoise
+from .mechanisms.outputs import RandomisedResponse as RandomisedResponse
 from .mechanisms.outputs import RowsOnce as RowsOnce
-from .mechanisms.rows import ClippedGaussian as ClippedGaussian
-from .mechanisms.rows import Perturb as Perturb
-from .mechanisms.rows import RandomisedResponse as RandomisedResponse
 from .mechanisms.sums import GaussianMoments as GaussianMoments
 from .mechanisms.sums import GaussianSums as GaussianSums
 from .mechanisms.sums import GaussianUpdates as GaussianUpdates

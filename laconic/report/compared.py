@@ -12,12 +12,11 @@ from laconic.atomic_files import write_whole
 from laconic.audit.leakage import measure_leakage
 from laconic.core.method import Method
 from laconic.data.federation import Federation
-from laconic.deploy.compare import YARDSTICKS
-from laconic.deploy.execute import can_weigh, with_price
+from laconic.deploy.execute import can_weigh, train, with_price
 from laconic.deploy.party_importance import importance
 from laconic.deploy.result import Result
-from laconic.deploy.simulation import train
 from laconic.deploy.transports.inprocess import Recorder
+from laconic.deploy.tuning import YARDSTICKS
 from laconic.errors import PlanError
 from laconic.methods.registry import find_method
 from laconic.plan.plan import Budget, Plan

@@ -5,7 +5,7 @@ import pytest
 from laconic import load_model, write_plan
 from laconic.deploy.party_files import Consortium, HubAddress, open_site
 from laconic.deploy.transports.flare import system as engine
-from laconic.deploy.transports.flare.provisioning import provision
+from laconic.deploy.transports.flare.operating import provision
 from tests.data.hospitals import NAMES, open_rows
 from tests.deploy.sites import free_port
 from tests.deploy.test_sites_apart import call, write_own

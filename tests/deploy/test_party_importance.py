@@ -19,8 +19,8 @@ from laconic import (
     price,
 )
 from laconic.deploy import ledgers_of
+from laconic.deploy.execute import train
 from laconic.deploy.party_importance import denoise, head_norms, importance, noise_losses, shapley, summarise
-from laconic.deploy.simulation import train
 from laconic.deploy.transports.inprocess import Faults, InProcess
 from laconic.learn import Boosted, FixMatchTab, Mlp, Nat, Pca, Sgd, SummedHeads
 from laconic.privacy import BatchClip, RowsOnce

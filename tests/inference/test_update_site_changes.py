@@ -10,8 +10,7 @@ from laconic import Analytic, DataPlan, FedAvg, FedKt, FedPft, FedTrees, Plan, R
 from laconic.core import encode
 from laconic.errors import DataError, LaconicError, PartyAbsent, PlanError, Refused
 from laconic.inference.bundle import load_part
-from laconic.inference.forget import forget, forgotten
-from laconic.inference.merge import members_of
+from laconic.inference.merge import forget, forgotten, members_of
 from laconic.inference.update import change_between, forget_runs, save_grown
 from laconic.learn import Logistic
 from laconic.plan import plan_fingerprint

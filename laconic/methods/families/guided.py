@@ -35,7 +35,7 @@ from laconic.methods.families import split as split_learning
 from laconic.methods.families.contributions import Check
 from laconic.methods.families.rows import labelled, own_rows, with_own_rows
 from laconic.methods.families.split import Precision, Split, first_weights
-from laconic.privacy.mechanisms.rows import RandomisedResponse
+from laconic.privacy.mechanisms.outputs import RandomisedResponse
 from laconic.tables.table import PAIRED
 from laconic.values import Array, Rng, Settings, Weights, flat
 

@@ -35,7 +35,7 @@ from laconic.methods.families.rows import (
 from laconic.methods.families.split import Precision, Split
 from laconic.privacy.budget import Budget
 from laconic.privacy.encoders import PrivateEncoder, PublicProjection
-from laconic.privacy.mechanisms.rows import COUPLED, ClippedGaussian, Perturb
+from laconic.privacy.mechanisms.outputs import COUPLED, ClippedGaussian, Perturb
 from laconic.privacy.private_sgd import DpSgd
 from laconic.privacy.row_releases import write_model
 from laconic.tables.table import PAIRED

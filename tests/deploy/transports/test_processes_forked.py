@@ -12,7 +12,7 @@ import torch
 
 from laconic import FedKt, Scaffold, SplitNN, VimAdmm
 from laconic.core import Party, Script, step
-from laconic.deploy.simulation import simulate
+from laconic.deploy.execute import simulate
 from laconic.deploy.transports import InProcess, forked, suited
 from laconic.deploy.transports.processes import Forked
 from laconic.errors import StepError

@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import expit, softmax
 
-from laconic.learn.train.admm import nearest_logits, targets_of
+from laconic.learn.train.descent import nearest_logits, targets_of
 from laconic.tables import Task
 
 _CLASSES = Task(kind="multiclass", classes=tuple("abcde"))

@@ -4,7 +4,7 @@ import pytest
 
 from laconic import DataPlan, FedAvg, FedOnce, Plan, Rap, Solo
 from laconic.cli import main
-from laconic.deploy.compare import compare_plans, read_results
+from laconic.deploy.tuning import compare_plans, read_results
 from laconic.errors import DataError, PlanError
 from laconic.learn import Sgd
 from laconic.report import commands_for
@@ -111,7 +111,7 @@ def test_the_command_to_run_it_again_gives_the_same_plan(compared, monkeypatch):
     )
     heard = []
     monkeypatch.setattr(
-        "laconic.deploy.compare.compare_plans", lambda plans, seeds, *_, **__: heard.append((plans, seeds)) or results
+        "laconic.deploy.tuning.compare_plans", lambda plans, seeds, *_, **__: heard.append((plans, seeds)) or results
     )
     words = shlex.split(commands["breast_cancer, 3 parties"])[1:]
     assert CliRunner().invoke(main, words).exit_code == 0

@@ -3,14 +3,7 @@
 import numpy as np
 import pytest
 
-from laconic.audit.epsilon_lower_bound import (
-    canary_attack,
-    encoder_game,
-    epsilon_lower_bound,
-    pca_game,
-    rows_game,
-    sgd_game,
-)
+from laconic.audit.attacks import canary_attack, encoder_game, epsilon_lower_bound, pca_game, rows_game, sgd_game
 from laconic.learn import Mlp
 from laconic.privacy import ClippedGaussian, Codebook, DpNat, DpPca, DpSgd, Event, Pld
 

@@ -5,7 +5,7 @@ import pytest
 
 from laconic.core import Entry, Ledger
 from laconic.privacy.accounting import price
-from laconic.privacy.mechanisms.rows import RandomisedResponse
+from laconic.privacy.mechanisms.outputs import RandomisedResponse
 from laconic.testing import bare_party
 
 

@@ -8,8 +8,8 @@ import pytest
 from laconic import Federation, FedOnce, LateFusion, Linear, OneShot, Rap, SplitNN, VimAdmm
 from laconic.align import AgreedIds, ExactMatch, PrivateMatch
 from laconic.core import Question, encode, read_heading
-from laconic.deploy.question_forecast import SERVER, QuestionForecast
-from laconic.deploy.simulation import simulate
+from laconic.deploy.execute import simulate
+from laconic.deploy.session import SERVER, QuestionForecast
 from laconic.deploy.transports.inprocess import open_calls
 from laconic.learn import LinearModel, Pca, Sgd
 from laconic.methods import Gradients

@@ -1,7 +1,7 @@
 import pytest
 
 from laconic import FedOnce
-from laconic.deploy.simulation import simulate, train
+from laconic.deploy.execute import simulate, train
 from laconic.testing import small_federation
 
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from laconic.privacy.mechanisms.rows import ClippedGaussian, Perturb
+from laconic.privacy.mechanisms.outputs import ClippedGaussian, Perturb
 from laconic.privacy.private_sgd import DpSgd
 from laconic.testing import bare_party
 

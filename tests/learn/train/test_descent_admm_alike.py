@@ -3,7 +3,7 @@
 import numpy as np
 
 from laconic.learn.train import admm as alike
-from laconic.learn.train.admm import each_alone, find_duplicates
+from laconic.learn.train.descent import each_alone, find_duplicates
 
 
 def _images():

@@ -13,7 +13,7 @@ from laconic import SplitNN
 from laconic.cli import main
 from laconic.deploy import Consortium, HubAddress, RunState, Watch, open_site, provision
 from laconic.plan import change_plan, draft, write_plan
-from laconic.report.live import serve_live
+from laconic.report.page.view import serve_live
 from tests.deploy.sites import ALL, agree, free_port
 from tests.needs import BROWSER, chromium
 from tests.report.test_browser import FLAGS, SHOTS, contrast
