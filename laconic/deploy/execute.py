@@ -29,7 +29,6 @@ from laconic.deploy.homecoming import bring_home, refuse_homeless
 from laconic.deploy.journal import Journal
 from laconic.deploy.one_run import mean_metrics, predictions_of, releases_of, run
 from laconic.deploy.party_files import UNKNOWN, from_party_files, read_party, rows_from_party_files
-from laconic.deploy.party_importance import importance
 from laconic.deploy.result import Result, ledgers_of
 from laconic.deploy.transports import Runtime, open_runtime, suited
 from laconic.deploy.transports.inprocess import Recorder, open_calls
@@ -337,6 +336,8 @@ def execute(
 
 def weighed(plan: Plan, fitted: FittedRun) -> Result:
     """The result of a run with how much each party matters; as it is where that cannot be worked out."""
+    from laconic.deploy.party_importance import importance  # It looks at runs that are made here.
+
     if plan.runtime != InProcess() or plan.budget.max_bytes is not None or not can_weigh(fitted):
         return fitted.result
     # The record is of the run, as it would be with any other seed; what weighing gave away is not part of it.
