@@ -1,10 +1,12 @@
 """What FedOnce costs by rows and parties: time by part, peak memory, bytes, and how fast each of these grows.
 
     python -m benchmarks.scale [--rows 10000 100000 1000000] [--parties 3] [--ids number text] [--head trees net]
+                               [--memory "6 GB"]
 
 Parties hold ten columns of numbers each, in Parquet files, with ids in an order of their own; the first has a label of
-two classes. Each point is a process of its own, so that its memory is its own too. `read` makes tables of the files,
-`align` matches ids in the clear, `fit` is everything up to the label holder's model, `predict` are the test rows.
+two classes. Each point is a process of its own, so that its memory is its own too. With `--memory` tables are read with
+that setting, and the operating system refuses the process more. `read` makes tables of the files, `align` matches ids
+in the clear, `fit` is everything up to the label holder's model, `predict` are the test rows.
 
 The processor's work is what a quiet machine's clock shows on one core; both stand side by side, with the load average
 that was found. Lines are added to the file of `--out` as they come, and a point that is there is not run again.
@@ -32,6 +34,7 @@ from laconic.core import Method, Party, Peers, WireLog, task_of
 from laconic.deploy import open_calls, roles
 from laconic.learn import Boosted, Joint
 from laconic.tables import headline, metrics
+from laconic.tables.on_disk import bytes_of
 from laconic.threads import limit_threads
 
 COLUMNS = 10
@@ -52,11 +55,12 @@ def main() -> None:
     parser.add_argument("--parties", type=int, nargs="+", default=[3])
     parser.add_argument("--ids", choices=("number", "text"), nargs="+", default=["number"])
     parser.add_argument("--head", choices=tuple(HEADS), nargs="+", default=["trees"])
+    parser.add_argument("--memory", help="the most that a point may use, such as '6 GB'")
     parser.add_argument("--out", type=Path, help="a file of JSON lines")
     parser.add_argument("--one", type=Path, help="measure the one point whose files are in this folder")
     chosen = parser.parse_args()
     if chosen.one is not None:
-        print(json.dumps(measure(chosen.one, HEADS[chosen.head[0]])))
+        print(json.dumps(measure(chosen.one, HEADS[chosen.head[0]], chosen.memory)))
         return
     there = read_points(chosen.out)
     points: list[Point] = []
@@ -64,7 +68,7 @@ def main() -> None:
         for parties in chosen.parties:
             for ids in chosen.ids:
                 for head in chosen.head:
-                    name = {"rows": rows, "parties": parties, "ids": ids, "head": head}
+                    name = {"rows": rows, "parties": parties, "ids": ids, "head": head, "limit": chosen.memory}
                     known = [one for one in there if name.items() <= one.items()]
                     points.append(known[-1] if known else run_point(name, chosen.out))
                     print(line_of(points[-1]), flush=True)
@@ -84,6 +88,7 @@ def run_point(name: Point, out: Path | None) -> Point:
     with tempfile.TemporaryDirectory() as folder:
         write_files(Path(folder), name["rows"], name["parties"], name["ids"])
         command = [sys.executable, "-W", "ignore", "-m", "benchmarks.scale", "--one", folder, "--head", name["head"]]
+        command += [] if name["limit"] is None else ["--memory", name["limit"]]
         ended = subprocess.run(command, check=True, capture_output=True, text=True)
     point: Point = name | json.loads(ended.stdout.splitlines()[-1])
     if out is not None:
@@ -109,8 +114,10 @@ def write_files(folder: Path, rows: int, parties: int, ids: str) -> None:
         parquet.write_table(pa.table(table), folder / f"party{party}.parquet")
 
 
-def measure(folder: Path, method: Method) -> Point:
+def measure(folder: Path, method: Method, memory: str | None = None) -> Point:
     """Read, match, fit and predict, each part with its seconds by the clock and of work, and the peak after it."""
+    if memory is not None:
+        resource.setrlimit(resource.RLIMIT_DATA, (bytes_of(memory),) * 2)
     load = os.getloadavg()[0]
     point: Point = {"load": round(load, 1), "memory": {"start": peak()}}
     paths = sorted(folder.glob("*.parquet"), key=lambda path: int(path.stem.removeprefix("party")))
@@ -123,7 +130,9 @@ def measure(folder: Path, method: Method) -> Point:
         point["memory"][part] = peak()
         return found
 
-    parties = timed("read", lambda: federation({path.stem: path for path in paths}, id="id", label="label"))
+    parties = timed(
+        "read", lambda: federation({path.stem: path for path in paths}, id="id", label="label", memory=memory)
+    )
     hub, _, others = roles(method, parties, 0)
     del parties  # Tables in the order of the files are gone once rows are matched, as in a run from the command line.
     with open_calls(others) as carrier:
@@ -167,7 +176,8 @@ def line_of(point: Point) -> str:
     parts = ", ".join(f"{part} {point[part][0]:.2f} ({point[part][1]:.2f})" for part in PARTS)
     clock, worked = (sum(point[part][at] for part in PARTS) for at in (0, 1))
     return (
-        f"{point['rows']:>10,} rows x {point['parties']} parties, {point['head']}, ids as {point['ids']}: seconds by "
+        f"{point['rows']:>10,} rows x {point['parties']} parties, {point['head']}, ids as {point['ids']}"
+        f"{'' if point.get('limit') is None else ', limit of ' + point['limit']}: seconds by "
         f"the clock (of work): {parts}, all {clock:.2f} ({worked:.2f}); at most "
         f"{max(point['memory'].values()):.2f} GB; {crossed:,.1f} MB crossed; score {point['score']}; "
         f"load {point['load']}"

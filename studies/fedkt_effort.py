@@ -6,7 +6,7 @@ What is tried follows from the names of its settings, and the first trial is of 
 from all rows, and is scored on test rows. Nets of all arms have one form to start from.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,15 +26,23 @@ from laconic import (
     PooledRows,
     Scaffold,
     SoloRows,
-    simulate,
 )
 from laconic.deploy import Allowance
-from laconic.deploy.tuning import tune
 from laconic.learn import Mlp, Sgd
 from laconic.methods import PooledShares
 from laconic.plan import DataPlan, Plan
 from studies.fedkt_settings import SETTINGS, Setting
-from studies.harness import Job, Record, arguments, markdown, mean_spread, only_on, read_records, run_jobs, write_whole
+from studies.harness import (
+    Job,
+    Record,
+    arguments,
+    effort_table,
+    only_on,
+    read_records,
+    run_jobs,
+    tuned_job,
+    write_whole,
+)
 
 SEEDS = range(5)
 ALLOWANCE = Allowance(trials=4, seconds=40.0)
@@ -60,8 +68,7 @@ def _jobs(trials: Path, *, quick: bool) -> Iterator[Job]:
             setting = replace(SETTINGS[name], parties=10) if quick else SETTINGS[name]
             for words, method in _arms(setting).items():
                 if not quick or words in ("Analytic", "FedTrees"):
-                    key = {"data": name, "method": words, "seed": seed}
-                    yield Job(key, _measured(setting, method, seed, trials))
+                    yield _job(name, words, setting, method, seed, trials)
 
 
 def _arms(setting: Setting) -> dict[str, Method]:
@@ -84,55 +91,29 @@ def _arms(setting: Setting) -> dict[str, Method]:
     }
 
 
-def _measured(setting: Setting, method: Method, seed: int, trials: Path) -> Callable[[], Record]:
-    def measure() -> Record:
-        chosen, tuning = tune(
-            Plan(method=method, data=DataPlan(name=setting.data), seed=seed),
-            ALLOWANCE,
-            trials,
-            {"parties": setting.parties},
-            federation=_without_test(setting, seed),
-        )
-        result = simulate(chosen.method, setting.deal(seed), seed=seed)
-        return {
-            "accuracy": result.metrics["accuracy"],
-            "bytes": result.fit.bytes,
-            "rounds": result.fit.rounds,
-            "trials": tuning.trials,
-            "spent": tuning.seconds,
-            "chosen": tuning.chosen,
-            "capped": tuning.capped,
-        }
+def _job(name: str, arm: str, setting: Setting, method: Method, seed: int, trials: Path) -> Job:
+    def deal(choosing: bool) -> Federation:
+        dealt = setting.deal(seed, valid=0.1) if choosing else setting.deal(seed)
+        tables = {party: table.without("test") if choosing else table for party, table in dealt.tables.items()}
+        return replace(dealt, tables=tables)
 
-    return measure
-
-
-def _without_test(setting: Setting, seed: int) -> Federation:
-    """The parties with rows to choose by, and without those to score on."""
-    dealt = setting.deal(seed, valid=0.1)
-    return replace(dealt, tables={name: table.without("test") for name, table in dealt.tables.items()})
+    plan = Plan(method=method, data=DataPlan(name=setting.data), seed=seed)
+    key, facts = {"data": name, "arm": arm, "seed": seed}, {"parties": setting.parties}
+    return tuned_job(key, plan, ALLOWANCE, trials, deal, facts, metric="accuracy")
 
 
 def report(records: list[Record]) -> str:
-    """The table, of what there is so far."""
-    rows = []
-    for name, method in dict.fromkeys((one["key"]["data"], one["key"]["method"]) for one in records):
-        there = [one for one in records if (one["key"]["data"], one["key"]["method"]) == (name, method)]
-        score = f"{mean_spread([100 * one['accuracy'] for one in there], 1)} ({len(there)})"
-        megabytes, trials, spent = (
-            sum(one[part] for one in there) / len(there) for part in ("bytes", "trials", "spent")
-        )
-        capped = f"{sum(bool(one['capped']) for one in there)} of {len(there)}"
-        effort = (f"{trials:.1f}", f"{spent:.0f}", capped)
-        rows.append((name, method, there[0]["rounds"], f"{megabytes / 1e6:.2f}", score, *effort))
-    head = ("data", "method", "exchanges", "MB", "accuracy", "trials", "their seconds", "capped")
-    return (
+    """The tables, of what there is so far."""
+    parts = [
         "# At equal effort\n\n"
-        f"Every arm and seed may try {ALLOWANCE.trials} settings within {ALLOWANCE.seconds:g} processor seconds, on "
-        "rows that the server keeps; the last trial may have been cut off. Test accuracy in percent, mean ± standard "
-        "deviation over seeds (how many). *Capped* counts seeds where an arm might have gained by more: its seconds "
-        "ended, or the greatest or last that it tried was the best.\n\n## Test accuracy\n\n" + markdown(head, rows)
-    )
+        "Settings are tried on rows that the server keeps; the last trial may have been cut off. Scores on test rows, "
+        "mean ± standard deviation. *Capped* counts seeds where an arm might have gained by more: its seconds ended, "
+        "or the greatest or last that it tried was the best. A star marks what other code has measured.\n"
+    ]
+    for name in dict.fromkeys(one["key"]["data"] for one in records):
+        there = [one for one in records if one["key"]["data"] == name]
+        parts.append(f"\n## {name}\n\n{effort_table(there, _arms(SETTINGS[name]))}")
+    return "".join(parts)
 
 
 if __name__ == "__main__":

@@ -1,30 +1,44 @@
 """What every study shares: jobs that resume where they stopped, and tables with mean and spread."""
 
 import argparse
+import json
 import statistics
 import sys
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import numpy as np
 
 import laconic.deploy.result
+from laconic import Federation, Method, simulate
 from laconic.data import Dataset
+from laconic.deploy import Allowance, code_digest
+from laconic.deploy.execute import execute
 from laconic.deploy.result import Job, Record, name_of, read_records
+from laconic.deploy.tuning import tune
+from laconic.plan import Plan
 
 __all__ = [
     "Job",
     "Record",
     "arguments",
+    "effort_table",
     "markdown",
     "mean_spread",
     "only_on",
     "read_records",
     "run_jobs",
     "some_rows",
+    "tuned_job",
+    "unequal_tables",
     "write_whole",
 ]
+
+Deal = Callable[[bool], Federation]
+"""The parties of an arm: with rows to choose by and without test rows if asked so, else as they are scored."""
 
 
 def arguments(about: str, default_out: str, *, renews: bool = False, parts: Sequence[str] = ()) -> argparse.Namespace:
@@ -54,6 +68,95 @@ def run_jobs(jobs: Iterable[Job], results: Path, renew: bool = False) -> list[Re
         print(name_of(job.key), numbers, file=sys.stderr)
 
     return laconic.deploy.result.run_jobs(jobs, results, tell, renew=renew)
+
+
+def tuned_job(
+    key: Record,
+    plan: Plan,
+    allowance: Allowance,
+    trials: Path,
+    deal: Deal | None = None,
+    facts: Record | None = None,
+    *,
+    metric: str | None = None,
+) -> Job:
+    """An arm that finds its settings within an allowance, as `laconic compare --tune` does, and is then scored.
+
+    Its record says what it was allowed, tried and chose, and whether it was capped. Every arm of a table has the same
+    allowance, and with one seed the same rows.
+
+    Args:
+        key: names the arm's table, and the arm by `arm`.
+        plan: the arm's settings as given, its data and its seed.
+        allowance: what it may spend on its settings.
+        trials: where trials are kept, so that a study that was stopped goes on among them.
+        deal: the parties, where the plan's data cannot say them.
+        facts: what sets such parties apart from others of the same plan.
+        metric: the score that is kept; None keeps the one by which settings are chosen.
+    """
+
+    def measure() -> Record:
+        settled, found = tune(plan, allowance, trials, facts, federation=None if deal is None else deal(True))
+        result = execute(settled) if deal is None else simulate(settled.method, deal(False), seed=plan.seed)
+        shown = metric or result.score.metric
+        return {
+            "score": {"metric": shown, "value": result.metrics[shown]},
+            "bytes": result.fit.bytes,
+            "rounds": result.fit.rounds,
+            "allowance": msgspec.to_builtins(allowance),
+            "trials": found.trials,
+            "spent": found.seconds,
+            "chosen": found.chosen,
+            "capped": found.capped,
+        }
+
+    return Job(key, measure, code_digest(plan.method))
+
+
+def effort_table(records: Sequence[Record], methods: Mapping[str, Method]) -> str:
+    """One table of arms made by `tuned_job`: scores, and what each was allowed, tried and chose with the first seed.
+
+    A star marks an arm that other code has measured than is here now.
+    """
+    rows = []
+    for arm in dict.fromkeys(one["key"]["arm"] for one in records):
+        there = [one for one in records if one["key"]["arm"] == arm]
+        now = code_digest(methods[arm]) if arm in methods else None
+        star = "" if all(one.get("code") == now for one in there) else " *"
+        score = f"{mean_spread([one['score']['value'] for one in there])} ({len(there)})"
+        megabytes, trials, spent = (
+            statistics.fmean(one[part] for one in there) for part in ("bytes", "trials", "spent")
+        )
+        effort = f"{trials:.1f} in {spent:.0f} s"
+        capped = f"{sum(bool(one['capped']) for one in there)} of {len(there)}"
+        chosen = ", ".join(f"{key} = {value}" for key, value in there[0]["chosen"].items()) or "as given"
+        rows.append((arm + star, score, there[0]["rounds"], f"{megabytes / 1e6:.2f}", effort, capped, chosen))
+    ((trials_allowed, seconds_allowed, metric),) = {
+        (one["allowance"]["trials"], one["allowance"]["seconds"], one["score"]["metric"]) for one in records
+    }
+    head = ("arm", f"{metric} (seeds)", "exchanges", "MB", "tried", "capped", "chose, first seed")
+    allowed = f"Allowed to each arm and seed: {trials_allowed} trials within {seconds_allowed:g} processor seconds.\n\n"
+    return allowed + markdown(head, rows)
+
+
+_TABLE = ("table", "data", "rows", "parties", "part", "shared", "overlap", "what", "allowed", "host", "hub")
+"""What sets tables apart in a record's key; all else sets arms, seeds and settings apart."""
+
+
+def unequal_tables(records: Iterable[Record]) -> dict[str, str]:
+    """Tables whose arms had different allowances, or did not say what they were, each with what is wrong."""
+    allowed: dict[str, set[str]] = defaultdict(set)
+    for one in records:
+        if "trial" in one["key"]:  # On the way to a record.
+            continue
+        given = one.get("allowance") or one["key"].get("tune")
+        table = {name: value for name, value in one["key"].items() if name in _TABLE}
+        allowed[name_of(table)].add("" if given is None else json.dumps(given, sort_keys=True))
+    return {
+        table: "no allowance said" if "" in found else f"different allowances: {', '.join(sorted(found))}"
+        for table, found in allowed.items()
+        if found == {""} or len(found) > 1
+    }
 
 
 def only_on(jobs: Iterable[Job], name: str | None, part: str | None = None) -> list[Job]:

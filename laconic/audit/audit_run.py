@@ -1,6 +1,6 @@
 """Attack a run: repeat it from its record, listen to all that crosses, and try what a curious party could try."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 import msgspec
@@ -40,6 +40,7 @@ def audit(
     known: int = 100,
     shadows: int = 0,
     align: ExactMatch = ExactMatch(),  # noqa: B008 (frozen)
+    each: Callable[[Finding], None] = lambda _: None,
 ) -> tuple[Finding, ...]:
     """Run a method again and attack it.
 
@@ -51,13 +52,14 @@ def audit(
         shadows: how many models an attacker trains to find members by likelihood ratio, which takes this many runs
             and one more; 0 leaves that attack out.
         align: how rows are matched if they do not correspond yet; of a vertical run.
+        each: called with each finding as it is made, for whoever may not wait for all.
     """
     rng, recorder = np.random.default_rng([seed, 0x5EC2E7]), Recorder()
     if federation.kind == "horizontal":
         if shadows:
             raise ValueError("shadows train models on other halves of shared rows, which horizontal runs do not have")
         heard_run = train(method, federation, seed=seed, runtime=recorder, listener=heard())
-        return tuple(attack_uploads(heard_run, recorder))
+        return _given_out(attack_uploads(heard_run, recorder), each)
     fitted = train(method, federation, seed=seed, runtime=recorder, align=align, listener=heard())
     attacks: list[Callable[[], list[Finding]]] = [
         lambda: [threshold_attack(losses_of(fitted, "train"), losses_of(fitted, "test"))],
@@ -68,7 +70,15 @@ def audit(
         attacks.append(lambda: list(_attack_rap(fitted, recorder, rng)))
     if shadows:
         attacks.append(lambda: [_likelihood_ratio(method, fitted.federation, seed, shadows, rng)])
-    return tuple(one for place in track(len(attacks), "attacks") for one in attacks[place]())
+    return _given_out((one for place in track(len(attacks), "attacks") for one in attacks[place]()), each)
+
+
+def _given_out(findings: Iterable[Finding], each: Callable[[Finding], None]) -> tuple[Finding, ...]:
+    found = []
+    for one in findings:
+        found.append(one)
+        each(one)
+    return tuple(found)
 
 
 def losses_of(fitted: FittedRun, rows: str) -> Array:

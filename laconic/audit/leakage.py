@@ -3,7 +3,7 @@
 Widths side by side: what each number of numbers per row is worth, costs, and gives away, before one is chosen.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -65,6 +65,7 @@ def compare_widths(
     known: int = 100,
     widths: tuple[int, ...] = WIDTHS,
     align: ExactMatch = ExactMatch(),  # noqa: B008 (frozen)
+    each: Callable[[Width], None] = lambda _: None,
 ) -> tuple[Width, ...]:
     """Run FedOnce with several widths, score on validation rows, and rebuild each party's columns from what it sent.
 
@@ -74,6 +75,7 @@ def compare_widths(
     Args:
         known: how many validation rows an attacker knows in full, at most half of them.
         align: how rows are matched if they do not correspond yet.
+        each: called with each width as it is measured, for whoever may not wait for all.
     """
     if method.more is not None:
         raise PlanError("widths are compared after one exchange; leave out more")
@@ -86,9 +88,12 @@ def compare_widths(
     chosen = {str(width): width for width in widths if width < most} | {f"all ({most})": most}
     arms = {words: _with_width(method, width) for words, width in chosen.items()} | {"as it is set": method}
     found = [_alone(method, ready, seed)] if ready.tables[ready.hub].columns else []
+    for one in found:
+        each(one)
     for place in track(len(arms), "widths"):
         words, arm = list(arms.items())[place]
         found.append(_measure(words, arm, ready, seed, known))
+        each(found[-1])
     return tuple(found)
 
 

@@ -1,7 +1,7 @@
 """Options that say what to run. Each is a short way to set one key of the plan, and `--set` reaches all of them."""
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Sized
 from contextlib import contextmanager
 from errno import EPIPE
 from pathlib import Path
@@ -35,6 +35,7 @@ _FOR_FILES = (
     "data.match",
     "data.split_by",
     "data.group",
+    "data.memory",
 )
 _WITH_OPTION = ("data.parties", "data.id", "data.label", "data.event", "data.public", "data.group")
 _RUNTIMES = {"inprocess": "InProcess", "processes": "Processes"}
@@ -280,6 +281,22 @@ def _stopped(command: str | None, written: list[Path]) -> str:
     if written:
         return f"Stopped. Saved before that: {', '.join(map(str, written))}."
     return "Stopped before the result was saved." if command in _NOTED else "Stopped."
+
+
+@contextmanager
+def showing_done(what: str, done: Sized, shown: Callable[[], object]) -> Iterator[None]:
+    """When Ctrl-C ends this block, show what is done by then, which is nowhere saved, and say so."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if done:
+            show(shown())
+        count = len(done)
+        click.echo(
+            f"\nStopped: {f'{count} {what} are shown above' if count else f'no {what} yet'}; nothing was saved.",
+            err=True,
+        )
+        click.get_current_context().exit(_STOPPED)
 
 
 @contextmanager

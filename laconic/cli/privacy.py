@@ -5,12 +5,23 @@ from typing import TYPE_CHECKING
 
 import click
 
-from laconic.cli.options import FILE, ManyFiles, changes_of, plan_from, plan_options, show, showing_progress
+from laconic.cli.options import (
+    FILE,
+    ManyFiles,
+    changes_of,
+    plan_from,
+    plan_options,
+    show,
+    showing_done,
+    showing_progress,
+)
 from laconic.errors import PlanError
 
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from laconic.audit.attacks import Finding
+    from laconic.audit.leakage import Width
     from laconic.plan.plan import Plan
     from laconic.privacy.accounting import AnyAccountant
     from laconic.privacy.budget import Demand
@@ -179,20 +190,22 @@ def audit(result: Path, known: int, shadows: int, save: Path | None) -> None:
         raise PlanError(f"{result} does not say where its rows came from; save it with: laconic run ... --save FILE")
     data = msgspec.convert(record.data["plan"], DataPlan)
     method = read_method(record.method)
-    with showing_progress():
-        findings = attack(
+    found: list[Finding] = []
+    with showing_done("findings", found, lambda: show_findings(found)), showing_progress():
+        attack(
             method,
             parties_of(Plan(method=method, data=data, seed=record.seed)),
             seed=record.seed,
             known=known,
             shadows=shadows,
             align=ExactMatch(test=data.test, valid=data.valid),
+            each=found.append,
         )
-    show(show_findings(findings))
+    show(show_findings(found))
     if record.privacy is not None:
         show(show_price(record.privacy))
     if save is not None:
-        write_audit(save, record, findings, known=known, shadows=shadows)
+        write_audit(save, record, found, known=known, shadows=shadows)
         click.echo(f"Wrote {save}.")
 
 
@@ -225,6 +238,7 @@ def widths(context: click.Context, source: str, known: int) -> None:
     if not isinstance(method, FedOnce):
         raise PlanError(f"{type(method).__name__} has no encoder whose width could be chosen; FedOnce has")
     align = ExactMatch(test=plan.data.test, valid=plan.data.valid)
-    with showing_progress():
-        found = compare_widths(method, federation, seed=plan.seed, known=known, align=align)
+    found: list[Width] = []
+    with showing_done("widths", found, lambda: show_widths(found)), showing_progress():
+        compare_widths(method, federation, seed=plan.seed, known=known, align=align, each=found.append)
     show(show_widths(found))

@@ -1,5 +1,6 @@
 """`laconic run`: one method, one federation, one result; `laconic compare`: several methods on the same splits."""
 
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,8 @@ from laconic.cli.options import (
 from laconic.errors import PlanError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from laconic.plan.plan import Plan
 
 from typing import TYPE_CHECKING
@@ -196,7 +199,7 @@ def compare(
     refuse_unwritable(path, report)
     first = plans[0].seed
     allowance = _allowance(tune, trials, seconds)
-    with showing_progress() as listener:
+    with _naming_kept(path), showing_progress() as listener:
         results = run_all(
             plans,
             range(first, first + seeds),
@@ -214,6 +217,24 @@ def compare(
         write_report(results, report)
     else:
         click.echo(f"Saved in {path}. As a page: laconic report {path} -o page.html")
+
+
+@contextmanager
+def _naming_kept(path: Path) -> "Iterator[None]":
+    """When Ctrl-C ends this block, say how many runs are kept, those of an earlier start too."""
+    from laconic.deploy.result import read_records
+    from laconic.deploy.tuning import is_run
+    from laconic.shown import counted
+
+    try:
+        yield
+    except KeyboardInterrupt:
+        records = read_records(path) if path.is_file() else []
+        runs = sum(map(is_run, records))
+        trials = f" and {counted(len(records) - runs, 'trial')}" if len(records) > runs else ""
+        kept = f"{path} keeps {counted(runs, 'run')}{trials}, and the same command goes on from there"
+        click.echo(f"\nStopped. {kept if records else 'Nothing was finished, so nothing is kept'}.", err=True)
+        click.get_current_context().exit(130)
 
 
 def _allowance(tune: bool, trials: int | None, seconds: float | None) -> "Allowance | None":

@@ -4,6 +4,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from laconic.tables.on_disk import check_memory
 from laconic.tables.task import SaidTask
 from laconic.values import Settings
 
@@ -57,6 +58,7 @@ class OwnData(Settings, frozen=True, tag=False):
     Attributes:
         source: a CSV file (compressed or not), a Parquet file, a folder of Parquet files, or the URL of a database as
             SQLAlchemy writes them, such as sqlite:///bank.db; ${NAME} in a URL is taken from the environment.
+            duckdb:///bank.duckdb is read by DuckDB itself, and duckdb:/// with a query over files that it can read.
         table: the table of a database to read; or give a query.
         query: an SQL query that gives the rows; or name a table.
         key: the column, or columns, that say who a row is about; needed where others hold other columns of the same
@@ -80,6 +82,8 @@ class OwnData(Settings, frozen=True, tag=False):
         ids: how ids are written before they are compared, for every column of the key.
         erased: a file of ids, one per line, of people who asked to be erased: their rows are left out of all that is
             trained from now on. None for nobody.
+        memory: about how much this party's process may use, such as `4 GB`: columns of numbers then lie on disk, in the
+            folder for temporary files. Unset keeps all in memory.
     """
 
     source: str
@@ -97,8 +101,10 @@ class OwnData(Settings, frozen=True, tag=False):
     encoding: str | None = None
     ids: IdRules = IdRules()
     erased: str | None = None
+    memory: str | None = None
 
     def __post_init__(self) -> None:
+        check_memory(self.memory)
         if self.erased is not None and not self.keys:
             raise ValueError("erased names people by their ids; say data.key, the column that has them")
         if not all(self.keys):

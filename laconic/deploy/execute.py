@@ -123,6 +123,9 @@ def matched(method: Method, federation: Federation, *, seed: int = 0, align: Ali
     return replace(federation, tables={name: found[name] for name in federation.tables}, aligned=True)
 
 
+_OTHERS = {"vertical": "other columns of the same people", "horizontal": "other people with the same columns"}
+
+
 def refuse_other_kind(method: Method, federation: Federation) -> None:
     """Refuse a vertical method on parties with other rows, the other way round, and one that lacks public rows.
 
@@ -136,14 +139,13 @@ def refuse_other_kind(method: Method, federation: Federation) -> None:
         raise TypeError(f"the method must be its settings, such as {name}(), not {_shown(method)}")
     if not isinstance(federation, Federation):
         raise TypeError(
-            "the federation must be what deal(...), deal_rows(...), from_frames(...) or rows_from_frames(...) gives, "
+            "the federation must be what laconic.federation(...), deal(...) or deal_rows(...) gives, "
             f"not {_shown(federation)}"
         )
     if method.kind != federation.kind:
         raise ValueError(
-            f"{type(method).__name__} is a {method.kind} method, but {federation.name} is dealt as a {federation.kind} "
-            "federation; use deal(...) or from_frames(...) for parties with other columns, deal_rows(...) or "
-            "rows_from_frames(...) for parties with other rows"
+            f"{type(method).__name__} is a {method.kind} method, but {federation.name} is a {federation.kind} "
+            f"federation: its parties have {_OTHERS[federation.kind]}; `laconic methods` lists what suits them"
         )
     if federation.at_home:
         refuse_homeless(method)
@@ -495,10 +497,13 @@ def _from_files(data: DataPlan) -> Federation:
         name=_name(data),
         split_by=data.split_by,
         group=data.group,
+        memory=data.memory,
     )
 
 
 def _rows_from_files(data: DataPlan, seed: int, valid: float) -> Federation:
+    if data.memory is not None:
+        raise PlanError("data.memory is for parties with other columns of the same people; leave it out")
     return rows_from_files(
         data.files,
         label=data.label or "",

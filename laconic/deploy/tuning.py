@@ -270,7 +270,8 @@ def _recorded(
 ) -> Record:
     key = {"trial": to_plain(plan)} | (facts or {})
     job = Job(key, lambda: _try(plan, rows, seconds, listener), code_digest(plan.method))
-    return run_jobs([job], results)[0]
+    # What other code tried says nothing of this code's settings.
+    return run_jobs([job], results, renew=True)[0]
 
 
 def _try(plan: Plan, rows: Federation, seconds: float, listener: Listener | None) -> Record:

@@ -23,6 +23,7 @@ from laconic.plan.runtime import AnyRuntime, InProcess
 from laconic.privacy.accounting import AnyAccountant, Pld
 from laconic.privacy.budget import Budget as PrivacyBudget
 from laconic.privacy.mechanisms.gaussian import mu_of
+from laconic.tables.on_disk import check_memory
 from laconic.tables.table import Table
 from laconic.tables.task import SaidTask
 from laconic.values import Settings, check_least
@@ -64,6 +65,9 @@ class DataPlan(Settings, frozen=True, tag=False):
             last rows by it are scored on. None parts rows at random.
         group: of own files, such a column whose rows of one value are all learnt from or all scored on. None parts
             rows at random.
+        memory: of own Parquet files with other columns of the same people, about how much a party's process may use,
+            such as `4 GB`: columns of numbers then lie on disk. None keeps all in memory. Party files say it
+            themselves.
     """
 
     name: str | None = None
@@ -87,8 +91,10 @@ class DataPlan(Settings, frozen=True, tag=False):
     agree: SameColumns | None = None
     people: Literal["apart"] | None = None
     home: tuple[str, ...] | None = None
+    memory: str | None = None
 
     def __post_init__(self) -> None:
+        check_memory(self.memory)
         if self.split_by is not None and self.group is not None:
             raise ValueError("rows are parted by time (split_by) or by group (group), not by both; leave one out")
         if self.by is not None and not self.files:
@@ -104,6 +110,8 @@ class DataPlan(Settings, frozen=True, tag=False):
             raise ValueError(
                 f"{parties[0]} is a party file and {tables[0]} is a table; give party files for all parties, or tables"
             )
+        if self.memory is not None and (not self.files or self.of_parties):
+            raise ValueError("memory is for your own tables; a party file says it itself, as data.memory")
         if self.files and not self.of_parties and self.label is None:
             raise ValueError(
                 "files need label (the column to predict), and id (the column that says who a row is about) unless the "
@@ -148,6 +156,8 @@ class Budget(Settings, frozen=True, tag=False):
         delta: the probability, per person, that the promise of epsilon fails.
         split: each party's share of epsilon by name, in any unit; a party not named has share 1.
         accountant: how losses add up.
+        equal_noise: whether all parties use noise of one multiplier, and not noise that costs each the same loss; goes
+            without split.
         least_rows: of horizontal party files, how many training rows every party has at least; epsilon is kept for
             that many, as nobody knows how many the others have, and a party with fewer takes no part. None for the
             rows that are there, where all are in one place.
@@ -158,6 +168,7 @@ class Budget(Settings, frozen=True, tag=False):
     delta: float = 1e-5
     split: dict[str, float] = msgspec.field(default_factory=dict)
     accountant: AnyAccountant = Pld()
+    equal_noise: bool = False
     least_rows: int | None = None
 
     def __post_init__(self) -> None:
@@ -166,6 +177,8 @@ class Budget(Settings, frozen=True, tag=False):
             raise ValueError(f"epsilon must be above 0, not {self.epsilon}; leave it out for no promise")
         if not 0 < self.delta < 1:
             raise ValueError(f"delta is a probability above 0 and below 1, not {self.delta}")
+        if self.equal_noise and self.split:
+            raise ValueError("equal_noise gives all parties one noise, and split different ones; leave one of them out")
 
     @property
     def byte_limit(self) -> float:
@@ -287,6 +300,7 @@ def keep_budget_of(plan: Plan, rows: int, hub: str, guests: tuple[str, ...]) -> 
         people="shared" if plan.method.kind == "vertical" or unknown else "disjoint",
         split=budget.split,
         accountant=budget.accountant,
+        equal_noise=budget.equal_noise,
         besides=_noise_beside(plan),
     )
     return plan.method.within(wanted, rows, hub, guests)

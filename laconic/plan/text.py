@@ -137,7 +137,7 @@ def _attributes(docstring: str) -> dict[str, str]:
     return {name: " ".join(words.split()) for name, words in found}
 
 
-_CAME_LATER = ("event", "split_by", "group", "schema", "agree", "people", "home", "least_rows")
+_CAME_LATER = ("event", "split_by", "group", "schema", "agree", "people", "home", "least_rows", "memory")
 """Settings of data and budget that the fingerprint leaves out where they say nothing: earlier plans keep theirs."""
 
 

@@ -352,11 +352,13 @@ def fit_recipe(
     """
     if raw.ndim == 4:
         return Recipe(columns=tuple(columns), shades=_fit_shades(raw, rows, party))
-    training = raw[rows]
-    refuse_infinity(training, columns, party)
     labels = None if classes is None else classes[rows]
-    fitted = (_fit_column(column, i, training[:, i], labels, party) for i, column in enumerate(columns))
-    parts = [part for some in fitted for part in some]
+    parts: list[Part] = []
+    for i, column in enumerate(columns):
+        # By column, as a copy of all training rows may be more than memory holds.
+        cells = raw[:, i][rows]
+        refuse_infinity(cells[:, None], [column], party)
+        parts += _fit_column(column, i, cells, labels, party)
     if columns and not parts:
         raise DataError(
             f"party {party!r}: no column varies among its {len(rows)} training rows, so nothing can be learnt "
@@ -383,10 +385,10 @@ def apply_recipe(recipe: Recipe, raw: Array, *, party: str = "") -> Array:
 
 def refuse_infinity(raw: Array, columns: Sequence[Column], party: str) -> None:
     """Raise a `DataError` naming the first infinite cell, if there is one."""
-    endless = np.isinf(raw)
-    if not endless.any():
+    found = [(int(endless.argmax()), at) for at, cells in enumerate(raw.T) if (endless := np.isinf(cells)).any()]
+    if not found:
         return
-    row, column = (int(where) for where in np.argwhere(endless)[0])
+    row, column = min(found)
     raise DataError(
         f"party {party!r}, column {columns[column].name!r}: found {raw[row, column]} in row {row + 1}; "
         "replace infinity by a number, or leave the cell empty to mark it missing"

@@ -3,7 +3,7 @@
 First what makes rows unusable: every error names the party, what was found, and what to do.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from functools import cached_property
 from hashlib import blake2b
@@ -16,8 +16,9 @@ from msgspec import UNSET
 from laconic.errors import DataError
 from laconic.shown import counted
 from laconic.tables.columns import Column, Recipe, apply_recipe, fit_recipe, refuse_infinity
+from laconic.tables.on_disk import empty_on_disk, is_on_disk, taken
 from laconic.tables.task import Task, events_of
-from laconic.values import Array
+from laconic.values import Array, Rng
 
 APART = ("train", "valid", "test", "own")
 """Cuts that may not have a row in common: what is learnt from must not be what is scored on."""
@@ -28,6 +29,9 @@ UNLABELLED = ("own", "public")
 
 PAIRED = "paired"
 """A party's cut of rows that the hub has too, but not every party."""
+
+_AT_ONCE = 1 << 16
+"""Rows prepared and put through an encoder at a time."""
 
 _NO_ROWS = np.empty(0, dtype=np.int64)
 _NO_ID = ("", "nan", "<NA>", "NaT")  # how pandas and numpy spell a missing cell once it is text
@@ -346,14 +350,42 @@ class Table:
         """A digest of the cells, in this order."""
         return blake2b(comparable(self.raw).tobytes(), digest_size=16).hexdigest()
 
+    def sample(self, rows: str, most: int | None, rng: Rng) -> Array:
+        """The prepared rows of a cut, or so many of them drawn at random where it has more; None for no limit.
+
+        Of `most` rows drawn, a column's ranks are off by more than `rank_error(most)` once in a million draws.
+        """
+        at = self.cut(rows)
+        if most is not None and len(at) > most:
+            at = np.sort(rng.choice(at, most, replace=False, shuffle=False))
+        return self.prepared(at)
+
+    def mapped(self, rows: str, function: Callable[[Array], Array]) -> Array:
+        """What a function makes of the prepared rows of a cut, some rows at a time, so that no copy of all is made."""
+        at, found = self.cut(rows), None
+        for start in range(0, max(len(at), 1), _AT_ONCE):
+            some = function(self.prepared(at[start : start + _AT_ONCE]))
+            if found is None:
+                shape = (len(at), *some.shape[1:])
+                found = empty_on_disk(shape, some.dtype) if is_on_disk(self.raw) else np.empty(shape, some.dtype)
+            found[start : start + len(some)] = some
+        return np.empty(0) if found is None else found
+
+    def prepared(self, at: Array) -> Array:
+        """The rows at these places as models see them."""
+        if "x" in self.__dict__ or self.rows <= _AT_ONCE:
+            return self.x[at]
+        return apply_recipe(self.recipe, self.raw[at], party=self.party)
+
     def part(self, rows: str) -> tuple[Array, Array | None]:
         """The prepared rows of a cut, and their labels if every one of them has one."""
         at = self.cut(rows)
+        x = self.prepared(at) if is_on_disk(self.raw) else self.x[at]
         if self.y is None:
-            return self.x[at], None
+            return x, None
         y = self.y[at]
         unknown = np.isnan(y) if y.dtype.kind == "f" else y < 0
-        return self.x[at], None if unknown.any() else y
+        return x, None if unknown.any() else y
 
     def cut(self, rows: str) -> Array:
         """The row positions of a cut, by its name."""
@@ -381,7 +413,7 @@ class Table:
         cuts = {name: cut[cut >= 0] for name, cut in moved.items()}
         ids, y = (None if one is None else one[kept] for one in (self.ids, self.y))
         parting = self.parting and self.parting._replace(values=self.parting.values[kept])
-        return self.changed(raw=self.raw[kept], ids=ids, y=y, cuts=cuts, recipe=self._given, parting=parting)
+        return self.changed(raw=taken(self.raw, kept), ids=ids, y=y, cuts=cuts, recipe=self._given, parting=parting)
 
     def as_new(self, rows: str) -> "Table":
         """The rows of a cut alone, without labels and prepared in the same way: as if they had come after training."""
@@ -392,7 +424,7 @@ class Table:
         """The rows at these positions, in this order, cut by positions among them; a new recipe is fitted on them."""
         ids, y = (None if one is None else one[order] for one in (self.ids, self.y))
         parting = self.parting and self.parting._replace(values=self.parting.values[order])
-        return self.changed(raw=self.raw[order], ids=ids, y=y, cuts=cuts, recipe=None, parting=parting)
+        return self.changed(raw=taken(self.raw, order), ids=ids, y=y, cuts=cuts, recipe=None, parting=parting)
 
     def changed(self, **changes: Any) -> "Table":
         """A table made anew from this one's arguments, some of them changed."""
@@ -428,6 +460,15 @@ class Table:
             return np.arange(self.rows)
         none = np.empty(0, dtype=np.int64)
         return np.concatenate([self.cuts.get("train", none), self.cuts.get("own", none)])
+
+
+def rank_error(rows: int) -> float:
+    """By what share of all rows a rank among so many drawn ones is off at most, but once in a million draws.
+
+    Massart's bound on the distance between the distribution of a sample and that of all: The Tight Constant in the
+    Dvoretzky-Kiefer-Wolfowitz Inequality (1990).
+    """
+    return float(np.sqrt(np.log(2e6) / (2 * rows)))
 
 
 def comparable(raw: Array) -> Array:
@@ -483,5 +524,7 @@ def digest(table: Table, rows: str | None = None) -> str:
     whole.update(f"{table.raw.shape} {names} {rows or fingerprint(table)}".encode())
     for cells in (table.raw, table.y, *(table.cuts[name] for name in sorted(table.cuts))):
         if cells is not None:
-            whole.update(np.ascontiguousarray(cells).reshape(-1).view(np.uint8).data)
+            for start in range(0, len(cells), _AT_ONCE):  # Cells on disk are copied to be read by row.
+                some = np.ascontiguousarray(cells[start : start + _AT_ONCE])
+                whole.update(some.reshape(-1).view(np.uint8).data)
     return whole.hexdigest()

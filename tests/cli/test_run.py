@@ -113,8 +113,8 @@ def test_ctrl_c_keeps_what_is_done_and_the_same_command_goes_on(tmp_path):
     going.send_signal(signal.SIGINT)
     said = going.communicate(timeout=60)[1]
     assert going.returncode == 130
-    assert f"Stopped. Saved before that: {path}." in said
     done = len(read_results(path))
+    assert f"Stopped. {path} keeps {done} runs, and the same command goes on from there." in said
     assert 2 <= done < 90
     again = call(*words, "--seeds", "1")
     assert f"{min(done, 3)} of 3 runs are in {path} already" in again.stderr

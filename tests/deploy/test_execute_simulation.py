@@ -16,7 +16,5 @@ def test_a_name_or_a_class_in_place_of_settings_is_refused(run, method, said):
 
 
 def test_rows_that_are_no_federation_are_refused():
-    with pytest.raises(
-        TypeError, match=r"what deal\(\.\.\.\), .*, from_frames\(\.\.\.\) or rows_from_frames\(\.\.\.\) gives"
-    ):
+    with pytest.raises(TypeError, match=r"what laconic\.federation\(\.\.\.\), .* gives, not a dict"):
         simulate(FedOnce(), {"bank": 1})

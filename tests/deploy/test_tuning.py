@@ -1,6 +1,7 @@
 """Every arm is tuned within one allowance, on validation rows alone."""
 
 import json
+import re
 from itertools import count
 
 import msgspec
@@ -192,6 +193,15 @@ def test_trials_that_are_kept_are_not_run_again(tmp_path):
     assert path.read_text() == lines
     results = compare_plans([plan], (0,), path, tune=FEW)
     assert compare_plans([plan], (0,), path, tune=FEW) == results == read_results(path)
+
+
+def test_trials_of_other_code_are_run_again(tmp_path):
+    plan, path = Plan(method=Linear(), data=DATA), tmp_path / "trials.jsonl"
+    tune(plan, FEW, path)
+    kept = path.read_text()
+    path.write_text(re.sub(r'"code": "\w+"', '"code": "0123456789abcdef"', kept))
+    tune(plan, FEW, path)
+    assert len(path.read_text().splitlines()) == 2 * len(kept.splitlines())
 
 
 def test_the_settings_chosen_are_those_of_the_run(tmp_path):

@@ -244,8 +244,10 @@ def test_the_disclosure_record_opens_too(visit):
 
 def contrast(page, selector):
     """The contrast of an element's text with what is behind it, as accessibility guidelines count it."""
-    return page.locator(selector).first.evaluate(
-        """element => {
+    # One call finds and measures: a live page changes its elements every second.
+    return page.evaluate(
+        """selector => {
+            const element = document.querySelector(selector);
             const read = (text) => text.match(/[\\d.]+/g).map(Number);
             const light = ([r, g, b]) => [r, g, b].map((v) => v / 255)
                 .map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4))
@@ -255,5 +257,6 @@ def contrast(page, selector):
             const ground = read(getComputedStyle(behind ?? document.body).backgroundColor);
             const [a, b] = [light(read(getComputedStyle(element).color)), light(ground)].sort((x, y) => y - x);
             return (a + 0.05) / (b + 0.05);
-        }"""
+        }""",
+        selector,
     )

@@ -7,12 +7,15 @@ import csv
 import difflib
 import io
 import lzma
+import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 import pyarrow
 import pyarrow.compute as pc
 from pyarrow import csv as arrow_csv
@@ -20,15 +23,9 @@ from pyarrow import csv as arrow_csv
 from laconic.data.readers.cells import plain_name
 from laconic.data.readers.columns import DELIMITER
 from laconic.data.schema import OwnData
-from laconic.errors import DataError
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
-
-import os
-from typing import TYPE_CHECKING
-
-from laconic.errors import MissingExtra
+from laconic.errors import DataError, MissingExtra
+from laconic.tables.on_disk import empty_on_disk, no_room, refuse_too_little
+from laconic.values import Array
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -37,6 +34,9 @@ if TYPE_CHECKING:
 
 BATCH = 100_000
 """Rows read at a time."""
+
+DUCKDB = "duckdb:///"
+"""How the URL of a DuckDB file begins; without a file, the query names the files to read."""
 
 MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "#N/A")
 """Cells of a CSV file that count as missing, except among ids, where only an empty cell does."""
@@ -86,6 +86,123 @@ def read_batches(
     path = _checked(party, Path(data.source))
     with _reading(party, path):
         yield from (_from_parquet if _is_parquet(path) else _from_csv)(party, path, data, columns, rows)
+
+
+def read_whole(party: str, data: OwnData, columns: Sequence[str]) -> "DataFrame":
+    """All rows of a source, with some columns; those of numbers lie on disk if the party limits its memory."""
+    import pandas
+
+    if data.source.startswith(DUCKDB):
+        with _duckdb(party, data, columns) as reader:
+            return frame_of(party, reader.schema, reader, data.memory)
+    path = Path(data.source)
+    if data.in_database or not _is_parquet(_checked(party, path)):
+        if data.memory is not None:
+            raise DataError(
+                f"party {party!r}: data.memory holds for sources that know what their columns are, and not for "
+                f"{'a database' if data.in_database else path}: write the rows to a Parquet file, or leave memory out"
+            )
+        parts = list(read_batches(party, data, columns))
+        return pandas.concat(parts, ignore_index=True) if parts else pandas.DataFrame(columns=list(columns))
+    with _reading(party, path):
+        before, source = _state(path), _parquet(path)
+        given = {name: plain_name(name) for name in source.schema.names}
+        names = [name for name, plain in given.items() if plain in columns]
+        batches = source.to_batches(columns=names)
+        schema = pyarrow.schema([source.schema.field(name) for name in names])
+        frame = frame_of(party, schema, batches, data.memory).rename(columns=given)
+        if _state(path) != before:
+            raise DataError(f"party {party!r}: {path} changed while it was read; read it again when it is complete")
+    return frame
+
+
+def _state(path: Path) -> list[tuple[str, int, int]]:
+    """What changes when a file, or one of a folder, is written to."""
+    files = _parquet_files(path) if path.is_dir() else [str(path)]
+    return [(name, found.st_size, found.st_mtime_ns) for name in files for found in [Path(name).stat()]]
+
+
+def frame_of(
+    party: str, schema: pyarrow.Schema, batches: Iterable[pyarrow.RecordBatch], memory: str | None, **asked: bool
+) -> "DataFrame":
+    """A frame of all rows that a source gives in batches.
+
+    Args:
+        schema: of the batches.
+        memory: what the party wants to use at most; columns of numbers then lie on disk, and no batch stays.
+        asked: how Arrow's columns become pandas'.
+    """
+    import pandas
+
+    batches = _numbered(batches)
+    if memory is None:
+        table = pyarrow.Table.from_batches(batches, schema)
+        frame: DataFrame = table.to_pandas(split_blocks=True, self_destruct=True, **asked)
+        return frame
+    types = pyarrow.types
+    with ExitStack() as until:
+        numbers = {
+            one.name: _ColumnOnDisk(one.type, until.enter_context(tempfile.TemporaryFile(prefix="laconic-")))
+            for one in schema
+            if types.is_floating(one.type) or types.is_integer(one.type)
+        }
+        others = [name for name in schema.names if name not in numbers]
+        kept: list[pyarrow.RecordBatch] = []
+        rows = 0
+        for batch in batches:
+            for name, column in numbers.items():
+                column.add(batch.column(name), rows)
+            rows += batch.num_rows
+            refuse_too_little(memory, rows, party)
+            kept.append(batch.select(others))
+        found = {name: column.cells() for name, column in numbers.items()}
+    rest = pyarrow.Table.from_batches(kept, pyarrow.schema([schema.field(name) for name in others]))
+    found |= dict(rest.to_pandas(self_destruct=True, **asked).items())
+    return pandas.DataFrame(found, columns=schema.names, copy=False)
+
+
+def _numbered(batches: Iterable[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
+    """The same batches; an error of whatever library brings them says at which it came."""
+    number = rows = 0
+    try:
+        for number, batch in enumerate(batches, start=1):  # noqa: B007 (for the error)
+            yield batch
+            rows += batch.num_rows
+    except DataError:
+        raise
+    except Exception as problem:
+        raise ValueError(f"batch {number + 1}, after {rows:,} rows: {str(problem).strip()}") from problem
+
+
+class _ColumnOnDisk:
+    """A column of numbers in a file, as its batches come."""
+
+    def __init__(self, kind: pyarrow.DataType, file: IO[bytes]) -> None:
+        self._kind, self._file = np.dtype(kind.to_pandas_dtype()), file
+        self._gaps: list[Array] = []
+
+    def add(self, cells: pyarrow.Array, before: int) -> None:
+        """Write a batch, before which so many rows came."""
+        if cells.null_count and self._kind.kind != "f":
+            self._gaps.append(before + np.flatnonzero(cells.is_null().to_numpy(zero_copy_only=False)))
+            cells = cells.fill_null(0)
+        try:
+            self._file.write(np.ascontiguousarray(cells.to_numpy(zero_copy_only=False)).data)
+        except OSError as problem:
+            raise no_room(problem, self._file.tell()) from problem
+
+    def cells(self) -> Array:
+        """The column; whole numbers with gaps become others, as pandas makes them."""
+        self._file.flush()
+        if not self._file.tell():
+            return np.empty(0, self._kind)
+        found = np.asarray(np.memmap(self._file, self._kind, "r"))
+        if not self._gaps:
+            return found
+        filled = empty_on_disk(found.shape, np.float64)
+        filled[:] = found
+        filled[np.concatenate(self._gaps)] = np.nan
+        return filled
 
 
 def _from_parquet(
@@ -333,8 +450,38 @@ def _first_bad_line(where: str, path: Path) -> str:
     return f"{where} is not UTF-8 text; save it again with encoding UTF-8"
 
 
+@contextmanager
+def _duckdb(party: str, data: OwnData, columns: Sequence[str] | None) -> Iterator[pyarrow.RecordBatchReader]:
+    """The rows of a DuckDB file, or of a query over any files that it reads, in batches."""
+    try:
+        import duckdb
+    except ImportError as problem:
+        raise MissingExtra("DuckDB", "duckdb") from problem
+    path = expand_url(party, data.source).removeprefix(DUCKDB)
+    if path and not Path(path).is_file():
+        raise DataError(f"party {party!r}: there is no database file {path}; check data.source")
+    select = f"({data.query})" if data.query else ".".join(_quoted(part) for part in str(data.table).split("."))
+    names = "*" if columns is None else ", ".join(map(_quoted, columns))
+    try:
+        with duckdb.connect(path or ":memory:", read_only=bool(path)) as connection:
+            rows = connection.sql(f"select {names} from {select}")  # noqa: S608 (their own)
+            yield pyarrow.RecordBatchReader.from_stream(rows)
+    except duckdb.Error as problem:
+        raise DataError(
+            f"party {party!r}: DuckDB refused {data.source!r}: {str(problem).strip().splitlines()[0]}; correct "
+            "data.table or data.query"
+        ) from problem
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
 def sql_columns(party: str, data: OwnData) -> list[str]:
     """The names of the columns that the table or query has."""
+    if data.source.startswith(DUCKDB):
+        with _duckdb(party, data, None) as reader:
+            return [plain_name(name) for name in reader.schema.names]
     with _connected(party, data) as connection:
         return list(map(str, connection.execute(_select(party, connection, data, None)).keys()))
 
@@ -343,6 +490,10 @@ def sql_batches(party: str, data: OwnData, columns: Sequence[str] | None, rows: 
     """The rows, with some columns or all, as frames of at most so many rows, fetched as they are needed."""
     import pandas
 
+    if data.source.startswith(DUCKDB):
+        with _duckdb(party, data, columns) as reader:
+            yield from (batch.to_pandas() for batch in reader)
+        return
     with _connected(party, data) as connection:
         streaming = connection.execution_options(stream_results=True, max_row_buffer=rows)
         select = _select(party, connection, data, columns)

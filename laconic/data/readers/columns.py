@@ -33,6 +33,7 @@ from laconic.data.readers.cells import (
 from laconic.data.schema import ColumnKind, SaidKind, notation, plain_kind
 from laconic.errors import DataError
 from laconic.tables.columns import MOST_LEVELS, Column
+from laconic.tables.on_disk import beside
 from laconic.values import Array
 
 if TYPE_CHECKING:
@@ -246,7 +247,7 @@ def read_columns(
             values, how = reader.values(looks[name], kind, said=name in said, known=example)
             columns.append(Column(name, prepare="date" if kind == "date" else "usual", written=how))
             cells.append(values)
-    return columns, np.column_stack(cells) if cells else np.empty((len(frame), 0))
+    return columns, beside(cells, len(frame))
 
 
 def read_known(
@@ -268,7 +269,7 @@ def read_known(
             continue
         dated = column.prepare == "date" or how in (ISO, DAY_FIRST, MONTH_FIRST)
         found.append(reader.values(look, "date" if dated else "numeric", said=False, known=how, later=True)[0])
-    return np.column_stack(found) if found else np.empty((len(frame), 0))
+    return beside(found, len(frame))
 
 
 @dataclass(frozen=True)

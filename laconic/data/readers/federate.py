@@ -43,6 +43,7 @@ def from_files(
     name: str = "files",
     split_by: str | None = None,
     group: str | None = None,
+    memory: str | None = None,
 ) -> Federation:
     """Read one file per party; the party with the label column is the hub.
 
@@ -51,9 +52,10 @@ def from_files(
     Args:
         paths: by party, or just paths: a party is then called what its file is called, up to the first dot.
         id, label, event, kinds, task, name, split_by, group: as for `from_frames`.
+        memory: as for `from_frames`, of Parquet files.
     """
     named = by_party(paths)
-    frames = {party: read_file(party, path, id, _labels(label, event)) for party, path in named.items()}
+    frames = {party: read_file(party, path, id, _labels(label, event), memory) for party, path in named.items()}
     with naming(named):
         federation = from_frames(
             frames,
@@ -118,7 +120,9 @@ def rows_from_files(
     return federation
 
 
-def read_file(party: str, path: Path, id_name: str | None, expected: Iterable[str] = ()) -> "DataFrame":
+def read_file(
+    party: str, path: Path, id_name: str | None, expected: Iterable[str] = (), memory: str | None = None
+) -> "DataFrame":
     """All rows of one CSV or Parquet file; cells of CSV stay as written.
 
     Texts that stand for a missing cell become one, but not among ids, if there is an id column.
@@ -126,10 +130,11 @@ def read_file(party: str, path: Path, id_name: str | None, expected: Iterable[st
     Args:
         id_name: the id column; None if there is none.
         expected: other columns that it should have, which help to detect the delimiter.
+        memory: about how much the process may use; None keeps all in memory.
     """
     key = id_name or _NO_KEY
     columns: dict[str, SaidKind] = {name: "categorical" for name in expected if name != key}
-    return own_frame(party, OwnData(source=str(path), key=key, columns=columns))
+    return own_frame(party, OwnData(source=str(path), key=key, columns=columns, memory=memory))
 
 
 @contextmanager
@@ -138,6 +143,8 @@ def naming(paths: Mapping[str, Path], more: str = "") -> Iterator[None]:
     try:
         yield
     except DataError as problem:
+        if not paths and not more:
+            raise
         places = ", ".join(f"{party} is {path}" for party, path in paths.items())
         raise DataError(f"{problem} ({places}{more})") from problem
 
@@ -176,6 +183,7 @@ def federation(
     name: str | None = None,
     split_by: str | None = None,
     group: str | None = None,
+    memory: str | None = None,
 ) -> Federation:
     """The parties of a federation, each with its own table.
 
@@ -201,6 +209,8 @@ def federation(
             every party.
         group: a column whose rows of one value are all learnt from or all scored on; at the same parties.
         name: of the data, for reports; None for the names of the files, or `tables`.
+        memory: vertical: about how much a party's process may use, such as `4 GB`; columns of numbers then lie on disk.
+            For Parquet files, Arrow and lazy tables.
 
     Example:
         >>> from pandas import DataFrame
@@ -210,7 +220,7 @@ def federation(
         <Federation tables, vertical: bank 40 rows, shop 40 rows; bank predicts churned>
     """
     paths = {party: Path(one) for party, one in _items(tables) if isinstance(one, str | Path)}
-    frames = {party: _frame(party, one, id, label, event) for party, one in _items(tables)}
+    frames = {party: _frame(party, one, id, label, event, memory) for party, one in _items(tables)}
     name = name or ", ".join(path.name for path in paths.values()) or "tables"
     with naming(paths, "" if public is None or not paths else f", public rows are {public}"):
         if (kind or kind_of(frames, plain_name(label), id)) == "vertical":
@@ -229,6 +239,8 @@ def federation(
             )
             made = replace(made, test=test, valid=0.1 if valid is None else valid)
         else:
+            if memory is not None:
+                raise DataError("memory is for parties with other columns of the same people; leave it out")
             shown = None if public is None else _frame(PUBLIC, public, id, label, event)
             shares = {"test": test, "valid": valid or 0.0}
             made = rows_from_frames(
@@ -283,10 +295,12 @@ def _items(tables: Mapping[str, Source]) -> list[tuple[str, Source]]:
     return list(tables.items())
 
 
-def _frame(party: str, table: Source, id_name: str | None, label: str, event: str | None) -> "DataFrame":
+def _frame(
+    party: str, table: Source, id_name: str | None, label: str, event: str | None, memory: str | None = None
+) -> "DataFrame":
     if isinstance(table, str | Path):
-        return read_file(party, Path(table), id_name, _labels(label, event))
-    return as_frame(table, party)
+        return read_file(party, Path(table), id_name, _labels(label, event), memory)
+    return as_frame(table, party, memory)
 
 
 def _refuse_no_id(label: str) -> None:

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, get_args
 from laconic.data.federation import Federation
 from laconic.data.partition.rows import PartBy, part_by
 from laconic.data.readers.aloud import FileReading
+from laconic.data.readers.batches import BATCH, frame_of
 from laconic.data.readers.cells import plain_name
 from laconic.data.readers.source_table import build_table
 from laconic.data.schema import OwnData, SaidKind
 from laconic.errors import DataError
+from laconic.tables.on_disk import check_memory
 from laconic.tables.table import Table
 from laconic.tables.task import Task
 
@@ -31,8 +33,15 @@ class ArrowTable(Protocol):
         """The table as a stream of Arrow's C interface."""
 
 
-AnyTable: TypeAlias = "DataFrame | ArrowTable | Dataset"
-"""A party's table: a pandas DataFrame, what pyarrow, Polars and others call a table, or a `pyarrow.dataset`."""
+class LazyFrame(Protocol):
+    """A lazy table of Polars."""
+
+    def collect_batches(self, *, chunk_size: int) -> Iterable[ArrowTable]:
+        """Its rows, some at a time."""
+
+
+AnyTable: TypeAlias = "DataFrame | ArrowTable | Dataset | LazyFrame"
+"""A party's table: a pandas DataFrame, what pyarrow, Polars and DuckDB call a table, also a lazy one, or a dataset."""
 
 
 def from_frames(
@@ -46,6 +55,7 @@ def from_frames(
     name: str = "frames",
     split_by: str | None = None,
     group: str | None = None,
+    memory: str | None = None,
 ) -> Federation:
     """Take each party's DataFrame, or Arrow or Polars table, as its table; the party with the label is the hub.
 
@@ -65,8 +75,11 @@ def from_frames(
         split_by: a column of the label holder, dates or numbers: the last rows by it are scored on. None for at random.
         group: a column of the label holder, whose rows of one value are all learnt from or all scored on; it is not
             learnt from. None for at random.
+        memory: about how much a party's process may use, such as `4 GB`: columns of numbers of Arrow and lazy tables
+            then lie on disk. None keeps all in memory.
     """
-    frames = named_frames(frames)
+    check_memory(memory)
+    frames = named_frames(frames, memory)
     by = part_by(*(None if one is None else plain_name(one) for one in (split_by, group)))
     id, label = plain_name(id), plain_name(label)  # noqa: A001
     event = None if event is None else plain_name(event)
@@ -119,18 +132,21 @@ def refuse_others_column(
         raise DataError(f"rows cannot be parted by {by.column!r} ({by.setting}), which is the id or the label")
 
 
-def named_frames(frames: Mapping[str, AnyTable]) -> dict[str, "DataFrame"]:
+def named_frames(frames: Mapping[str, AnyTable], memory: str | None = None) -> dict[str, "DataFrame"]:
     """The tables by party as DataFrames, with column names as plain text."""
     if not isinstance(frames, Mapping):
         raise TypeError(f"tables must be by party, {_EXAMPLE}, not a {type(frames).__name__}: nobody could be named")
     for party in frames:
         if not isinstance(party, str):
             raise TypeError(f"tables must be by the party's name, {_EXAMPLE}; found {party!r} as a name")
-    return {party: with_text_names(as_frame(table, party)) for party, table in frames.items()}
+    return {party: with_text_names(as_frame(table, party, memory)) for party, table in frames.items()}
 
 
-def as_frame(table: Any, party: str) -> "DataFrame":
-    """A table of any library as a DataFrame; the values are the same, and no library is imported for it but pyarrow."""
+def as_frame(table: Any, party: str, memory: str | None = None) -> "DataFrame":
+    """A table of any library as a DataFrame; the values are the same, and no library is imported for it but pyarrow.
+
+    A lazy one is read here, batch by batch; with `memory`, columns of numbers go to disk as they come.
+    """
     from pandas import DataFrame
 
     if isinstance(table, DataFrame):
@@ -138,22 +154,30 @@ def as_frame(table: Any, party: str) -> "DataFrame":
     import pyarrow
     from pyarrow.dataset import Dataset
 
-    if not (isinstance(table, Dataset) or hasattr(table, "__arrow_c_stream__")):
-        hint = "; call .collect() on it first" if type(table).__name__ == "LazyFrame" else ""
-        raise TypeError(
-            f"party {party!r}: a table must be a pandas, Polars or Arrow one, {_EXAMPLE}, not a "
-            f"{type(table).__name__}{hint}"
-        )
     try:
-        read = table.to_table() if isinstance(table, Dataset) else pyarrow.table(table)
-        frame: DataFrame = read.to_pandas(date_as_object=False)
+        if isinstance(table, Dataset):
+            return frame_of(party, table.schema, table.to_batches(), memory, date_as_object=False)
+        if hasattr(table, "collect_batches"):  # A lazy frame of Polars.
+            schema = pyarrow.table(table.limit(0).collect()).schema
+            parts = (
+                part for one in table.collect_batches(chunk_size=BATCH) for part in pyarrow.table(one).to_batches()
+            )
+            return frame_of(party, schema, parts, memory, date_as_object=False)
+        if not hasattr(table, "__arrow_c_stream__"):
+            raise TypeError(
+                f"party {party!r}: a table must be a pandas, Polars, DuckDB or Arrow one, {_EXAMPLE}, not a "
+                f"{type(table).__name__}"
+            )
+        reader = pyarrow.RecordBatchReader.from_stream(table)
+        return frame_of(party, reader.schema, reader, memory, date_as_object=False)
     except (pyarrow.ArrowException, OSError, ValueError) as problem:
+        if isinstance(problem, DataError):
+            raise
         # A lazy table is read only now: a file may be gone, cut off, or of another form than those before it.
         raise DataError(
             f"party {party!r}: its table cannot be read to the end: {str(problem).strip()}; write its files again, all "
             "with the same columns, and do not change them while they are read"
         ) from problem
-    return frame
 
 
 def with_text_names(frame: "DataFrame") -> "DataFrame":

@@ -10,6 +10,7 @@ from laconic.data.readers.cells import as_whole_numbers
 from laconic.data.schema import IdRules, OwnData
 from laconic.errors import DataError
 from laconic.tables.columns import Column
+from laconic.tables.on_disk import taken
 from laconic.tables.table import has_repeated
 from laconic.tables.task import Task
 from laconic.values import Array
@@ -143,7 +144,7 @@ def usable_rows(
     there = _with_id(party, name, ids, data.on_empty, notes)
     left_out = {"no id": len(ids) - len(there)} if len(there) < len(ids) else {}
     if left_out:
-        ids, raw, y = ids[there], raw[there], None if y is None else y[there]
+        ids, raw, y = ids[there], taken(raw, there), None if y is None else y[there]
     if not has_repeated(ids):
         return UsableRows(there, raw, left_out)
     _, first, groups = np.unique(ids, return_index=True, return_inverse=True)
@@ -163,7 +164,7 @@ def usable_rows(
     if data.on_duplicate is None:
         _note_duplicates(party, name, ids, raw, y, first[groups], notes)
     left_out["same id as an earlier row"] = len(ids) - len(kept)
-    return UsableRows(there[kept], raw[kept], left_out)
+    return UsableRows(there[kept], taken(raw, kept), left_out)
 
 
 def _with_id(party: str, name: str, ids: Array, rule: str | None, notes: list[str]) -> Array:

@@ -109,6 +109,8 @@ def _frame(party: str, data: OwnData, public: PublicRows | None, by: PartBy | No
     refuse_repeated(party, there, f" of {data.source}")
     if data.label is None:
         raise DataError(f"party {party!r} names no data.label; every party with other people needs labels of its own")
+    if data.memory is not None:
+        raise DataError(f"party {party!r}: data.memory is for parties with other columns of the same people")
     if data.prepare:
         raise DataError(
             f"party {party!r}: data.prepare is for parties with other columns of the same people; leave it out, as all "

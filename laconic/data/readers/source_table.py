@@ -12,7 +12,7 @@ import numpy as np
 from laconic.data.labels import read_labels, refuse_unique
 from laconic.data.partition.rows import PartBy, read_parting
 from laconic.data.readers.aloud import FileReading, reading_of
-from laconic.data.readers.batches import column_names, read_batches
+from laconic.data.readers.batches import column_names, read_batches, read_whole
 from laconic.data.readers.columns import delimiter_of, kinds_of, look_at, read_columns, read_known
 from laconic.data.readers.ids import read_ids, usable_rows
 from laconic.data.schema import ColumnKind, IdRules, OwnData, SaidKind, plain_kind
@@ -138,15 +138,12 @@ def own_frame(
     party: str, data: OwnData, names: Sequence[str] | None = None, frame: "DataFrame | None" = None
 ) -> "DataFrame":
     """All rows with some columns, or with all: how a column is written may only show in its last cell."""
-    import pandas
-
     if names is None:
         names = column_names(party, data)
         refuse_repeated(party, names, f" of {data.source}")
     if frame is not None:
         return frame.set_axis([str(name) for name in frame.columns], axis=1)[list(names)].reset_index(drop=True)
-    parts = list(read_batches(party, data, names))
-    whole = pandas.concat(parts, ignore_index=True) if parts else pandas.DataFrame(columns=list(names))
+    whole = read_whole(party, data, names)
     return whole if data.erased is None or not set(data.keys) <= set(names) else _without_erased(party, data, whole)
 
 

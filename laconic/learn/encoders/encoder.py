@@ -1,7 +1,7 @@
 """What every encoder is: settings that learn, without labels, a net which puts a row into a few numbers."""
 
 from math import prod
-from typing import Literal, Self, TypeAlias
+from typing import ClassVar, Literal, Self, TypeAlias
 
 import msgspec
 import numpy as np
@@ -43,6 +43,9 @@ class Encoder(Settings, frozen=True):
             for images; `FedOnce` has an allowance of its own. 0 does not look at rows, as an encoder with noise must
             not, nor did earlier versions: 8, or 32 for images, and at most half as many as a row has.
     """
+
+    most_rows: ClassVar[int | None] = 1_000_000
+    """The most rows that it learns from, drawn at random where a party has more; None, as with noise, for all."""
 
     dim: int | None = None
 

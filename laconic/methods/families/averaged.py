@@ -26,7 +26,15 @@ from laconic.learn.train.losses import agreed_scale
 from laconic.learn.train.sgd import Sgd
 from laconic.methods.families.model_checks import ModelCheck, mark_of, read_marks
 from laconic.methods.families.rows import computes_alone, labelled
-from laconic.methods.families.sums import SecureSums, Summed, agree_keys, share_secrets, take_keys, unmask
+from laconic.methods.families.sums import (
+    SecureSums,
+    Summed,
+    agree_keys,
+    confirm_present,
+    share_secrets,
+    take_keys,
+    unmask,
+)
 from laconic.privacy.budget import Budget
 from laconic.privacy.mechanisms.sums import GaussianUpdates, made_from_noised, note_final_model, under_training_noise
 from laconic.privacy.private_sgd import DpSgd
@@ -94,7 +102,8 @@ def guarded(method: Averages, party: Party, rows: int, starts: dict[str, Weights
 
     if sums is None:
         return {name: again(model) for name, model in models.items()} | {"rows": rows}
-    return sums.hide(party, again({name: _times(model, rows) for name, model in models.items()} | {"rows": rows}))
+    weighed = again({name: _times(model, rows) for name, model in models.items()} | {"rows": rows})
+    return sums.hide(party, weighed, often=True)
 
 
 def mean_over(
@@ -215,7 +224,8 @@ class Averaging(Method, frozen=True):
 
     improve = improve
     judge = judge
-    agree_keys, share_secrets, take_keys, unmask = agree_keys, share_secrets, take_keys, unmask
+    agree_keys, share_secrets, take_keys = agree_keys, share_secrets, take_keys
+    confirm_present, unmask = confirm_present, unmask
 
     def __post_init__(self) -> None:
         """Refuse to exchange nothing, and to look at single models where only their sum is seen."""

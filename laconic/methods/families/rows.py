@@ -123,12 +123,14 @@ def with_own_rows(
             known[rows[rows >= 0]] = True
         blocks.append(block)
     if hub.data.columns:
-        blocks.insert(0, own(hub.data.x[at]) if own else hub.data.x[at])
+        blocks.insert(0, own(hub.data.prepared(at)) if own else hub.data.prepared(at))
     else:
         at, blocks = at[known], [block[known] for block in blocks]
     note_outside(hub, at, paired)
     y = np.concatenate([labelled(hub, "train")[1], labels_at(hub, at)])
-    return [np.concatenate(both) for both in zip(shared, blocks, strict=True)], y, groups_at(hub, at)
+    # Nothing is copied where nothing is added.
+    together = [np.concatenate(both) if len(at) else both[0] for both in zip(shared, blocks, strict=True)]
+    return together, y, groups_at(hub, at)
 
 
 def pooled_with_own_rows(

@@ -34,7 +34,7 @@ from laconic.learn.models.least_squares import (
     unpack,
 )
 from laconic.methods.families.rows import ROWS_IN_ALL, labelled, map_weights
-from laconic.methods.families.sums import SecureSums, agree_keys, share_secrets, unmask
+from laconic.methods.families.sums import SecureSums, agree_keys, confirm_present, share_secrets, unmask
 from laconic.privacy.budget import Budget
 from laconic.privacy.mechanisms.sums import GaussianSums
 from laconic.tables.task import Task
@@ -75,7 +75,8 @@ class Analytic(Method, frozen=True):
     privacy: GaussianSums | None = None
     sums: SecureSums | None = None
 
-    agree_keys, share_secrets, unmask = agree_keys, share_secrets, unmask
+    agree_keys, share_secrets = agree_keys, share_secrets
+    confirm_present, unmask = confirm_present, unmask
 
     def __post_init__(self) -> None:
         """Refuse settings that leave nothing to send or to solve."""

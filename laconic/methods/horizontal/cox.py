@@ -29,7 +29,7 @@ from laconic.learn.models.cox import (
     step_of,
 )
 from laconic.methods.families.rows import labelled
-from laconic.methods.families.sums import SecureSums, agree_keys, share_secrets, unmask
+from laconic.methods.families.sums import SecureSums, agree_keys, confirm_present, share_secrets, unmask
 from laconic.tables.task import events_of, signed_times
 from laconic.values import Array, Weights, check_above_zero, check_least
 
@@ -71,7 +71,8 @@ class Cox(Method, frozen=True):
     least_rows: int = 50
     sums: SecureSums | None = None
 
-    agree_keys, share_secrets, unmask = agree_keys, share_secrets, unmask
+    agree_keys, share_secrets = agree_keys, share_secrets
+    confirm_present, unmask = confirm_present, unmask
 
     def __post_init__(self) -> None:
         """Refuse no penalty, and secure sums at times that nobody knows."""
@@ -173,7 +174,7 @@ class Cox(Method, frozen=True):
         return len(y) < max(self.least_rows, 1)
 
     def _hidden(self, party: Party, sent: dict[str, Any]) -> Any:
-        return sent if self.sums is None else self.sums.hide(party, sent)
+        return sent if self.sums is None else self.sums.hide(party, sent, often=self.steps > 0)
 
     def _rows(self, party: Party) -> tuple[Array, Array]:
         """A party's training rows, with times rounded as all round them."""

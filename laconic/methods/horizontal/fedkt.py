@@ -48,7 +48,7 @@ from laconic.learn.models.supervised import (
 from laconic.learn.train.sgd import Sgd
 from laconic.methods.families.averaged import Local, check_exchanges, collect, first_model, improve
 from laconic.methods.families.rows import computes_alone, labelled
-from laconic.methods.families.sums import SecureSums, agree_keys, share_secrets, unmask
+from laconic.methods.families.sums import SecureSums, agree_keys, confirm_present, share_secrets, unmask
 from laconic.privacy.accounting import Events, events_of, together
 from laconic.privacy.budget import Budget
 from laconic.privacy.mechanisms.gaussian import mu_of
@@ -157,7 +157,8 @@ class FedKt(Method, frozen=True):
     sums: SecureSums | None = None
 
     improve = improve  # For `more`.
-    agree_keys, share_secrets, unmask = agree_keys, share_secrets, unmask
+    agree_keys, share_secrets = agree_keys, share_secrets
+    confirm_present, unmask = confirm_present, unmask
 
     def __post_init__(self) -> None:
         """Refuse counts and shares that leave nothing to vote on, and promises that going on would break."""

@@ -43,9 +43,9 @@ from laconic.tables.task import Task
 from laconic.values import Array, check_least
 
 _GIVES = (
-    "a few numbers for each row, made from its columns: by default up to eight of the columns by rank (all, if it has "
-    "no more), which the hub can so read, and sums or learnt numbers of all; encoder Pca sends sums alone, from which "
-    "columns can be guessed; reasons of predictions show how far they moved each"
+    "a few numbers for each row, made from its columns. By default the hub can read up to eight of the columns from "
+    "them, by rank (all, if there are no more), beside sums or learnt numbers of all. Encoder Pca sends sums alone, "
+    "from which columns can be guessed. Reasons of predictions show how far these numbers moved each prediction"
 )
 
 
@@ -87,17 +87,17 @@ def _checked_by(task: Task, y: Array) -> Array:
 
 
 class FedOnce(Method, frozen=True):
-    """One exchange: guests send learnt representations, the label holder learns from them.
+    """One exchange: parties send learnt representations, the label holder learns from them.
 
-    A guest that is late or lost is left out of the model while fitting. While predicting, its numbers are missing: a
+    A party that is late or lost is left out of the model while fitting. While predicting, its numbers are missing: a
     gap for `Best` and trees, means for other models that learnt from gaps, and zeros for those that never saw one. The
-    label holder also learns from all its labelled rows outside the overlap, with the numbers of those guests that have
+    label holder also learns from all its labelled rows outside the overlap, with the numbers of those parties that have
     them; not with `DpSgd`, whose price is that of the shared rows.
 
     Attributes:
-        encoder: how each guest puts a row into numbers.
-        row_bytes: the most that a guest sends for a row where `encoder.dim` is left out, which takes as few numbers
-            as keep nearly all of the guest's variance; images, of hundreds of pixels, get twice as much.
+        encoder: how each party puts a row into numbers.
+        row_bytes: the most that a party sends for a row where `encoder.dim` is left out, which takes as few numbers
+            as keep nearly all of the party's variance; images, of hundreds of pixels, get twice as much.
         head: the label holder's model of its columns and all numbers received. None takes `Best()`, which tries linear
             models, trees and nets, and a net where the label holder has images, or `trainer` or `more` ask for one.
         trainer: how the label holder trains a net; None takes at most 100 epochs that end early, with larger batches
@@ -106,7 +106,7 @@ class FedOnce(Method, frozen=True):
         noise: noise on every representation sent; None for none. `ClippedGaussian` has an epsilon, `Perturb` has none.
         more: go on from the one-shot model by split learning over many exchanges, trained like this; None stops
             after the one exchange.
-        check: what the label holder looks for in what guests sent, before it counts.
+        check: what the label holder looks for in what parties sent, before it counts.
     """
 
     uses: ClassVar[tuple[str, ...]] = ("train", "valid", PAIRED, LABELLED)
@@ -140,6 +140,11 @@ class FedOnce(Method, frozen=True):
                 "check.leave_out decides by the true labels, which the noise of trainer = DpSgd does not cover; say "
                 "leave_out = false, and leave a party out by hand if the result names it"
             )
+
+    @property
+    def long_products(self) -> bool:  # type: ignore[override]  # by its settings
+        """Guests work side by side in the one exchange; batches of what may follow are short."""
+        return self.more is None
 
     @property
     def rounds(self) -> int | None:
@@ -187,12 +192,14 @@ class FedOnce(Method, frozen=True):
     @step(takes=None, gives=_GIVES)
     def learn_and_send(self, party: Party) -> dict[str, Any]:
         """Learn an encoder from the training rows; send those, and all others that the head looks at."""
-        x = party.data.part("train")[0]
-        net = self.encoder.sized(x, self._most(x)).fit(x, party.rng)
+        rows, encoder = len(party.data.cut("train")), self.encoder
+        # What noise costs is known for all rows, and not for a sample of them.
+        x = party.data.sample("train", encoder.most_rows if encoder.noise(rows) is None else None, party.rng)
+        net = encoder.sized(x, self._most(x)).fit(x, party.rng)
         # Split learning goes on from here, and sums of columns alone would hold it back.
         party.memory["net"] = self.encoder.able_to_learn(net, x.shape[1:], party.rng) if self.more else net
-        party.memory["learnt from"] = len(x)
-        noises = self.encoder.noise(len(x))
+        party.memory["learnt from"] = rows
+        noises = self.encoder.noise(rows)
         write_model(party, "learn_and_send", "its encoder, if it is published", party.memory["net"], noises)
         pairs = (PAIRED,) if self._takes_gaps and len(party.data.cuts.get(PAIRED, ())) else ()
         return {rows: self.represent(party, rows) for rows in (*self._cuts, *pairs)}
@@ -200,8 +207,8 @@ class FedOnce(Method, frozen=True):
     @step(takes=None, gives=_GIVES)
     def represent(self, party: Party, rows: str) -> Any:
         """Put the rows of a cut through the encoder."""
-        numbers = self.encoder.encode(party.memory["net"], party.data.part(rows)[0])
-        sent = numbers.astype(self.precision)
+        net = party.memory["net"]
+        sent = party.data.mapped(rows, lambda x: self.encoder.encode(net, x).astype(self.precision))
         if self.noise is None:
             return sent
         return self.noise.put_on_rows(sent, party, rows, self.encoder.noise(party.memory["learnt from"]))
@@ -342,8 +349,10 @@ class FedOnce(Method, frozen=True):
     def _blocks(self, hub: Party, received: Mapping[str, Array], x: Array) -> list[Array]:
         """The host's columns, if it has any, and each guest's numbers; gaps, or zeros, for one that is not there."""
         missing = np.float32(np.nan if self._takes_gaps else 0)
-        gaps = {name: np.full((len(x), width), missing) for name, width in hub.memory["guests"].items()}
-        blocks = [(gaps | dict(received))[name].astype(np.float32) for name in gaps]
+        blocks = [
+            received[name].astype(np.float32, copy=False) if name in received else np.full((len(x), width), missing)
+            for name, width in hub.memory["guests"].items()
+        ]
         return [x, *blocks] if hub.data.columns else blocks
 
     def _predictions(self, hub: Party, received: Mapping[str, Array], x: Array) -> Array:

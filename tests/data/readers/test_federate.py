@@ -7,7 +7,6 @@ import pytest
 from pyarrow.dataset import dataset
 
 import laconic
-from laconic.data.readers.frames import as_frame
 from laconic.errors import DataError
 
 
@@ -125,18 +124,13 @@ def test_files_and_tables_may_stand_side_by_side(tmp_path):
     ("wrong", "words"),
     [
         ([1, 2], "tables must be by party"),
-        ({"bank": [1, 2]}, r"party 'bank': a table must be a pandas, Polars or Arrow one, .* not a list"),
+        ({"bank": [1, 2]}, r"party 'bank': a table must be a pandas, Polars, DuckDB or Arrow one, .* not a list"),
         ({1: tables()["bank"]}, "found 1 as a name"),
     ],
 )
 def test_what_is_no_table_is_refused_by_party(wrong, words):
     with pytest.raises(TypeError, match=words):
         laconic.federation(wrong, id="customer", label="churned")
-
-
-def test_a_lazy_frame_is_told_to_collect():
-    with pytest.raises(TypeError, match=r"not a LazyFrame; call \.collect\(\)"):
-        as_frame(type("LazyFrame", (), {})(), "bank")
 
 
 def test_the_share_of_held_out_rows_is_one_for_command_line_and_python():

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from laconic.learn.train import admm as alike
+from laconic.learn.train import descent as alike
 from laconic.learn.train.descent import each_alone, find_duplicates
 
 

@@ -1,5 +1,6 @@
 """Secure sums are exact whoever drops out, show the server nothing but the sum, and refuse to open both secrets."""
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import deepcopy
@@ -118,6 +119,62 @@ def test_without_that_refusal_the_server_reads_a_partys_numbers():
     )
 
 
+def told_otherwise(parties):
+    """To each of five parties another list of who is there: each of the others is gone for three of the five."""
+    gone = {"p0": "p1 p2", "p1": "p0 p2", "p2": "p0 p1", "p3": "p0 p1", "p4": "p0 p2"}
+    return {one.name: [name for name in gone if name not in gone[one.name].split()] for one in parties}
+
+
+def test_a_server_that_tells_each_another_list_reads_no_smaller_sum():
+    # Three of five must be in a sum. Such lists would open the keys of three parties, and the seeds of the other two.
+    half = Analytic(features=Columns(), sums=SecureSums(threshold=0.5), least_rows=1)
+    parties = parties_of()
+    with server(parties, method=half) as (_, peers, _):
+        keys, locked = half.sums._agreed(half, peers)
+        peers.ask(half.give_sums)
+    vouched = {name: {} for name in keys}
+    for one in parties:
+        text = json.dumps(told_otherwise(parties)[one.name])
+        for other, mark in json.loads(half.confirm_present(one, present=text)).items():
+            vouched[other][one.name] = mark
+    for one in parties:
+        asked = {
+            "present": json.dumps(told_otherwise(parties)[one.name]),
+            "shares": json.dumps({own: locked[own][one.name] for own in keys}),
+        }
+        for marks in ("{}", json.dumps(vouched[one.name])):
+            with pytest.raises(Refused, match="enough others were shown the same list"):
+                half.unmask(one, **asked, confirmed=marks)
+
+
+def test_a_party_tells_the_others_of_one_list_only():
+    parties = parties_of()
+    with server(parties) as (_, peers, _):
+        METHOD.sums._agreed(METHOD, peers)
+        peers.ask(METHOD.give_sums)
+    METHOD.confirm_present(parties[0], present='["p0","p1","p2","p3"]')
+    with pytest.raises(Refused, match="marked another list of who is there"):
+        METHOD.confirm_present(parties[0], present='["p0","p1","p2","p4"]')
+    with pytest.raises(Refused, match="marked another list of who is there"):
+        METHOD.unmask(parties[0], present='["p0","p1","p2","p3","p4"]', shares="{}")
+
+
+def test_one_party_under_two_names_leaves_no_mask_in_common():
+    # Masks with two names, one before its own and one after, would cancel, and its own mask is opened to all.
+    parties = parties_of(3)
+    keys = {one.name: json.loads(ask(one, "agree_keys")) for one in parties}
+    with pytest.raises(StepError, match="the same key for two parties"):
+        ask(parties[1], "share_secrets", keys=json.dumps(keys | {"p2": keys["p0"]}))
+
+
+def test_two_sums_that_differ_by_one_party_do_not_lay_it_bare():
+    parties = parties_of()
+    with server(parties) as (hub, peers, _):
+        list(METHOD.fit(hub, peers))
+    with server(parties) as (hub, peers, _), pytest.raises(StepError, match="asked for a second sum over its rows"):
+        list(METHOD.fit(hub, peers.only(("p0", "p2", "p3", "p4"))))
+
+
 def ask(party: Party, step: str, **payload):
     return decode(answer(METHOD, party, encode(Question(step, "fit", 0, payload))))
 
@@ -147,8 +204,6 @@ def test_a_party_refuses_a_server_that_strays_from_the_protocol(asked, words):
 
 def share(one: Party, count: int, drawn: bool = False):
     """Agree on a sum over so many parties whose other keys the server made up."""
-    import json
-
     own = json.loads(ask(one, "agree_keys")) if not drawn else one.memory["secure sum"]["keys"]["p0"]
     others = {f"p{at}": json.loads(ask(parties_of()[at], "agree_keys")) for at in range(1, count)}
     return ask(one, "share_secrets", keys=json.dumps({"p0": own} | others))
@@ -217,7 +272,7 @@ def test_a_party_leaves_a_secure_sum_by_its_own_sums_alone():
         with pytest.raises(ValueError, match="a party that joins alone would show its own sums"):
             METHOD.merge_in(hub, peers.only(("p1",)))
         METHOD.erase(hub, peers.only(("p1",)))
-    with server([one for one in parties if one.name != "p1"]) as (other, peers, _):
+    with server([one for one in parties_of() if one.name != "p1"]) as (other, peers, _):
         list(METHOD.fit(other, peers))
     for name, values in other.memory["model"].items():
         assert np.allclose(values, hub.memory["model"][name], rtol=1e-4, atol=1e-6)
