@@ -17,7 +17,7 @@ from laconic.core.method import LABELLED, Method, task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.step import Ask, Opening, Step, step
-from laconic.errors import PlanError
+from laconic.errors import PlanError, Refused
 from laconic.learn.encoders.learnt import AnyEncoder, BestEncoder
 from laconic.learn.models.best import Best, what_was_tried
 from laconic.learn.models.learners import AnyHead, AnyLearner, NetModel, as_fitted
@@ -216,11 +216,13 @@ class FedOnce(Method, frozen=True):
     @property
     def split(self) -> Split:
         """How training goes on after the one exchange: guests' encoders as nets, and the host's model."""
+        if self.more is None:
+            raise Refused("by this method's settings nothing follows the one exchange, whose noise would cover no more")
 
         def bottom(party: Party) -> nn.Module:
             return self.encoder.build(party.data.shape, party.memory["net"])
 
-        return Split(bottom, self._top, self.more or Sgd(), self.precision)
+        return Split(bottom, self._top, self.more, self.precision)
 
     def within(self, budget: Budget, rows: int, hub: str, guests: tuple[str, ...]) -> "FedOnce":
         """FedOnce-L1: the same with as little noise as keeps a budget.
