@@ -14,6 +14,7 @@ from laconic.errors import DataError, LaconicError, PackageNotUsed, PlanError
 from laconic.moved import RenamedWarning
 
 if TYPE_CHECKING:
+    from laconic.core.method import Method
     from laconic.data.federation import Federation
     from laconic.deploy.execute import OnRead
     from laconic.deploy.result import Result
@@ -392,6 +393,20 @@ def read_aloud(every: bool) -> "OnRead":
                 click.echo(line, err=True)
 
     return show_files
+
+
+def say_what_lies_open(methods: "Sequence[Method]") -> None:
+    """Before anything is trained: what of their columns parties lay open unless something else is set."""
+    from laconic.methods.vertical.fedonce import FedOnce
+
+    most = max((one.laid_open for one in methods if isinstance(one, FedOnce)), default=0)
+    if most:
+        click.echo(
+            f"Before it starts: with FedOnce as it is set, every party that is asked lays up to {most} columns of its "
+            "table open to the label holder, by rank. `laconic widths` shows what less would cost; --encoder Pca "
+            "sends sums alone.",
+            err=True,
+        )
 
 
 def hand_over(result: "Result", as_json: bool, save: Path | None) -> None:

@@ -15,6 +15,7 @@ from laconic.cli.options import (
     plan_options,
     read_aloud,
     result_options,
+    say_what_lies_open,
     show,
     watch_option,
     watch_run,
@@ -97,6 +98,7 @@ def run(
         raise PlanError("--leakage listens to the whole run, and --model keeps what it made; give one of the two")
     if model is None and replace:
         raise PlanError("--replace is for a saved model: name its folder with --model FOLDER")
+    say_what_lies_open([plan.method])
     card = None
     with watch_run(watched, _title(plan)) as listener:
         if leakage:
@@ -199,6 +201,7 @@ def compare(
     refuse_unwritable(path, report)
     first = plans[0].seed
     allowance = _allowance(tune, trials, seconds)
+    say_what_lies_open([plan.method for plan in plans])
     with _naming_kept(path), showing_progress() as listener:
         results = run_all(
             plans,
