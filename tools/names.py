@@ -76,7 +76,7 @@ PACKAGES = {
     ),
     "plan": (
         "AnyRuntime Budget DataPlan Journalled Plan change_plan draft open_releases plan_fingerprint read_plan "
-        "read_plan_file read_value refuse_unkept to_plain write_plan"
+        "read_plan_file read_value refuse_unkept to_plain write_plan papers read_preset read_table"
     ),
     "privacy": (
         "AnyAccountant AsPublished BatchClip Budget ClippedGaussian Codebook ColumnBounds Demand DpNat DpPca "
