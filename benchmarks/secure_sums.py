@@ -20,7 +20,7 @@ from laconic.core import Blob, Carrier, Ledger, Party, Peers, Script, WireLog, d
 from laconic.core.ledger import Masked
 from laconic.deploy import open_calls
 from laconic.methods import SecureSums
-from laconic.methods.families.sums import agree_keys, share_secrets, take_keys, unmask
+from laconic.methods.families.sums import agree_keys, confirm_present, share_secrets, take_keys, unmask
 from laconic.privacy.masks import FixedPoint
 from laconic.tables import Table
 from laconic.values import Array
@@ -37,7 +37,8 @@ class Bulk(Script, frozen=True):
     numbers: int
     sums: SecureSums | None = SecureSums()
 
-    agree_keys, share_secrets, take_keys, unmask = agree_keys, share_secrets, take_keys, unmask
+    agree_keys, share_secrets, take_keys = agree_keys, share_secrets, take_keys
+    confirm_present, unmask = confirm_present, unmask
 
     @step(takes=None, gives="many numbers", by_row=False)
     def send(self, party: Party) -> Array | Masked[Any]:

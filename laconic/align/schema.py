@@ -31,7 +31,7 @@ from laconic.data.schema_agreement import (
 )
 from laconic.errors import DataError, WireError
 from laconic.methods.families.rows import ROWS_IN_ALL
-from laconic.methods.families.sums import SecureSums, agree_keys, share_secrets, unmask
+from laconic.methods.families.sums import SecureSums, agree_keys, confirm_present, share_secrets, unmask
 from laconic.privacy.mechanisms.columns import ColumnBounds, GaussianColumns, Linear, add_up
 from laconic.tables.columns import Column, Recipe
 from laconic.tables.table import comparable
@@ -67,7 +67,8 @@ class SameColumns(Align, frozen=True):
     sums: SecureSums | None = None
     bounds: ColumnBounds = ColumnBounds()
 
-    agree_keys, share_secrets, unmask = agree_keys, share_secrets, unmask
+    agree_keys, share_secrets = agree_keys, share_secrets
+    confirm_present, unmask = confirm_present, unmask
 
     @property
     def declares_all(self) -> bool:

@@ -224,9 +224,9 @@ def host_run(
 
     with on_device(site.party_file.device), Journal(folder / "journal") as journal:
         secured = SecureLine(bring, site.ring, name, session.sites)
-        client = RpcClient(secured, session.peers, name, folder / "incoming", deadline)
+        client = RpcClient(secured, session.peers, name, folder / "incoming", deadline, needs_all=session.apart)
         client.take_up(
-            learnt=journal.named("reply", phase="fit"),
+            learnt=journal.named("reply", phase=None if session.apart else "fit"),
             lost=journal.named("absent", phase="fit"),
             home=journal.named("reply", step=Homecoming.take_model.__name__),
         )

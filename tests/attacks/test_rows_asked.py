@@ -189,8 +189,9 @@ def test_matching_is_limited_over_all_runs_too(tmp_path):
         assert begun == [True, True, True, False, False]
 
 
-_KEYS = {("share_secrets", "keys"), ("take_keys", "keys"), ("unmask", "shares"), ("unmask", "present")}
-"""Of secure sums: public keys, locked shares and names of parties; these steps look at no rows."""
+_KEYS = {("share_secrets", "keys"), ("take_keys", "keys"), ("confirm_present", "present")}
+_KEYS |= {("unmask", word) for word in ("shares", "present", "confirmed")}
+"""Of secure sums: public keys, locked shares, names of parties and marks; these steps look at no rows."""
 
 
 def test_the_steps_of_all_methods_name_rows_by_the_word_that_rules_look_for():

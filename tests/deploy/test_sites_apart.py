@@ -373,9 +373,9 @@ def test_looks_are_refused_in_one_process_too(tmp_path):
         execute(plan)
 
 
-@pytest.mark.parametrize("until", ["take_model", "end"])
-def test_a_party_lost_at_the_very_end_is_waited_for_and_the_run_ends_as_if_nothing_had_been(tmp_path, until):
-    """Found by killing engines at random: the result lacked a party's score, or its ledger."""
+@pytest.mark.parametrize("until", ["agree", "confirm", "take_model", "end"])
+def test_a_party_lost_between_two_exchanges_is_waited_for_and_the_run_ends_as_if_nothing_had_been(tmp_path, until):
+    """Found by killing engines at random: the result lacked a party's score, ledger or confirmation."""
     sites, plan = furnish(tmp_path), plan_of(METHODS[0])
     agree(sites, sites["registry"], plan, "one")
     others = {name: OnlineResponder(site) for name, site in sites.items() if name != "registry"}
@@ -397,10 +397,11 @@ def test_a_party_lost_at_the_very_end_is_waited_for_and_the_run_ends_as_if_nothi
 
 
 def at_end(site, until):
-    """Whether a site has confirmed its columns after learning; or, until the end, has the model."""
+    """Whether a site has its columns from the others; has learnt; has confirmed columns; or, until the end, has all."""
     kept = PartyFolder(site.run("one") / "memory")
-    entries = kept.load().ledger.entries if kept.begun else ()
-    return any(
-        (one.step, one.times) == (("show_fingerprint", 2) if until == "take_model" else ("take_model", 1))
-        for one in entries
-    )
+    if not kept.begun:
+        return False
+    if until == "agree":
+        return "alignment" in kept.load().memory
+    last = {"confirm": ("improve", 2), "take_model": ("show_fingerprint", 2), "end": ("take_model", 1)}[until]
+    return any((one.step, one.times) == last for one in kept.load().ledger.entries)

@@ -52,13 +52,22 @@ class RpcClient:
         names: the parties, in the order of the federation.
         run: the run's name. spool: where long answers are put together.
         deadline: seconds that a question may take in all; None for no limit while the party is there.
+        needs_all: whoever takes part must confirm that columns are the same, before learning and after; nobody who was
+            greeted is left out of that.
     """
 
     def __init__(
-        self, line: Line, names: tuple[str, ...], run: str, spool: Path, deadline: float | None = None
+        self,
+        line: Line,
+        names: tuple[str, ...],
+        run: str,
+        spool: Path,
+        deadline: float | None = None,
+        *,
+        needs_all: bool = False,
     ) -> None:
         self._line, self.names, self._run, self._spool = line, names, run, spool
-        self._deadline = deadline
+        self._deadline, self._needs_all = deadline, needs_all
         self._present = names
         self._greeting: frames.Greet | None = None
         self._welcomes: dict[str, frames.Welcome] = {}
@@ -68,7 +77,7 @@ class RpcClient:
         self.shared: int | None = None
 
     def take_up(self, learnt: set[str], lost: set[str], home: set[str]) -> None:
-        """Go on with a run: who had answered the method by then, who had dropped out, and who has the final model."""
+        """Go on with a run: who had taken part by then, who had dropped out, and who has the final model."""
         self._learnt, self._lost, self._home = set(learnt), set(lost), set(home)
 
     def carry(self, script: Script, blobs: Mapping[str, bytes], deadline: float | None) -> Iterator[tuple[str, Blob]]:
@@ -94,10 +103,12 @@ class RpcClient:
         present = set(self._present)
         if kind == "method":
             self._learnt |= answered
-            self._lost |= (asked & present) - answered
+            self._lost |= asked - answered
         if kind == "home":
             self._home |= answered
             self._refuse_lost(asked & (present | self._learnt) - self._lost - answered, "take_model")
+        if kind == "align" and self._needs_all:
+            self._refuse_lost(asked & (present | self._learnt) - self._lost - answered, "show_fingerprint")
 
     def _refuse_lost(self, names: set[str], step: str) -> None:
         if names:

@@ -17,7 +17,7 @@ from laconic.core.method import Method, task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.step import Opening, Step, step
-from laconic.errors import PlanError
+from laconic.errors import PlanError, Refused
 from laconic.learn.models.aggregation import AnyAverage, AnyServerStep, Mean, TakeAverage
 from laconic.learn.models.learners import Network
 from laconic.learn.models.supervised import check_model, fit_from
@@ -26,7 +26,15 @@ from laconic.learn.train.losses import agreed_scale
 from laconic.learn.train.sgd import Sgd
 from laconic.methods.families.model_checks import ModelCheck, mark_of, read_marks
 from laconic.methods.families.rows import computes_alone, labelled
-from laconic.methods.families.sums import SecureSums, Summed, agree_keys, share_secrets, take_keys, unmask
+from laconic.methods.families.sums import (
+    SecureSums,
+    Summed,
+    agree_keys,
+    confirm_present,
+    share_secrets,
+    take_keys,
+    unmask,
+)
 from laconic.privacy.budget import Budget
 from laconic.privacy.mechanisms.updates import (
     GaussianUpdates,
@@ -68,6 +76,14 @@ class Averages(Protocol):
     improve: Step
 
 
+class Judging(Averages, Protocol):
+    """Such a method whose parties may judge each other's models."""
+
+    @property
+    def check(self) -> ModelCheck | None:
+        """What is looked for in models; None for nothing."""
+
+
 @step(
     takes="the average of all parties' models, from which rows may be guessed at",
     gives="its model, trained on its rows, from which rows may be guessed at, and how many rows it has",
@@ -99,7 +115,8 @@ def guarded(method: Averages, party: Party, rows: int, starts: dict[str, Weights
 
     if sums is None:
         return {name: again(model) for name, model in models.items()} | {"rows": rows}
-    return sums.hide(party, again({name: _times(model, rows) for name, model in models.items()} | {"rows": rows}))
+    weighed = again({name: _times(model, rows) for name, model in models.items()} | {"rows": rows})
+    return sums.hide(party, weighed, often=True)
 
 
 def mean_over(
@@ -127,8 +144,10 @@ def mean_over(
     takes="every party's model of the first exchange, from which rows may be guessed at",
     gives="how well each of these models ranks its rows by class: a number per model",
 )
-def judge(method: Averages, party: Party, models: list[Weights]) -> Array:
+def judge(method: Judging, party: Party, models: list[Weights]) -> Array:
     """Mark models by this party's rows, which none but its own has seen; nothing if all are of one class."""
+    if method.check is None or not method.check.judged:
+        raise Refused("by this method's settings parties judge no models: no mask and no noise covers marks")
     x, y = labelled(party, "train")
     form = Network(net=method.local.net_for(party))
     marks = [mark_of(task_of(party), form.predict(task_of(party), model, x), y) for model in models] if len(y) else []
@@ -220,7 +239,8 @@ class Averaging(Method, frozen=True):
 
     improve = improve
     judge = judge
-    agree_keys, share_secrets, take_keys, unmask = agree_keys, share_secrets, take_keys, unmask
+    agree_keys, share_secrets, take_keys = agree_keys, share_secrets, take_keys
+    confirm_present, unmask = confirm_present, unmask
 
     def __post_init__(self) -> None:
         """Refuse to exchange nothing, and to look at single models where only their sum is seen."""

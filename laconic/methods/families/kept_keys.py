@@ -22,29 +22,30 @@ from laconic.errors import Refused, WireError
 from laconic.privacy.masks import SHARE, add_masks, agree, derive, draw_key, join_secret, lock, split_secret, unlock
 from laconic.values import Array
 
-_CHAINS = "secure sum chains"
+CHAINS = "secure sum chains"
+"""Where a party keeps its chains, and what it knows of the last sum."""
 
 
 def begin_chains(party: Party, secret: bytes, keys: Mapping[str, list[str]]) -> None:
     """Agree with every party on a chain, by this party's secret key, which is needed no more."""
     about = blake2b(msgspec.json.encode(keys), digest_size=16).hexdigest()
     chains = {name: agree(secret, bytes.fromhex(own[0]), f"chain {about}").hex() for name, own in keys.items()}
-    party.memory[_CHAINS] = {"chains": chains, "last": -1}
+    party.memory[CHAINS] = {"chains": chains, "last": -1}
 
 
 def forget_chains(party: Party) -> None:
     """Forget all chains, as new keys are agreed on."""
-    party.memory.pop(_CHAINS, None)
+    party.memory.pop(CHAINS, None)
 
 
 def parties_of(party: Party) -> tuple[str, ...]:
     """With whom a party has chains, itself among them; none before keys were exchanged."""
-    return tuple(party.memory.get(_CHAINS, {}).get("chains", ()))
+    return tuple(party.memory.get(CHAINS, {}).get("chains", ()))
 
 
 def mask_numbers(party: Party, numbers: Array, needed: int) -> str:
     """Put this sum's masks on whole numbers, in place, and go on along the chains; shares of all secrets, locked."""
-    state, names = party.memory[_CHAINS], parties_of(party)
+    state, names = party.memory[CHAINS], parties_of(party)
     if party.number <= state["last"]:
         raise Refused(
             f"{party.name} was asked twice for numbers under the same masks, which would show how they differ"
@@ -60,39 +61,24 @@ def mask_numbers(party: Party, numbers: Array, needed: int) -> str:
         name: b64encode(lock(_lock(chains[name], party.name, name), b"".join(one[at] for one in parts))).decode()
         for at, name in enumerate(names)
     }
-    party.memory[_CHAINS] = {
+    party.memory[CHAINS] = {
         "chains": {name: derive(chain, "next").hex() for name, chain in chains.items()},
         "last": party.number,
         "open": {name: _lock(chain, name, party.name).hex() for name, chain in chains.items()},
+        "present": {name: derive(chain, "who is there").hex() for name, chain in chains.items()},
     }
     return msgspec.json.encode(locked).decode()
 
 
-def open_shares(party: Party, present: set[str], shares: Mapping[str, str], needed: int) -> str:
+def open_shares(party: Party, present: set[str], shares: Mapping[str, str]) -> dict[str, Any]:
     """One share of every secret that a sum needs: seeds of who is there, and masks in common with who is not."""
-    state, names = party.memory.get(_CHAINS, {}), parties_of(party)
-    if "opened for" in state:
-        if state["opened for"] != sorted(present):
-            raise Refused(f"{party.name} was asked for both kinds of shares of one party, which would lay it bare")
-        return str(state["answer"])
-    if "open" not in state:
-        raise Refused(f"{party.name} was asked to open shares before it sent its numbers")
-    if party.name not in present or not present <= set(names) or len(present) < needed:
-        raise Refused(
-            f"{party.name} was asked to open shares for {len(present)} of {len(names)} parties, itself or too many "
-            f"left out; it does so for {needed} or more"
-        )
-    opened = {}
+    state, names, opened = party.memory[CHAINS], parties_of(party), {}
     for name in sorted(present):
         text = unlock(bytes.fromhex(state["open"][name]), b64decode(shares.get(name, "")), name)
         found = [text[at : at + SHARE].hex() for at in range(0, len(text), SHARE)]
         common = dict(zip((one for one in names if one != name), found[1:], strict=True))
         opened[name] = {"seed": found[0], "masks": {one: common[one] for one in names if one not in present}}
-    answer = msgspec.json.encode(opened).decode()
-    kept = {name: value for name, value in state.items() if name != "open"}
-    # The keys of these shares are gone after this: what was opened cannot be opened in another way.
-    party.memory[_CHAINS] = kept | {"opened for": sorted(present), "answer": answer}
-    return answer
+    return opened
 
 
 def take_masks_off(total: Array, names: Sequence[str], there: Sequence[str], opened: Mapping[str, Any]) -> None:

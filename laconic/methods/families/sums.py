@@ -4,17 +4,20 @@ Bonawitz and others: Practical Secure Aggregation for Privacy-Preserving Machine
 agree on a mask that one adds and the other takes away, so that masks cancel in the sum; on top of it every party puts a
 mask of its own. Before, it hands shares of both secrets to all parties, each locked for its receiver. Of a party that
 then drops out, enough others open the key of its shared masks; of a party that is there, the seed of its own mask.
-Never both of one party, for then its numbers would be bare. Numbers are whole numbers that wrap around, so that sums
-are exact.
+Never both of one party, for then its numbers would be bare. If some dropped out, parties first compare the list that
+the server showed them, and open shares only if enough others were shown the same (the paper's consistency check):
+otherwise a server could, by many lists, sum up fewer than it says. Numbers are whole numbers that wrap around:
+sums are exact.
 
-A method takes part with `sums: SecureSums | None` among its settings, `agree_keys, share_secrets, unmask` among its
-steps, `self.sums.hide(party, parts)` at the end of the step that is summed up, and `self.sums.over(...)` in `fit`. All
-of it is asked as any other question, so it works on every transport.
+A method takes part with `sums: SecureSums | None` among its settings, and `agree_keys, share_secrets, confirm_present,
+unmask` among its steps, `self.sums.hide(party, parts)` at the end of the step that is summed up, and
+`self.sums.over(...)` in `fit`. All of it is asked as any other question, so it works on every transport.
 """
 
 from base64 import b64decode, b64encode
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from hashlib import blake2b
 from math import ceil, sqrt
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -28,6 +31,7 @@ from laconic.core.step import Step, step
 from laconic.core.wire import describe
 from laconic.errors import PartyAbsent, Refused, WireError
 from laconic.methods.families.kept_keys import (
+    CHAINS,
     begin_chains,
     forget_chains,
     mask_numbers,
@@ -50,6 +54,8 @@ from laconic.values import Array, Settings, check_above_zero, check_least
 
 _STATE = "secure sum"
 """Where a party keeps its secrets of the sum that is being made; they are deleted when it is done."""
+_SUMMED = "secure sums made"
+"""Where a party remembers for which phases of a run it sent the one sum that these need."""
 _FEWEST = 2
 
 
@@ -65,7 +71,9 @@ class SecureSums(Settings, frozen=True):
     """Sums over parties of which the server sees nothing but the sum.
 
     The server is taken to pass on keys as they are: one that puts keys of its own in their place is a party of its own
-    making. A party that sends wrong numbers spoils the sum, and nobody can tell which one did.
+    making. A party that sends wrong numbers spoils the sum, and nobody can tell which one did. Two sums that differ by
+    one party show what that one added: where one sum is all that is needed, a party takes part in one per run. Models
+    that are trained again and again differ each time anyway; what hides a party there is noise (`updates`).
 
     Attributes:
         threshold: the share of parties that must be there to the end; more than half are needed always. The others may
@@ -89,7 +97,7 @@ class SecureSums(Settings, frozen=True):
         check_least(_FEWEST, least_parties=self.least_parties)
 
     questions = 4
-    """How often the server waits for one sum by fresh keys, if nobody drops out before masks are shared."""
+    """How often the server waits for one sum by fresh keys, if nobody drops out; once more if somebody does."""
 
     def waits(self, sums: int) -> int:
         """How often the server waits for so many sums, likewise."""
@@ -125,7 +133,7 @@ class SecureSums(Settings, frozen=True):
         answers = peers.only(tuple(keys)).tolerant.ask(question, **payload)
         there = tuple(name for name in keys if name in answers)
         self._refuse_few(keys, there, question.__name__)
-        opened = self._opened(method, peers, keys, locked, there)
+        opened = self._opened(method, peers, tuple(keys), locked, there)
         size = sum(np.size(one) for one in _leaves(like))
         total: Array = np.zeros(size, dtype=np.uint64)
         for name in there:
@@ -165,7 +173,7 @@ class SecureSums(Settings, frozen=True):
         names: list[str] = kept["parties"]
         answers = peers.only(tuple(kept["asked"])).tolerant.ask(question, **payload)
         there = tuple(name for name in names if name in answers)
-        self._refuse_few(dict.fromkeys(names), there, question.__name__)
+        self._refuse_few(names, there, question.__name__)
         size = sum(np.size(one) for one in _leaves(like))
         total: Array = np.zeros(size, dtype=np.uint64)
         locked = {}
@@ -173,21 +181,19 @@ class SecureSums(Settings, frozen=True):
             sent = answers[name] if isinstance(answers[name], dict) else {}
             total += _read(name, sent.get("numbers"), size)
             locked[name] = _read_text(name, sent.get("shares"))
-        present = _text(list(there))
-        asked = {
-            name: {"present": present, "shares": _text({own: locked[own].get(name, "") for own in there})}
-            for name in there
-        }
-        opened = peers.only(there).tolerant.ask_each(method.unmask, asked)
-        self._refuse_few(dict.fromkeys(names), tuple(opened), "unmask")
-        few = {name: _read_text(name, opened[name]) for name in list(opened)[: self.needed(len(names))]}
+        opened = self._opened(method, peers, tuple(names), locked, there)
+        few = {name: opened[name] for name in list(opened)[: self.needed(len(names))]}
         take_masks_off(total, names, there, few)
         return Total(_shaped(like, FixedPoint(self.bound, len(names)).read(total)), there, len(names))
 
-    def hide(self, party: Party, parts: Mapping[str, Any] | Noised[Any]) -> Masked[Any]:
-        """What a party was asked for, under masks: its receiver can read nothing but the sum over parties."""
+    def hide(self, party: Party, parts: Mapping[str, Any] | Noised[Any], *, often: bool = False) -> Masked[Any]:
+        """What a party was asked for, under masks: its receiver can read nothing but the sum over parties.
+
+        Args:
+            often: whether the method makes many sums in a run; if not, a second one is refused.
+        """
         if isinstance(parts, Noised):
-            masked = self.hide(party, parts.value)
+            masked = self.hide(party, parts.value, often=often)
             return Masked(replace(parts, value=masked.value), masked.words)
         numbers = np.concatenate([np.ravel(one) for one in _leaves(parts)])
         if self.keys == "once":
@@ -200,9 +206,16 @@ class SecureSums(Settings, frozen=True):
             raise Refused(
                 f"{party.name} was asked twice for numbers under the same masks, which would show how they differ"
             )
+        if not often and party.phase in party.memory.get(_SUMMED, []):
+            raise Refused(
+                f"{party.name} was asked for a second sum over its rows in one run: over other parties, the difference "
+                "of the two would lay a party bare; begin a new run"
+            )
         whole = FixedPoint(self.bound, count).write(numbers)
         add_masks(whole, [(state["seed"], 1), *_pair_masks(state["mask"], party.name, state["keys"])])
         party.memory[_STATE] = state | {"used": True}
+        if not often:
+            party.memory[_SUMMED] = [*party.memory.get(_SUMMED, []), party.phase]
         return Masked(whole, self.words(count))
 
     def noise_share(self, party: Party) -> float:
@@ -245,18 +258,27 @@ class SecureSums(Settings, frozen=True):
         self,
         method: "Summed",
         peers: Peers,
-        keys: Mapping[str, Any],
+        names: tuple[str, ...],
         locked: Mapping[str, Mapping[str, str]],
         there: tuple[str, ...],
-    ) -> dict[str, dict[str, str]]:
-        """The shares that parties open, by who opened them: of the seed of who is there, of the key of who is not."""
-        present = _text(list(there))
+    ) -> dict[str, dict[str, Any]]:
+        """The shares that parties open, by who opened them: what cancels no more as some of `names` dropped out."""
+        present, left = _text(list(there)), there
+        marks: dict[str, dict[str, str]] = {name: {} for name in there}
+        if len(there) < len(names):
+            answers = peers.only(there).tolerant.ask(method.confirm_present, present=present)
+            left = tuple(answers)
+            for name in left:
+                for other, mark in _read_text(name, answers[name]).items():
+                    marks.get(other, {})[name] = mark
         asked = {
-            name: {"present": present, "shares": _text({own: locked[own][name] for own in keys})} for name in there
+            name: {"present": present, "shares": _text({own: one[name] for own, one in locked.items() if name in one})}
+            | ({"confirmed": _text(marks[name])} if marks[name] else {})
+            for name in left
         }
-        answers = peers.only(there).tolerant.ask_each(method.unmask, asked)
-        self._refuse_few(keys, tuple(answers), "unmask")
-        return {name: _read_text(name, text) for name, text in answers.items()}
+        opened = peers.only(left).tolerant.ask_each(method.unmask, asked)
+        self._refuse_few(names, tuple(opened), "unmask")
+        return {name: _read_text(name, text) for name, text in opened.items()}
 
     def _own_masks(self, keys: Mapping[str, Any], there: tuple[str, ...], opened: Mapping[str, Any]) -> list[bytes]:
         return [self._joined(keys, name, opened) for name in there]
@@ -276,7 +298,8 @@ class SecureSums(Settings, frozen=True):
         few = list(opened)[: self.needed(len(keys))]
         return join_secret({places[one]: bytes.fromhex(opened[one][name]) for one in few})
 
-    def _refuse_few(self, keys: Mapping[str, Any], there: tuple[str, ...], asked: str) -> None:
+    def _refuse_few(self, keys: Iterable[str], there: tuple[str, ...], asked: str) -> None:
+        keys = tuple(keys)
         if len(there) < self.needed(len(keys)):
             raise PartyAbsent(tuple(name for name in keys if name not in there), asked)
 
@@ -286,6 +309,7 @@ class Summed(Protocol):
 
     agree_keys: Step
     share_secrets: Step
+    confirm_present: Step
     unmask: Step
 
     @property
@@ -313,10 +337,7 @@ def share_secrets(method: Summed, party: Party, keys: str) -> str:
     sums, state, all_keys = _sums_of(method), party.memory.get(_STATE, {}), _read_text("the server", keys)
     if "keys" in state or "mask" not in state:
         raise Refused(f"{party.name} was asked to share the secrets of a sum twice, or before keys were drawn for it")
-    if all_keys.get(party.name) != [public_of(state["mask"]).hex(), public_of(state["lock"]).hex()]:
-        raise Refused(f"{party.name} was shown other keys in its name than it drew")
-    if len(all_keys) < sums.least_parties:
-        raise Refused(f"{party.name} takes part in sums over {sums.least_parties} parties or more, not {len(all_keys)}")
+    _check_keys(sums, party, state, all_keys)
     seed, count, needed = draw_key(), len(all_keys), sums.needed(len(all_keys))
     party.memory[_STATE] = state | {"keys": all_keys, "seed": seed, "used": False}
     pairs = zip(split_secret(state["mask"], count, needed), split_secret(seed, count, needed), strict=True)
@@ -334,12 +355,26 @@ def take_keys(method: Summed, party: Party, keys: str) -> None:
     sums, state, all_keys = _sums_of(method), party.memory.get(_STATE, {}), _read_text("the server", keys)
     if sums.keys != "once" or "mask" not in state:
         raise Refused(f"{party.name} was asked to keep keys before it drew any, or for sums that draw fresh ones")
-    if all_keys.get(party.name) != [public_of(state["mask"]).hex(), public_of(state["lock"]).hex()]:
-        raise Refused(f"{party.name} was shown other keys in its name than it drew")
-    if len(all_keys) < sums.least_parties:
-        raise Refused(f"{party.name} takes part in sums over {sums.least_parties} parties or more, not {len(all_keys)}")
+    _check_keys(sums, party, state, all_keys)
     begin_chains(party, state["mask"], {name: _two_keys(name, _text(own)) for name, own in all_keys.items()})
     del party.memory[_STATE]
+
+
+@step(
+    takes=None,
+    gives=f"for each other party a mark of who, as this one was shown, is there; {NOT_FROM_ROWS}",
+    by_row=False,
+)
+def confirm_present(method: Summed, party: Party, present: str) -> str:
+    """Mark for each other party, as only it can check, the list that this one was shown; one list in each sum."""
+    sums, there = _sums_of(method), set(msgspec.json.decode(present, type=list[str]))
+    place, state = _sent_in(sums, party)
+    _refuse_list(sums, party, state, there)
+    if state.get("confirmed", state.get("opened for", sorted(there))) != sorted(there):
+        raise Refused(f"{party.name} marked another list of who is there for other parties, and marks one in each sum")
+    party.memory[place] = state | {"confirmed": sorted(there)}
+    others = sorted(there - {party.name})
+    return _text({name: _mark(party, state, sender=party.name, receiver=name, there=there) for name in others})
 
 
 @step(
@@ -347,33 +382,98 @@ def take_keys(method: Summed, party: Party, keys: str) -> None:
     gives=f"of each party one share: of the seed of its own mask, or, if it dropped out, of its key; {NOT_FROM_ROWS}",
     by_row=False,
 )
-def unmask(method: Summed, party: Party, present: str, shares: str) -> str:
+def unmask(method: Summed, party: Party, present: str, shares: str, confirmed: str = "{}") -> str:
     """Open one share of every party, never of both kinds: seeds of who is there, keys of who dropped out."""
-    sums, state, there = _sums_of(method), party.memory.get(_STATE, {}), set(msgspec.json.decode(present))
-    if sums.keys == "once":
-        needed = sums.needed(len(parties_of(party)))
-        return open_shares(party, there, _read_text("the server", shares), needed)
+    sums, there = _sums_of(method), set(msgspec.json.decode(present, type=list[str]))
+    place, state = _sent_in(sums, party)
     if "opened for" in state:
         if state["opened for"] != sorted(there):
             raise Refused(f"{party.name} was asked for both kinds of shares of one party, which would lay it bare")
         return str(state["answer"])
-    if not state.get("used"):
-        raise Refused(f"{party.name} was asked to open shares before it sent its numbers")
-    keys = state["keys"]
-    if party.name not in there or not there <= keys.keys() or len(there) < sums.needed(len(keys)):
-        raise Refused(
-            f"{party.name} was asked to open shares for {len(there)} of {len(keys)} parties, itself or too many left "
-            f"out; it does so for {sums.needed(len(keys))} or more"
-        )
-    opened = {}
-    for name, text in _read_text("the server", shares).items():
-        key = _lock_key(state["lock"], keys[name][1], name, party.name)
+    _refuse_list(sums, party, state, there)
+    _refuse_unconfirmed(sums, party, state, there, _read_text("the server", confirmed))
+    sent = _read_text("the server", shares)
+    answer = _text(open_shares(party, there, sent) if sums.keys == "once" else _open_shares(party, there, sent))
+    # The secrets are gone after this: what was opened cannot be opened in another way.
+    kept = {name: value for name, value in state.items() if name in ("chains", "last")}
+    party.memory[place] = kept | {"opened for": sorted(there), "answer": answer}
+    return answer
+
+
+def _open_shares(party: Party, there: set[str], shares: Mapping[str, str]) -> dict[str, str]:
+    """A share of each party's seed or, if it dropped out, of its key."""
+    state, opened = party.memory[_STATE], {}
+    for name, text in shares.items():
+        key = _lock_key(state["lock"], state["keys"][name][1], name, party.name)
         pair = unlock(key, b64decode(text), name)
         opened[name] = (pair[len(pair) // 2 :] if name in there else pair[: len(pair) // 2]).hex()
-    answer = _text(opened)
-    # The secrets are gone after this: what was opened cannot be opened in another way.
-    party.memory[_STATE] = {"opened for": sorted(there), "answer": answer}
-    return answer
+    return opened
+
+
+def _sent_in(sums: SecureSums, party: Party) -> tuple[str, dict[str, Any]]:
+    """Where a party keeps what it knows of the sum that it sent numbers for, and that."""
+    place = CHAINS if sums.keys == "once" else _STATE
+    state = party.memory.get(place, {})
+    if not ("opened for" in state or "open" in state or state.get("used")):
+        raise Refused(f"{party.name} was asked to open shares before it sent its numbers")
+    return place, state
+
+
+def _mark(party: Party, state: Mapping[str, Any], *, sender: str, receiver: str, there: set[str]) -> str:
+    """What the sender says to the receiver of who is there, by a key that these two alone can work out."""
+    other = receiver if sender == party.name else sender
+    if "present" in state:
+        key = bytes.fromhex(state["present"][other])
+    else:
+        key = agree(state["lock"], bytes.fromhex(state["keys"][other][1]), "who is there")
+    said = msgspec.json.encode([sender, receiver, sorted(there)])
+    return blake2b(said, key=key, digest_size=16).hexdigest()
+
+
+def _check_keys(sums: SecureSums, party: Party, state: Mapping[str, Any], all_keys: Mapping[str, Any]) -> None:
+    """Refuse keys among which a party's own are others, or are too few, or stand for two parties."""
+    if all_keys.get(party.name) != [public_of(state["mask"]).hex(), public_of(state["lock"]).hex()]:
+        raise Refused(f"{party.name} was shown other keys in its name than it drew")
+    if len(all_keys) < sums.least_parties:
+        raise Refused(f"{party.name} takes part in sums over {sums.least_parties} parties or more, not {len(all_keys)}")
+    each = [one for name, own in all_keys.items() for one in _two_keys(name, _text(own))]
+    if len(set(each)) < len(each):
+        # Masks in common with two names, one before a party's own and one after, would cancel.
+        raise Refused(f"{party.name} was shown the same key for two parties; each draws its own")
+
+
+def _refuse_list(sums: SecureSums, party: Party, state: Mapping[str, Any], there: set[str]) -> None:
+    """Refuse to help with a sum over too few, or over parties with whom there are no masks, or without oneself."""
+    names = set(state.get("chains", state.get("keys", there)))
+    needed = sums.needed(len(names))
+    if party.name not in there or not there <= names or len(there) < needed:
+        raise Refused(
+            f"{party.name} was asked to open shares for {len(there)} of {len(names)} parties, itself or too many left "
+            f"out; it does so for {needed} or more"
+        )
+
+
+def _refuse_unconfirmed(
+    sums: SecureSums, party: Party, state: Mapping[str, Any], there: set[str], said: Mapping[str, Any]
+) -> None:
+    """Refuse to open shares, if some dropped out, before enough others were shown the same list."""
+    if state.get("confirmed", sorted(there)) != sorted(there):
+        raise Refused(
+            f"{party.name} marked another list of who is there for other parties, and opens shares for that one"
+        )
+    names = set(state.get("chains", state.get("keys")))
+    if there == names:
+        return
+    same = [
+        name
+        for name in there - {party.name}
+        if said.get(name) == _mark(party, state, sender=name, receiver=party.name, there=there)
+    ]
+    if len(same) + 1 < sums.needed(len(names)):
+        raise Refused(
+            f"{party.name} opens shares after parties dropped out only if enough others were shown the same "
+            f"list: {sums.needed(len(names))} with itself, not {len(same) + 1}"
+        )
 
 
 def _sums_of(method: Summed) -> SecureSums:

@@ -13,12 +13,13 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from msgspec.structs import replace
 
+from laconic.core.capabilities import ERASED
 from laconic.core.ledger import Noise, Noised
 from laconic.core.method import Method, task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.step import Ask, Opening, step
-from laconic.errors import PlanError, WireError
+from laconic.errors import PlanError, Refused, WireError
 from laconic.learn.features import AnyFeatureMap, Columns, FeatureMap, Whitened, default_map
 from laconic.learn.models.least_squares import (
     LEAST_SINGLE,
@@ -34,7 +35,7 @@ from laconic.learn.models.least_squares import (
     unpack,
 )
 from laconic.methods.families.rows import ROWS_IN_ALL, labelled, map_weights
-from laconic.methods.families.sums import SecureSums, agree_keys, share_secrets, unmask
+from laconic.methods.families.sums import SecureSums, agree_keys, confirm_present, share_secrets, unmask
 from laconic.privacy.budget import Budget
 from laconic.privacy.mechanisms.sums import GaussianSums
 from laconic.tables.task import Task
@@ -75,7 +76,8 @@ class Analytic(Method, frozen=True):
     privacy: GaussianSums | None = None
     sums: SecureSums | None = None
 
-    agree_keys, share_secrets, unmask = agree_keys, share_secrets, unmask
+    agree_keys, share_secrets = agree_keys, share_secrets
+    confirm_present, unmask = confirm_present, unmask
 
     def __post_init__(self) -> None:
         """Refuse settings that leave nothing to send or to solve."""
@@ -165,8 +167,10 @@ class Analytic(Method, frozen=True):
         "label, so the server learns that row as it is; from the sums of few rows it can work out all of them",
     )
     def give_erased(self, party: Party) -> Any:
-        """Sum over rows that are to be erased, however few."""
-        return self._sums(party)
+        """Sum over rows that are to be erased, however few: no others, or masks and least_rows would hide nothing."""
+        if ERASED not in party.data.cuts:
+            raise Refused(f"{party.name} has no rows here that are to be erased, and sums no others without masks")
+        return self._sums(party, rows=ERASED)
 
     def members(self, hub: Party) -> dict[str, int]:
         """Whose sums are in the model, and of how many rows; 0 where noise or masks hide that."""
@@ -271,9 +275,9 @@ class Analytic(Method, frozen=True):
         aims = privacy.numbers(y) if task.kind == "regression" else y
         return privacy.release(privacy.rows(features), targets_of(task, aims), party, share)
 
-    def _sums(self, party: Party, share: float = 1.0) -> Any:
-        """The sums over this party's training rows, ready to leave, with this share of the noise."""
-        x, y = labelled(party, "train")
+    def _sums(self, party: Party, share: float = 1.0, rows: str = "train") -> Any:
+        """The sums over this party's rows of a cut, ready to leave, with this share of the noise."""
+        x, y = labelled(party, rows)
         chosen = self.map_for(party)
         features = chosen.apply(map_weights(chosen, party), x)
         if self.privacy is not None:

@@ -120,12 +120,15 @@ def shares_for(sent, name):
 
 
 def opened_by(parties, sent, present):
-    text = msgspec.json.encode(present).decode()
-    return {
-        one.name: msgspec.json.decode(METHOD.unmask(one, present=text, shares=shares_for(sent, one.name)))
-        for one in parties
-        if one.name in present
-    }
+    text, there = msgspec.json.encode(present).decode(), [one for one in parties if one.name in present]
+    marks = {one.name: msgspec.json.decode(METHOD.confirm_present(one, present=text)) for one in there}
+
+    def opened(one):
+        heard = {name: said[one.name] for name, said in marks.items() if name != one.name}
+        said = msgspec.json.encode(heard).decode()
+        return METHOD.unmask(one, present=text, shares=shares_for(sent, one.name), confirmed=said)
+
+    return {one.name: msgspec.json.decode(opened(one)) for one in there}
 
 
 def bare_numbers(sent, chains, opened, names):
@@ -185,7 +188,23 @@ def test_both_kinds_of_secrets_of_a_party_are_never_opened():
     sent = send(parties, 1)
     opened_by(parties, sent, names)
     with pytest.raises(Refused, match="both kinds of shares of one party"):
-        opened_by(parties, {name: sent[name] for name in names[:3]}, names[:3])
+        METHOD.unmask(parties[0], present=msgspec.json.encode(names[:3]).decode(), shares=shares_for(sent, "p0"))
+
+
+def test_shares_of_masks_are_opened_only_if_others_were_shown_the_same_list():
+    parties = agreed()
+    sent, three = send(parties, 1), '["p0","p1","p2"]'
+    METHOD.confirm_present(parties[0], present=three)
+    METHOD.confirm_present(parties[1], present='["p0","p1","p3"]')
+    marks = msgspec.json.decode(METHOD.confirm_present(parties[2], present=three))
+    said = {"p2": marks["p0"], "p1": marks["p1"], "p3": marks["p0"]}
+    with pytest.raises(Refused, match="the same list: 3 with itself, not 2"):
+        METHOD.unmask(
+            parties[0],
+            present=three,
+            shares=shares_for(sent, "p0"),
+            confirmed=msgspec.json.encode(said).decode(),
+        )
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """Secure sums are exact whoever drops out, show the server nothing but the sum, and refuse to open both secrets."""
 
+import inspect
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import deepcopy
@@ -7,7 +9,7 @@ from copy import deepcopy
 import numpy as np
 import pytest
 
-from laconic import FedAvg, FedDf, FedProx, Scaffold, check_method, price, simulate, train
+from laconic import Cox, FedAvg, FedDf, FedKt, FedOnce, FedProx, Scaffold, check_method, price, simulate, train
 from laconic.core import Party, Peers, Question, WireLog, answer, decode, decode_question, encode
 from laconic.deploy import open_calls
 from laconic.errors import PartyAbsent, Refused, StepError, WireError
@@ -15,7 +17,7 @@ from laconic.learn import Columns, Krum, Median, Sgd
 from laconic.methods import ModelCheck, SecureSums
 from laconic.methods.families.sums import _read
 from laconic.methods.horizontal.analytic import Analytic
-from laconic.privacy import GaussianSums, ledgers_of
+from laconic.privacy import L1, L2, ClippedGaussian, DpSgd, GaussianSums, GaussianVotes, ledgers_of
 from laconic.privacy.masks import FixedPoint, add_masks
 from laconic.testing import small_horizontal
 
@@ -118,6 +120,62 @@ def test_without_that_refusal_the_server_reads_a_partys_numbers():
     )
 
 
+def told_otherwise(parties):
+    """To each of five parties another list of who is there: each of the others is gone for three of the five."""
+    gone = {"p0": "p1 p2", "p1": "p0 p2", "p2": "p0 p1", "p3": "p0 p1", "p4": "p0 p2"}
+    return {one.name: [name for name in gone if name not in gone[one.name].split()] for one in parties}
+
+
+def test_a_server_that_tells_each_another_list_reads_no_smaller_sum():
+    # Three of five must be in a sum. Such lists would open the keys of three parties, and the seeds of the other two.
+    half = Analytic(features=Columns(), sums=SecureSums(threshold=0.5), least_rows=1)
+    parties = parties_of()
+    with server(parties, method=half) as (_, peers, _):
+        keys, locked = half.sums._agreed(half, peers)
+        peers.ask(half.give_sums)
+    vouched = {name: {} for name in keys}
+    for one in parties:
+        text = json.dumps(told_otherwise(parties)[one.name])
+        for other, mark in json.loads(half.confirm_present(one, present=text)).items():
+            vouched[other][one.name] = mark
+    for one in parties:
+        asked = {
+            "present": json.dumps(told_otherwise(parties)[one.name]),
+            "shares": json.dumps({own: locked[own][one.name] for own in keys}),
+        }
+        for marks in ("{}", json.dumps(vouched[one.name])):
+            with pytest.raises(Refused, match="enough others were shown the same list"):
+                half.unmask(one, **asked, confirmed=marks)
+
+
+def test_a_party_tells_the_others_of_one_list_only():
+    parties = parties_of()
+    with server(parties) as (_, peers, _):
+        METHOD.sums._agreed(METHOD, peers)
+        peers.ask(METHOD.give_sums)
+    METHOD.confirm_present(parties[0], present='["p0","p1","p2","p3"]')
+    with pytest.raises(Refused, match="marked another list of who is there"):
+        METHOD.confirm_present(parties[0], present='["p0","p1","p2","p4"]')
+    with pytest.raises(Refused, match="marked another list of who is there"):
+        METHOD.unmask(parties[0], present='["p0","p1","p2","p3","p4"]', shares="{}")
+
+
+def test_one_party_under_two_names_leaves_no_mask_in_common():
+    # Masks with two names, one before its own and one after, would cancel, and its own mask is opened to all.
+    parties = parties_of(3)
+    keys = {one.name: json.loads(ask(one, "agree_keys")) for one in parties}
+    with pytest.raises(StepError, match="the same key for two parties"):
+        ask(parties[1], "share_secrets", keys=json.dumps(keys | {"p2": keys["p0"]}))
+
+
+def test_two_sums_that_differ_by_one_party_do_not_lay_it_bare():
+    parties = parties_of()
+    with server(parties) as (hub, peers, _):
+        list(METHOD.fit(hub, peers))
+    with server(parties) as (hub, peers, _), pytest.raises(StepError, match="asked for a second sum over its rows"):
+        list(METHOD.fit(hub, peers.only(("p0", "p2", "p3", "p4"))))
+
+
 def ask(party: Party, step: str, **payload):
     return decode(answer(METHOD, party, encode(Question(step, "fit", 0, payload))))
 
@@ -145,10 +203,45 @@ def test_a_party_refuses_a_server_that_strays_from_the_protocol(asked, words):
         asked(parties_of()[0])
 
 
+QUIET = FedKt(level=L1(noise=GaussianVotes()), sums=SecureSums())
+
+
+@pytest.mark.parametrize(
+    ("method", "step", "words"),
+    [
+        (METHOD, "give_erased", "are to be erased"),
+        (Analytic(features=Columns(), least_rows=10**6), "give_erased", "are to be erased"),
+        (QUIET, "give_students", "votes alone"),
+        (QUIET, "improve", "go on with FedProx"),
+        (FedKt(level=L2()), "improve", "go on with FedProx"),
+        (FedAvg(sums=SecureSums()), "judge", "judge no models"),
+        (Scaffold(trainer=DpSgd(sigma=1.0)), "judge", "judge no models"),
+        (Cox(sums=SecureSums()), "give_start", "no Newton steps"),
+        (Cox(), "give_sums", "no Newton steps"),
+        (FedOnce(noise=ClippedGaussian(clip=1.0, sigma=1.0)), "give_outputs", "nothing follows the one exchange"),
+        (FedOnce(noise=ClippedGaussian(clip=1.0, sigma=1.0)), "exchange", "nothing follows the one exchange"),
+    ],
+)
+def test_a_server_that_asks_what_the_plan_never_asks_gets_nothing_past_masks_and_noise(method, step, words):
+    one = small_horizontal("survival" if isinstance(method, Cox) else "binary").tables["party1"]
+    model = {name: np.zeros(1, np.float32) for name in ("a", "b")}
+    numbers = np.zeros(one.shape[0])
+    known = {
+        "rows": "train",
+        "seed": 0,
+        "model": model,
+        "models": [model],
+        "times": numbers,
+        "beta": numbers,
+        "hazard": numbers,
+    }
+    payload = {name: known.get(name, numbers) for name in list(inspect.signature(getattr(method, step)).parameters)[1:]}
+    with pytest.raises(StepError, match=words):
+        answer(method, Party("p0", one, 0), encode(Question(step, "fit", 0, payload)))
+
+
 def share(one: Party, count: int, drawn: bool = False):
     """Agree on a sum over so many parties whose other keys the server made up."""
-    import json
-
     own = json.loads(ask(one, "agree_keys")) if not drawn else one.memory["secure sum"]["keys"]["p0"]
     others = {f"p{at}": json.loads(ask(parties_of()[at], "agree_keys")) for at in range(1, count)}
     return ask(one, "share_secrets", keys=json.dumps({"p0": own} | others))
@@ -216,8 +309,9 @@ def test_a_party_leaves_a_secure_sum_by_its_own_sums_alone():
             METHOD.take_out(hub, "p1")
         with pytest.raises(ValueError, match="a party that joins alone would show its own sums"):
             METHOD.merge_in(hub, peers.only(("p1",)))
+        parties[1].data = parties[1].data.with_cut("erased", parties[1].data.cut("train"), dropping=("train",))
         METHOD.erase(hub, peers.only(("p1",)))
-    with server([one for one in parties if one.name != "p1"]) as (other, peers, _):
+    with server([one for one in parties_of() if one.name != "p1"]) as (other, peers, _):
         list(METHOD.fit(other, peers))
     for name, values in other.memory["model"].items():
         assert np.allclose(values, hub.memory["model"][name], rtol=1e-4, atol=1e-6)
