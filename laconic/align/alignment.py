@@ -451,11 +451,35 @@ def pair_counts(paired: Mapping[str, Array]) -> dict[str, dict[str, int]]:
 def _number_ids(shown: Mapping[str, str]) -> dict[str, Array]:
     """Each party's ids as whole numbers, the same number for the same id at every party."""
     import pyarrow as pa
-    import pyarrow.compute as pc
 
-    lists = [pc.split_pattern(pa.array([text], pa.large_string()), _BETWEEN)[0].values for text in shown.values()]
+    lists: list[Any] = []
+    for text in shown.values():
+        found = _as_numbers(_listed(text))
+        if found is None:  # Text at one party: the same id must be the same value at all.
+            lists = [_listed(other) for other in shown.values()]
+            break
+        lists.append(found)
     numbers = pa.concat_arrays(lists).dictionary_encode().indices.to_numpy().astype(np.int64)
     return dict(zip(shown, np.split(numbers, np.cumsum([len(one) for one in lists])[:-1]), strict=True))
+
+
+def _listed(text: str) -> Any:
+    """The ids of a party as an Arrow column."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    return pc.split_pattern(pa.array([text], pa.large_string()), _BETWEEN)[0].values
+
+
+def _as_numbers(texts: Any) -> Any:
+    """Whole numbers, which take a third of the memory; None unless each text is what its number is written as."""
+    import pyarrow as pa
+
+    try:
+        numbers = texts.cast(pa.int64())
+    except pa.ArrowInvalid:
+        return None
+    return numbers if numbers.cast(pa.large_string()).equals(texts) else None
 
 
 def _pairs(ids: dict[str, Array], hub: str, outside: Array) -> dict[str, dict[str, dict[str, Array]]]:

@@ -332,9 +332,9 @@ class Table:
         """Ids as text, the form in which two parties' ids are compared; row positions when there are no ids."""
         return (np.arange(self.rows) if self.ids is None else self.ids).astype(str)
 
-    @cached_property
+    @property
     def key_column(self) -> Any:
-        """The same as an Arrow column, for work on millions of them."""
+        """The same as an Arrow column, for work on millions of them; made anew, as it takes more memory than ids do."""
         import pyarrow as pa
 
         ids = np.arange(self.rows) if self.ids is None else self.ids
@@ -490,9 +490,10 @@ TOGETHER = ("train", "shared", "valid", "test")
 def fingerprint(table: Table) -> str:
     """A digest of which rows are in the shared cuts, and in which order: equal at all parties that are aligned."""
     whole = blake2b(digest_size=16, person=b"laconic rows")
+    keys = table.key_column
     for name in TOGETHER:
         if name in table.cuts:
-            ids = table.key_column.take(table.cuts[name])
+            ids = keys.take(table.cuts[name])
             whole.update(f"{name} {len(ids)}\0".encode())
             whole.update(_with_lengths(ids))
     return whole.hexdigest()

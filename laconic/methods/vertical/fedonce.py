@@ -155,6 +155,10 @@ class FedOnce(Method, frozen=True):
 
     def fit(self, hub: Party, peers: Peers, /) -> Iterator[None]:
         """Algorithm 1: guests first, then the host."""
+        # Before guests work side by side: of two threads that import the same, one may get half a module.
+        import scipy.special  # noqa: F401
+        import xgboost  # noqa: F401
+
         received = self._sifted(hub, peers.tolerant.ask(self.learn_and_send))
         hub.memory["guests"] = {name: answer["train"].shape[1] for name, answer in received.items()}
         hub.memory["received"] = received
