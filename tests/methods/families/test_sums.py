@@ -11,13 +11,13 @@ import pytest
 
 from laconic import Cox, FedAvg, FedDf, FedKt, FedOnce, FedProx, Scaffold, check_method, price, simulate, train
 from laconic.core import Party, Peers, Question, WireLog, answer, decode, decode_question, encode
-from laconic.deploy import open_calls
+from laconic.deploy import ledgers_of, open_calls
 from laconic.errors import PartyAbsent, Refused, StepError, WireError
 from laconic.learn import Columns, Krum, Median, Sgd
 from laconic.methods import ModelCheck, SecureSums
 from laconic.methods.families.sums import _read
 from laconic.methods.horizontal.analytic import Analytic
-from laconic.privacy import L1, L2, ClippedGaussian, DpSgd, GaussianSums, GaussianVotes, ledgers_of
+from laconic.privacy import L1, L2, ClippedGaussian, DpSgd, GaussianSums, GaussianVotes
 from laconic.privacy.masks import FixedPoint, add_masks
 from laconic.testing import small_horizontal
 
