@@ -21,7 +21,7 @@ from laconic.core.ledger import Masked
 from laconic.deploy import open_calls
 from laconic.methods import SecureSums
 from laconic.methods.families.sums import agree_keys, confirm_present, share_secrets, take_keys, unmask
-from laconic.privacy.masks import FixedPoint
+from laconic.privacy.encryption import FixedPoint
 from laconic.tables import Table
 from laconic.values import Array
 

@@ -32,7 +32,7 @@ from laconic.learn import Krum, Mean, Median, Sgd, TrimmedMean
 from laconic.learn.models.aggregation import AnyAverage
 from laconic.methods import Check, ModelCheck
 from laconic.testing import BadParty, flip_labels, leave_out
-from laconic.testing.small_federations import Badness
+from laconic.testing.check_method import Badness
 from studies.harness import Job, Record, arguments, markdown, mean_spread, only_on, run_jobs, some_rows, write_whole
 
 _COLUMNS_APART = ("phishing", "credit_default", "adult", "california_housing")

@@ -43,11 +43,11 @@ EXCEPTIONS = {
     "laconic.methods.families.guided.in_bytes": "the attacked gradients, without a run around them",
     "laconic.methods.vertical.rap.cluster": "must not depend on the number of threads",
     "laconic.methods.vertical.rap.nearest": "must not depend on the number of threads",
-    "laconic.privacy.masks.FixedPoint": _BY_HAND,
-    "laconic.privacy.masks.add_masks": "takes masks off as a server would that has both secrets of a party",
-    "laconic.privacy.masks.derive": "takes masks off as a server would that has both secrets of a party",
-    "laconic.privacy.masks.join_secret": "takes masks off as a server would that has both secrets of a party",
-    "laconic.privacy.masks.unlock": "takes masks off as a server would that has both secrets of a party",
+    "laconic.privacy.encryption.FixedPoint": _BY_HAND,
+    "laconic.privacy.encryption.add_masks": "takes masks off as a server would that has both secrets of a party",
+    "laconic.privacy.encryption.derive": "takes masks off as a server would that has both secrets of a party",
+    "laconic.privacy.encryption.join_secret": "takes masks off as a server would that has both secrets of a party",
+    "laconic.privacy.encryption.unlock": "takes masks off as a server would that has both secrets of a party",
     "laconic.privacy.mechanisms.votes.SEEDED": "the words that a ledger must hold",
 }
 

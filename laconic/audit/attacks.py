@@ -1,4 +1,12 @@
-"""What a curious receiver could find out: columns, labels, and who was among the training rows."""
+"""What a curious receiver could find out: columns, labels, and who was among the training rows.
+
+A lower bound on epsilon by experiment: plant a row, run a mechanism many times, and see how well it is detected.
+
+A mechanism that keeps (epsilon, delta) limits any test: its hits can be at most exp(epsilon) times its false alarms,
+plus delta. So counted hits and false alarms, with their confidence limits, give an epsilon that the mechanism certainly
+exceeds. Jagielski, Ullman, Oprea: Auditing differentially private machine learning (2020); Nasr, Song,
+Thakurta, Papernot, Carlini: Adversary instantiation (2021).
+"""
 
 from collections.abc import Callable, Mapping
 from math import log

@@ -11,6 +11,10 @@ moment of its class is the row. Columns of zeros and ones leave few rows in the 
 rows far from normal can be turned back by independent component analysis (Hyvarinen, Oja 2000), the rows as sources and
 the columns as samples. Whoever has a row at hand need not rebuild it: while rows are fewer than features, it lies in
 their span if it is one of them, and else does not.
+
+What crossed in a vertical run, row by row: which numbers each party sent about which rows, and which it was sent.
+
+An attacker keeps everything that it ever received, so an audit looks at all of it and not at the last answer alone.
 """
 
 import warnings

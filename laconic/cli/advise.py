@@ -1,4 +1,7 @@
-"""`laconic advise`: which methods suit, and what each would cost, before anything is trained or sent."""
+"""`laconic advise`: which methods suit, and what each would cost, before anything is trained or sent.
+
+`laconic methods` and `laconic data`: what there is to choose from.
+"""
 
 from pathlib import Path
 from typing import TYPE_CHECKING

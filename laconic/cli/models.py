@@ -169,9 +169,9 @@ def _from_files(
 ) -> "tuple[Scores, Reasons | None]":
     from laconic.inference.local_transport import parts_of
     from laconic.inference.merge import forgotten, rows_due
-    from laconic.inference.new_rows import reach_rows
     from laconic.inference.predict import load_model
     from laconic.inference.reasons import refuse_without_answers
+    from laconic.inference.update import reach_rows
 
     model = load_model(folder)
     for name, count in rows_due(model.part).items():

@@ -1,4 +1,11 @@
-"""The hub's side of a run: reach the parties online or by envelope, train, predict, and write down what happened."""
+"""The hub's side of a run: reach the parties online or by envelope, train, predict, and write down what happened.
+
+A model that keeps apart what each party added goes on between machines: a party joins, or the others get it anew.
+
+It is a run like any other: by the same channel, held to the parties' rules, with accounts, ledgers and a journal. But
+the columns are those that the model was trained with, only who joins is asked what its rows add, and everybody who is
+there and in the plan gets the new model.
+"""
 
 import csv
 import io
@@ -11,8 +18,7 @@ from typing import Any, ClassVar, Literal
 import msgspec
 import numpy as np
 
-from laconic.align.agreed import AgreedIds
-from laconic.align.alignment import ALIGNMENT, AT_RANDOM, Align
+from laconic.align.alignment import ALIGNMENT, AT_RANDOM, AgreedIds, Align
 from laconic.align.schema import AgreedColumns, same_everywhere
 from laconic.atomic_files import make_private_folder, read_sealed, write_sealed, write_whole
 from laconic.core.capabilities import Mergeable

@@ -1,4 +1,7 @@
-"""Run a plan: get its rows, keep its limits, and hand back the result."""
+"""Run a plan: get its rows, keep its limits, and hand back the result.
+
+Run a method over a federation whose parties are all at hand: the way to try things out.
+"""
 
 import math
 from collections.abc import Callable, Iterator

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from laconic.align.agreed import AgreedIds, agree
+from laconic.align.alignment import AgreedIds, agree
 from laconic.atomic_files import make_private_folder, write_whole
 from laconic.core.ledger import Entry, Ledger
 from laconic.core.party import Party

@@ -1,4 +1,11 @@
-"""A result: the frozen record of one run, to and from JSON."""
+"""A result: the frozen record of one run, to and from JSON.
+
+Work that is kept as JSON lines as it is done, and which code made each line.
+
+What is in the file stays done, whoever stopped it and when. The code is known by a digest of a method's file and of all
+of its package that this file leads to. Comments, docstrings and layout do not count: what they say changes no number.
+Compiled parts and other packages are not looked at; their versions are in the result.
+"""
 
 import ast
 import json

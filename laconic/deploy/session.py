@@ -1,4 +1,7 @@
-"""What a plan settles, so that parties who never meet work out the same scripts, names and fingerprint."""
+"""What a plan settles, so that parties who never meet work out the same scripts, names and fingerprint.
+
+The questions of a run in their order, as far as its scripts declare them: what a party can answer unasked.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -6,8 +9,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from laconic.align.agreed import AgreedIds
-from laconic.align.alignment import Align
+from laconic.align.alignment import AgreedIds, Align
 from laconic.core.capabilities import Budgeted
 from laconic.core.method import Method
 from laconic.core.party import Party

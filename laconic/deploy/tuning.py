@@ -3,6 +3,8 @@
 Trials are run on tables from which the test rows have been taken out, so that nothing can be chosen on them. What is
 tried follows from the names of the settings (`COMMON`), and from `tuning` of a method that has one (`Tunable`). The
 first trial is of the settings as they were given; the others are drawn by the seed.
+
+Several methods on the same splits, kept as JSON lines: what is done stays done.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,4 +1,11 @@
-"""All that `laconic doctor` looks at, in order; at its end, what the party has spent of its people's privacy."""
+"""All that `laconic doctor` looks at, in order; at its end, what the party has spent of its people's privacy.
+
+Is a party's machine ready: versions, certificates, ports and clock. For party files that lie in a site.
+
+What a party's columns and ids are: inferred from the cells, written out for approval; and what deserves a look.
+
+Of ids: how they are written, what would be changed before they are compared, and what is wrong.
+"""
 
 import json
 import re

@@ -2,6 +2,11 @@
 
 Rows go in prepared: each file says, in its metadata, which prepared columns it takes and how they are made of raw ones.
 Every graph is run before it is written, and must say what our own code says.
+
+ONNX graphs of what parties learn: nets, linear models, trees and mixtures of them, drawn node by node.
+
+A graph says what our own code computes, to the order of its sums: linear models in float64, nets and trees in float32.
+Trees ask `x < threshold`, and know for each question where a row goes that lacks the number.
 """
 
 from collections.abc import Callable, Mapping

@@ -2,6 +2,11 @@
 
 Such a model (`Mergeable`, for example `Analytic`) is a server's, which asks nobody when it predicts. Only the party
 concerned is asked anything; the server fits anew, and every other folder of the model at hand gets the new model.
+
+A party leaves, or rows of it: what is kept of them is deleted, the rest is fitted anew, and a record states it.
+
+Nobody is contacted when a party leaves; when only rows of it do, that party is. What is deleted is deleted from the
+hub's folder; copies elsewhere are for their keepers to delete.
 """
 
 import json

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from laconic.data.readers.federate import Source
-    from laconic.inference.new_rows import PartsAtHand
+    from laconic.inference.update import PartsAtHand
 
 
 @dataclass(frozen=True)
@@ -287,7 +287,7 @@ class Model:
         Args:
             rows: as for `predict`, with the label column at the party that has it; None for held-out rows.
         """
-        from laconic.inference.new_rows import score_rows
+        from laconic.inference.update import score_rows
 
         if rows is not None:
             return score_rows(self, rows)
@@ -336,7 +336,7 @@ class Model:
             absent: what to do about parties without rows here.
             without: parties to treat as absent.
         """
-        from laconic.inference.new_rows import predict_rows
+        from laconic.inference.update import predict_rows
 
         found: list[str] = []
         scores = predict_rows(self, rows, found, absent=absent, without=without)

@@ -1,4 +1,7 @@
-"""Saving a trained model: one folder per party, and a card that says who can predict what."""
+"""Saving a trained model: one folder per party, and a card that says who can predict what.
+
+A party's own folder of the model that came home to it, once the server's signature is checked.
+"""
 
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence

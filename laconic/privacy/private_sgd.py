@@ -1,6 +1,13 @@
 """Gradient descent with a price: every step sees a random draw of rows, clips each row's say, and adds noise.
 
 Abadi, Chu, Goodfellow, McMahan, Mironov, Talwar, Zhang: Deep learning with differential privacy (2016).
+
+The sum of all rows' gradients, each first clipped in length, at nearly the cost of a plain gradient.
+
+A linear layer's gradient for one row is an outer product, whose length is known without building it; so one pass back
+gives all lengths, and one product a layer the clipped sum. Goodfellow: Efficient per-example gradient computations
+(2015); Li, Tramer, Liang, Hashimoto: Large language models can be strong differentially private learners (2022); Bu,
+Wang, Zha, Karypis: Differentially private optimization on large model at small cost (2023).
 """
 
 from collections.abc import Callable, Sequence

@@ -1,4 +1,9 @@
-"""Methods side by side on one federation: what each scores, costs and gives away, and which of them to use."""
+"""Methods side by side on one federation: what each scores, costs and gives away, and which of them to use.
+
+The verdict on a comparison, in words: whether to federate, which method to use, its price, and who sees what.
+
+A single run recommends nothing. A method that gives labels away is recommended only in a sentence that names this.
+"""
 
 import json
 import statistics

@@ -2,6 +2,11 @@
 
 Of a ROC curve, and of bins of predicted against true, only curves and means over several rows are kept, so that a
 result can be handed on without showing anybody's label.
+
+Labels that are times to an event, some of them censored: how they are kept in one number, and how they are scored.
+
+A label is the time a person was watched, with a minus sign if the event had not come by then (censored). A time of zero
+has a sign too, so that signs are read with `events_of` and never by comparing with zero.
 """
 
 import math

@@ -1,8 +1,7 @@
 import pytest
 
 from laconic.errors import ContractBroken
-from laconic.testing.check_method import check_method
-from laconic.testing.small_federations import small_federation
+from laconic.testing.check_method import check_method, small_federation
 from tests.broken import methods
 
 

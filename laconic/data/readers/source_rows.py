@@ -1,4 +1,10 @@
-"""One party's rows where the others hold other people: read, coded and cut by the party itself."""
+"""One party's rows where the others hold other people: read, coded and cut by the party itself.
+
+A schema: what parties with other people agree on beforehand, in a file that all have, so that nothing is asked.
+
+It names the columns, how numbers are scaled, which levels there are, and the classes. A person writes it, or corrects
+what one party drafts from its own rows; whoever signs an answer signs for the plan and for a digest of what it says.
+"""
 
 import math
 import tomllib

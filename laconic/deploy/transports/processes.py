@@ -4,6 +4,12 @@ The process answers each question in a fresh child that knows nothing but the pa
 length-prefixed blobs on standard input and output. The process itself never touches a party: whatever a step leaves in
 globals, class attributes or caches dies with the child that answered. What a party gave away is known to whoever
 started it as soon as its answer is, and all that it remembers when the block ends.
+
+Parties shared out among a few forked workers: for many small parties on one machine with several cores.
+
+A worker begins as a copy of this process, so it starts at once and shares the rows. It stays from question to question;
+what its parties gave away comes back with each answer, and all that they remember in the end. Numbers are the same as
+in one process. Workers learn on the processor: a GPU cannot be used after a fork.
 """
 
 import fcntl

@@ -1,4 +1,15 @@
-"""What every encoder is: settings that learn, without labels, a net which puts a row into a few numbers."""
+"""What every encoder is: settings that learn, without labels, a net which puts a row into a few numbers.
+
+Rank scores: a column by the rank of its cells, which few columns stand for all, and what is sent beside them.
+
+Trees cut one number at a time, so that a column is worth more to them than sums of columns; and they see ranks only, so
+that a score loses nothing but what it hides of a long tail. Sums are worth more where columns are many and each says
+little. `Beside` puts out both; `LearntBeside` has a small net in place of the sums.
+
+A party has no labels, so that it cannot see which of the two serves the label holder better. It can see which of them
+lets its own columns be rebuilt by boosted trees, on rows that neither trees nor encoder have learnt from: whatever
+trees can rebuild, the label holder's trees can use. The learnt numbers are taken where they are clearly better.
+"""
 
 from math import prod
 from typing import ClassVar, Literal, Self, TypeAlias

@@ -2,6 +2,11 @@
 
 `Network`, `Logistic`, `Forest` and `Boosted` are local models of horizontal methods. `NetModel`, `LinearModel`,
 `TreeModel` and `Best`, which tries them all, learn from columns that parties sent, several numbers per row too.
+
+A scikit-learn estimator of one's own as a model: named by its path and settings, kept without pickle.
+
+What it learnt is kept by `skops`, which writes no code and builds only types that the reader allows: those of
+scikit-learn that hold numbers, and nothing else.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,6 +1,12 @@
 """Learning labels: what every learner can do; a net, a task and rows in, plain arrays out, and predictions from them.
 
 Many models are fitted at once; shards that hold one class only are models too.
+
+Gaps: NaN where a party sent nothing about a row, and what is done about them by models that need a number.
+
+The models that `Best` tries take standardised columns, zeros for gaps, and marks. A model that was named by hand keeps
+its own columns: the mean of those that are known takes the place of a gap. A net sees, while it learns, some rows of
+each batch with a block of columns taken away, so that one net serves whoever is present.
 """
 
 from abc import abstractmethod

@@ -2,6 +2,10 @@
 
 Split learning builds its model anew at every question, and torch's own layers spend most of that time on drawing
 weights which are then thrown away.
+
+Randomness for tensors: always drawn on the processor, so that a seed draws the same numbers for every device.
+
+What is drawn stays on the processor; whoever uses it on another device sends it there.
 """
 
 from abc import abstractmethod

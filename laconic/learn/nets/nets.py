@@ -2,6 +2,11 @@
 
 Nets that start from different weights err in different places. Averaged, they know how sure to be, which one net that
 has learnt few rows by heart does not; where parties' words are added up, that matters more than being right alone.
+
+Attention: guess the numbers that a row would have at another party, from rows that both parties know.
+
+A row's guess is the mean of the known rows' numbers, weighted by how similar the rows are where both can be seen:
+scaled dot-product attention, as few-shot VFL and FedCVT use it.
 """
 
 from collections.abc import Callable, Sequence

@@ -3,6 +3,11 @@
 A few steps on one batch are what a party does between two questions. Weights and velocity come in and go out as plain
 arrays, so that a party can be stopped after any question. On the processor, fully connected nets take compiled steps;
 without a compiler, and on other devices, torch takes them.
+
+The row-by-row problem inside ADMM: the logits that suit a label best while staying near what was predicted.
+
+For each row: minimise loss(z; y) - dual . z + rho / 2 |sums - z|^2. At the minimum the loss's gradient by z is
+dual + rho (sums - z), which is what ADMM takes as the row's next dual.
 """
 
 import ctypes

@@ -2,6 +2,8 @@
 
 A guess about a slightly changed row that is confident enough becomes the label of a much changed view of the same row.
 Sohn and others: FixMatch (2020); class-prior alignment after Berthelot and others: ReMixMatch (2020).
+
+FixMatch for images: weak views are shifted, strong ones warped, shaded and pierced.
 """
 
 from abc import abstractmethod

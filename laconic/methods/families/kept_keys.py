@@ -19,7 +19,17 @@ import msgspec
 
 from laconic.core.party import Party
 from laconic.errors import Refused, WireError
-from laconic.privacy.masks import SHARE, add_masks, agree, derive, draw_key, join_secret, lock, split_secret, unlock
+from laconic.privacy.encryption import (
+    SHARE,
+    add_masks,
+    agree,
+    derive,
+    draw_key,
+    join_secret,
+    lock,
+    split_secret,
+    unlock,
+)
 from laconic.values import Array
 
 CHAINS = "secure sum chains"

@@ -39,7 +39,7 @@ from laconic.methods.families.kept_keys import (
     parties_of,
     take_masks_off,
 )
-from laconic.privacy.masks import (
+from laconic.privacy.encryption import (
     FixedPoint,
     add_masks,
     agree,

@@ -4,6 +4,8 @@ A net trained on a row without noise carries that row into its outputs for every
 numbers then covers nothing that can be stated. So there are three sound ways: let no net learn from rows without noise
 (`RowsOnce`), let it learn by private steps (`PrivateSteps`), or bound the whole message (`BatchClip`). `AsPublished` is
 the VIM paper's way, for comparison, and `PureNoise` is what any of them has to beat.
+
+Noise on what a party sends, written in its ledger.
 """
 
 from abc import abstractmethod

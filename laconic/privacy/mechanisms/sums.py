@@ -1,6 +1,11 @@
 """Noise on sums of products of rows: one release from which a linear model can be made, with an epsilon.
 
 The release is joint: the Gram matrix, the moments with the labels and, through the constant in every row, the count.
+
+Noise on what parties' models learnt: of all rows of a party (clipped updates), or of single rows (private training).
+
+McMahan, Ramage, Talwar, Zhang: Learning Differentially Private Recurrent Language Models (2018), with the noise put on
+by parties themselves: each alone, or under a secure sum each a share.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,10 @@
-"""What a page shows, as plain values: worked out here, so that the template only lays it out."""
+"""What a page shows, as plain values: worked out here, so that the template only lays it out.
+
+A page that shows a run while it goes on: on this machine only, and only to be read.
+
+It is served on 127.0.0.1 under an address that nobody can guess, answers GET and nothing else, and refuses requests
+that name another host, as a web page of a stranger would by a name that leads here.
+"""
 
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence

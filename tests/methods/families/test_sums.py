@@ -18,7 +18,7 @@ from laconic.methods import ModelCheck, SecureSums
 from laconic.methods.families.sums import _read
 from laconic.methods.horizontal.analytic import Analytic
 from laconic.privacy import L1, L2, ClippedGaussian, DpSgd, GaussianSums, GaussianVotes
-from laconic.privacy.masks import FixedPoint, add_masks
+from laconic.privacy.encryption import FixedPoint, add_masks
 from laconic.testing import small_horizontal
 
 STEPS = ("agree_keys", "share_secrets", "give_sums", "unmask")

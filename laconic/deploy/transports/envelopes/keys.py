@@ -3,6 +3,8 @@
 A party has two pairs: Ed25519 to sign, X25519 to be written to. Its public file holds both public halves, signed with
 the first so that nobody can put another second beside it. Two people compare the fingerprint by voice before they trust
 it.
+
+The cover: what anyone may read on an envelope, one line per fact, signed together with what is inside.
 """
 
 import os

@@ -1,4 +1,11 @@
-"""Start and stop sites, host runs, and see how they stand; what dies is started again, and goes on from the journal."""
+"""Start and stop sites, host runs, and see how they stand; what dies is started again, and goes on from the journal.
+
+Make sites: from keys that each party made itself and a request that it sent, or, for trials, all keys at the hub.
+
+A party makes its keys and a request (`make_request`). The hub, having compared the fingerprint by phone, signs a
+certificate and puts together a reply without any secret (`provision`). The party compares the hub's fingerprint and
+takes the reply into its site (`accept_reply`).
+"""
 
 import os
 import re

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from laconic.errors import WireError
-from laconic.privacy.masks import FixedPoint, agree, draw_key, join_secret, lock, public_of, split_secret, unlock
+from laconic.privacy.encryption import FixedPoint, agree, draw_key, join_secret, lock, public_of, split_secret, unlock
 
 
 def test_fewer_shares_than_needed_say_nothing_and_any_so_many_give_the_secret():

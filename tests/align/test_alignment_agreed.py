@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from laconic.align.agreed import AgreedIds, agree
+from laconic.align.alignment import AgreedIds, agree
 from laconic.core import Party, Peers, WireLog
 from laconic.deploy import open_calls
 from laconic.errors import DataError
