@@ -17,8 +17,7 @@ from laconic.errors import DataError
 from laconic.shown import counted
 from laconic.tables.columns import Column, Recipe, apply_recipe, fit_recipe, refuse_infinity
 from laconic.tables.on_disk import empty_on_disk, is_on_disk, taken
-from laconic.tables.survival import events_of
-from laconic.tables.task import Task
+from laconic.tables.task import Task, events_of
 from laconic.values import Array, Rng
 
 APART = ("train", "valid", "test", "own")
@@ -28,11 +27,19 @@ APART = ("train", "valid", "test", "own")
 UNLABELLED = ("own", "public")
 """Cuts whose rows need no labels."""
 
+PAIRED = "paired"
+"""A party's cut of rows that the hub has too, but not every party."""
+
 _AT_ONCE = 1 << 16
 """Rows prepared and put through an encoder at a time."""
 
 _NO_ROWS = np.empty(0, dtype=np.int64)
 _NO_ID = ("", "nan", "<NA>", "NaT")  # how pandas and numpy spell a missing cell once it is text
+
+
+def paired_with(party: str) -> str:
+    """The hub's cut of the same people as a party's cut "paired", in the same order."""
+    return f"{PAIRED} {party}"
 
 
 def clean_ids(ids: Array | Sequence[str] | Sequence[int], party: str) -> Array:
