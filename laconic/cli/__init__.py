@@ -3,16 +3,15 @@
 import click
 
 from laconic import __version__
-from laconic.cli.advise import advise
+from laconic.cli.advise import advise, data, demo, methods
 from laconic.cli.doctor import doctor
 from laconic.cli.envelopes import answer, keys, open_envelopes, seal, sign, verify
-from laconic.cli.lists import data, demo, methods
 from laconic.cli.models import add, export, forget, home, predict
 from laconic.cli.online import accept, host, join, provision, request, status, stop
 from laconic.cli.options import Commands, debug_option
 from laconic.cli.privacy import audit, privacy, widths
 from laconic.cli.report import disclose, ledger, report
-from laconic.cli.run import compare, plan, run
+from laconic.cli.run import compare, plan, reproduce, run
 from laconic.cli.serve import serve
 
 
@@ -30,8 +29,9 @@ def main() -> None:
     """
 
 
-_TRIALS = (demo, advise, run, compare, report, disclose, ledger, plan, methods, data, privacy, audit, widths, doctor)
+_TRIALS = (demo, advise, run, compare, reproduce, report, disclose, ledger, plan, methods, data, privacy, audit)
+_FILES = (widths, doctor)
 _APART = (request, provision, accept, join, host, status, stop, keys, seal, answer, open_envelopes, sign, verify)
 _AFTERWARDS = (home, predict, serve, add, forget, export)
-for _command in (*_TRIALS, *_APART, *_AFTERWARDS):
+for _command in (*_TRIALS, *_FILES, *_APART, *_AFTERWARDS):
     main.add_command(debug_option(_command))

@@ -15,9 +15,9 @@ from laconic.moved import RenamedWarning
 
 if TYPE_CHECKING:
     from laconic.core.method import Method
-    from laconic.core.result import Result
     from laconic.data.federation import Federation
     from laconic.deploy.execute import OnRead
+    from laconic.deploy.result import Result
     from laconic.plan.plan import Plan
     from laconic.values import Listener
 
@@ -89,12 +89,15 @@ def changes_of(context: click.Context) -> list[Change]:
 
 
 def plan_with(source: str, changes: list[Change]) -> "Plan":
-    """A method by name or a plan file, with these changes."""
+    """A method by name, a plan file or a preset of a paper (fedonce#phishing-table5), with these changes."""
     from laconic.methods.registry import find_method
+    from laconic.plan.published import read_preset
     from laconic.plan.text import change_plan, draft, read_plan_file, to_plain
 
     path = Path(source)
-    if path.suffix == ".toml":
+    if "#" in source and not path.exists():
+        plain = to_plain(read_preset(source))
+    elif path.suffix == ".toml":
         refuse_no_plan(path)
         plain = to_plain(read_plan_file(path))
     else:
@@ -345,7 +348,7 @@ def watch_run(watched: bool, title: str, parties: Sequence[str] = ()) -> "Iterat
             return
         from laconic.core.traffic import watching
         from laconic.deploy.watch import Watch
-        from laconic.report.live import serve_live
+        from laconic.report.page.view import serve_live
         from laconic.values import listening
 
         watch = Watch(title, parties)

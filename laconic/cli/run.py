@@ -38,9 +38,8 @@ from laconic.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from laconic.core.result import Result
-    from laconic.deploy.compare import OnResult
-    from laconic.deploy.tuning import Allowance
+    from laconic.deploy.result import Result
+    from laconic.deploy.tuning import Allowance, OnResult
     from laconic.plan.plan import Plan
     from laconic.values import Listener
 
@@ -193,7 +192,7 @@ def compare(
     """
     from laconic.atomic_files import refuse_unwritable
     from laconic.audit.leakage import execute_measured
-    from laconic.deploy.compare import compare_plans as run_all
+    from laconic.deploy.tuning import compare_plans as run_all
     from laconic.report.tables import show_arms
 
     plans = _plans(sources, changes_of(context), yardsticks=yardsticks)
@@ -226,8 +225,8 @@ def compare(
 @contextmanager
 def _naming_kept(path: Path) -> "Iterator[None]":
     """When Ctrl-C ends this block, say how many runs are kept, those of an earlier start too."""
-    from laconic.deploy.compare import is_run
-    from laconic.deploy.kept_records import read_records
+    from laconic.deploy.result import read_records
+    from laconic.deploy.tuning import is_run
     from laconic.shown import counted
 
     try:
@@ -239,6 +238,45 @@ def _naming_kept(path: Path) -> "Iterator[None]":
         kept = f"{path} keeps {counted(runs, 'run')}{trials}, and the same command goes on from there"
         click.echo(f"\nStopped. {kept if records else 'Nothing was finished, so nothing is kept'}.", err=True)
         click.get_current_context().exit(130)
+
+
+@click.command(short_help="Run a paper's table at the paper's settings.")
+@click.argument("paper")
+@click.option("--table", "number", required=True, metavar="N", help="Which of the paper's tables.")
+@click.option("--data", metavar="NAME", help="Its rows on this data set only.")
+@click.option("--seeds", type=click.IntRange(1), default=3, show_default=True, metavar="N", help="Runs of each row.")
+@click.option("--quick", is_flag=True, help="One seed and two epochs: shows that it runs, and no figure to go by.")
+@click.option("--save", type=FILE, metavar="FILE", help="Save each result as a JSON line. [reproduce-PAPER.jsonl]")
+def reproduce(paper: str, number: str, data: str | None, seeds: int, quick: bool, save: Path | None) -> None:
+    """Run a paper's table at the paper's settings, and show our figures beside the paper's.
+
+    Each result is saved as it finishes. After Ctrl-C, the same command goes on from there.
+
+    \b
+    Examples:
+      laconic reproduce fedonce --table 7 --data phishing
+      laconic reproduce fedonce --table 6 --quick
+      laconic plan fedonce#phishing-table5
+    """
+    from laconic.atomic_files import refuse_unwritable
+    from laconic.plan.published import read_table
+    from laconic.report.published import lines_on, run_published, show_published
+
+    lines = lines_on(read_table(paper, number), data, quick=quick)
+    path = save or Path(f"reproduce-{paper}{'-quick' if quick else ''}.jsonl")
+    refuse_unwritable(path)
+    with showing_progress() as listener:
+
+        def tell(result: "Result | None", done: int, of: int) -> None:
+            from laconic.report.words import one_line
+
+            if result is not None:
+                click.echo(f"seed {done} of {of}: {one_line(result)}", err=True)
+
+        results = run_published(lines, range(1 if quick else seeds), path, listener, tell)
+    few = ", quick: two epochs, no figure to go by" if quick else ""
+    show(show_published(f"{paper}, table {number}{few}", lines, results))
+    click.echo(f"Saved in {path}. What a preset sets: laconic plan {paper}#{lines[0].row.preset}")
 
 
 def _allowance(tune: bool, trials: int | None, seconds: float | None) -> "Allowance | None":
@@ -257,7 +295,7 @@ def _plans(sources: tuple[str, ...], changes: list[Change], *, yardsticks: bool)
     """The plans to compare: each source with the changes for all, and with those for its method alone."""
     import msgspec
 
-    from laconic.deploy.compare import YARDSTICKS, refuse_unlike
+    from laconic.deploy.tuning import YARDSTICKS, refuse_unlike
     from laconic.methods.registry import methods
     from laconic.plan.plan import Budget
     from laconic.plan.text import change_plan, to_plain
