@@ -13,7 +13,7 @@ from laconic.deploy import InProcess, Processes, open_calls
 from laconic.errors import PartyAbsent, Refused
 from laconic.learn import Sgd
 from laconic.methods import SecureSums
-from laconic.methods.families.kept_keys import _lock, take_masks_off
+from laconic.methods.families.sums import _lock, take_masks_off
 from laconic.privacy.encryption import FixedPoint, add_masks, derive, join_secret, unlock
 from laconic.testing import small_horizontal
 
