@@ -2,8 +2,8 @@
 
 A party joins a saved model, or the others get it again after one left, between machines: the model's end of it.
 
-What crosses is a run like any other (`laconic.deploy.coordinator`), hosted from the server's site; here the model's folder
-gives what it begins with, and takes what it ends with.
+What crosses is a run like any other (`laconic.deploy.coordinator`), hosted from the server's site; here the model's
+folder gives what it begins with, and takes what it ends with.
 
 Predicting and scoring new rows with a model: each party's own, as tables or as files.
 """

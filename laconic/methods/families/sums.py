@@ -13,7 +13,16 @@ A method takes part with `sums: SecureSums | None` among its settings, and `agre
 unmask` among its steps, `self.sums.hide(party, parts)` at the end of the step that is summed up, and
 `self.sums.over(...)` in `fit`. All of it is asked as any other question, so it works on every transport.
 
-Secure sums of which many follow one exchange of public keys take two questions each, where fresh keys take four.
+Secure sums of which many follow one exchange of public keys: two questions each, where fresh keys take four.
+
+Every two parties agree once on a chain: a key from which one for each sum follows by hashing, and which is forgotten
+as it goes on. What is opened for one sum says nothing of the next, as the chain cannot be followed from a mask, nor
+of the one before, as it cannot be followed back. Which link a sum takes is the number of its question, which is the
+same for all parties and only rises. A party sends its masked numbers with shares of the seed of its own mask, and of
+each mask that it has in common with another party, locked for those who keep them. Of a party that is there, the
+others open its seed; of two of which one is not there, the mask in common. Never both seed and masks of one party, as
+before (Bonawitz and others 2017; the one exchange is as in Ma and others: Flamingo, 2023, without its deciding
+committee).
 """
 
 from base64 import b64decode, b64encode
