@@ -68,7 +68,7 @@ def noise_as_targets(columns: int, hidden: tuple[int, ...], outputs: int, batch:
         found = nets.outputs(rows_there.index_select(0, torch.from_numpy(rows)).unsqueeze(0))
         nets.learn((found - torch.from_numpy(targets)) * (2 / batch), 1e-3, (0,))
 
-    module = learnt._ModuleLearner(x, make(net, (columns,), outputs, rng), 1e-3)
+    module = learnt._ModuleLearner(x, make(net, (columns,), outputs, rng), learnt.Nat())
     numpy = learnt.FlatMlp(x, first, 1e-3)
     return {AUTOMATIC: step(module), BY_HAND: by_hand, NUMPY: step(numpy)}
 

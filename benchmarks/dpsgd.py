@@ -111,7 +111,7 @@ def _as_torch(net: Mlp | Cnn, shape: tuple[int, ...], classes: int) -> nn.Module
         widths = (prod(shape), *net.hidden)
         hidden = [layer for a, b in pairwise(widths) for layer in (nn.Linear(a, b), nn.ReLU())]
         return nn.Sequential(nn.Flatten(), *hidden, nn.Linear(widths[-1], classes))
-    first, second = net.channels
+    first, second = (one if isinstance(one, int) else one.channels for one in net.channels)
     convolutions = [nn.Conv2d(shape[0], first, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)]
     convolutions += [nn.Conv2d(first, second, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)]
     dense = [nn.Linear(second * (shape[1] // 4) * (shape[2] // 4), net.hidden[0]), nn.ReLU()]

@@ -63,14 +63,14 @@ PACKAGES = {
         "export_model parts_of reach_parts read_new read_new_labels read_tokens read_labelled"
     ),
     "learn": (
-        "Adaptive AnyAssignment AnyClassifier AnyEncoder AnyExtractor AnyLocal Attention Autoencoder Best BestEncoder "
-        "Boosted Cnn Confident Ensemble Exact FixMatch FixMatchTab Fixed Forest Gaussian Joint Krum LinearModel "
-        "Logistic Mean Median Mlp Nat Net NetModel Network Optimiser Orthogonal PatchNet Pca RandomProjection ResNet "
-        "Sgd Shard Soft SummedHeads Swaps TreeModel TrimmedMean WhitenedPca check_model classes_of evaluate fit_linear "
-        "fit_models fit_supervised initialise make predict_linear predict_model predict_supervised purity "
-        "torch_generator weights_of device_asked on_device Learner Columns Convolutions Drawn Estimator "
-        "FrozenEncoder Mixture Photographs PublicRows RandomFourier RandomRelu Whitened "
-        "Adam TakeAverage Yogi"
+        "Adaptive AnyAssignment AnyClassifier AnyEncoder AnyExtractor AnyLocal Attention Autoencoder Best "
+        "BestEncoder Boosted Cnn Confident Convolution Ensemble Exact FixMatch FixMatchTab Fixed Forest Gaussian "
+        "Joint Krum LinearModel Logistic Mean Median Mlp Nat Net NetModel Network Optimiser Orthogonal PatchNet Pca "
+        "RandomProjection ResNet Sgd Shard Soft SummedHeads Swaps TreeModel TrimmedMean WhitenedPca check_model "
+        "classes_of evaluate fit_linear fit_models fit_supervised initialise make predict_linear predict_model "
+        "predict_supervised purity torch_generator weights_of device_asked on_device Learner Columns Convolutions "
+        "Drawn Estimator FrozenEncoder Mixture Photographs PublicRows RandomFourier RandomRelu Whitened Adam "
+        "TakeAverage Yogi"
     ),
     "methods": (
         "Admm Check Gradients Majority MixedRows ModelCheck PooledShares Prox SecureSums SendLabels ServerShares "
@@ -78,7 +78,7 @@ PACKAGES = {
     ),
     "plan": (
         "AnyRuntime Budget DataPlan Journalled Plan change_plan draft open_releases plan_fingerprint read_plan "
-        "read_plan_file read_value refuse_unkept to_plain write_plan"
+        "read_plan_file read_value refuse_unkept to_plain write_plan papers read_preset read_table"
     ),
     "privacy": (
         "AnyAccountant AsPublished BatchClip Budget ClippedGaussian Codebook ColumnBounds Demand DpNat DpPca "

@@ -433,16 +433,18 @@ True
     ),
     (
         "learn",
-        "Mlp Cnn ResNet PatchNet Joint Net Ensemble SummedHeads Attention AnyExtractor make initialise weights_of",
+        "Mlp Cnn Convolution ResNet PatchNet Joint Net Ensemble SummedHeads Attention AnyExtractor make initialise "
+        "weights_of",
         f"""\
 {_RNG}
->>> from laconic.learn import AnyExtractor, Attention, Cnn, Ensemble, Joint, Mlp, Net, PatchNet, ResNet, SummedHeads
->>> from laconic.learn import initialise, make, weights_of
+>>> from laconic.learn import AnyExtractor, Attention, Cnn, Convolution, Ensemble, Joint, Mlp, Net, PatchNet, ResNet
+>>> from laconic.learn import SummedHeads, initialise, make, weights_of
 >>> nets: list[Net] = [Mlp(hidden=(8,)), Joint(own=Mlp(hidden=(4,)))]
 >>> module = make(nets[0], (4,), 2, rng)
 >>> sorted(weights_of(initialise(module, rng)))[:1] != []
 True
->>> image_nets: list[AnyExtractor] = [Cnn(channels=(4, 8)), ResNet(blocks=1), PatchNet(filters=16)]
+>>> strided = Cnn(channels=(4, Convolution(8, stride=2)))
+>>> image_nets: list[AnyExtractor] = [strided, ResNet(blocks=1), PatchNet(filters=16)]
 >>> Ensemble(net=Mlp(), count=3).count, len(image_nets), SummedHeads() is not None, Attention().sharpness
 (3, 3, True, None)""",
     ),

@@ -12,7 +12,7 @@ from laconic.cli.online import accept, host, join, provision, request, status, s
 from laconic.cli.options import Commands, debug_option
 from laconic.cli.privacy import audit, privacy, widths
 from laconic.cli.report import disclose, ledger, report
-from laconic.cli.run import compare, plan, run
+from laconic.cli.run import compare, plan, reproduce, run
 from laconic.cli.serve import serve
 
 
@@ -30,8 +30,9 @@ def main() -> None:
     """
 
 
-_TRIALS = (demo, advise, run, compare, report, disclose, ledger, plan, methods, data, privacy, audit, widths, doctor)
+_TRIALS = (demo, advise, run, compare, reproduce, report, disclose, ledger, plan, methods, data, privacy, audit)
+_FILES = (widths, doctor)
 _APART = (request, provision, accept, join, host, status, stop, keys, seal, answer, open_envelopes, sign, verify)
 _AFTERWARDS = (home, predict, serve, add, forget, export)
-for _command in (*_TRIALS, *_APART, *_AFTERWARDS):
+for _command in (*_TRIALS, *_FILES, *_APART, *_AFTERWARDS):
     main.add_command(debug_option(_command))

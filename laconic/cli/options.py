@@ -14,6 +14,7 @@ from laconic.errors import DataError, LaconicError, PackageNotUsed, PlanError
 from laconic.moved import RenamedWarning
 
 if TYPE_CHECKING:
+    from laconic.core.method import Method
     from laconic.core.result import Result
     from laconic.data.federation import Federation
     from laconic.deploy.execute import OnRead
@@ -88,12 +89,15 @@ def changes_of(context: click.Context) -> list[Change]:
 
 
 def plan_with(source: str, changes: list[Change]) -> "Plan":
-    """A method by name or a plan file, with these changes."""
+    """A method by name, a plan file or a preset of a paper (fedonce#phishing-table5), with these changes."""
     from laconic.methods.registry import find_method
+    from laconic.plan.published import read_preset
     from laconic.plan.text import change_plan, draft, read_plan_file, to_plain
 
     path = Path(source)
-    if path.suffix == ".toml":
+    if "#" in source and not path.exists():
+        plain = to_plain(read_preset(source))
+    elif path.suffix == ".toml":
         refuse_no_plan(path)
         plain = to_plain(read_plan_file(path))
     else:
@@ -392,6 +396,20 @@ def read_aloud(every: bool) -> "OnRead":
                 click.echo(line, err=True)
 
     return show_files
+
+
+def say_what_lies_open(methods: "Sequence[Method]") -> None:
+    """Before anything is trained: what of their columns parties lay open unless something else is set."""
+    from laconic.methods.vertical.fedonce import FedOnce
+
+    most = max((one.laid_open for one in methods if isinstance(one, FedOnce)), default=0)
+    if most:
+        click.echo(
+            f"Before it starts: with FedOnce as it is set, every party that is asked lays up to {most} columns of its "
+            "table open to the label holder, by rank. `laconic widths` shows what less would cost; --encoder Pca "
+            "sends sums alone.",
+            err=True,
+        )
 
 
 def hand_over(result: "Result", as_json: bool, save: Path | None) -> None:

@@ -15,6 +15,7 @@ from laconic.cli.options import (
     plan_options,
     read_aloud,
     result_options,
+    say_what_lies_open,
     show,
     watch_option,
     watch_run,
@@ -98,6 +99,7 @@ def run(
         raise PlanError("--leakage listens to the whole run, and --model keeps what it made; give one of the two")
     if model is None and replace:
         raise PlanError("--replace is for a saved model: name its folder with --model FOLDER")
+    say_what_lies_open([plan.method])
     card = None
     with watch_run(watched, _title(plan)) as listener:
         if leakage:
@@ -200,6 +202,7 @@ def compare(
     refuse_unwritable(path, report)
     first = plans[0].seed
     allowance = _allowance(tune, trials, seconds)
+    say_what_lies_open([plan.method for plan in plans])
     with _naming_kept(path), showing_progress() as listener:
         results = run_all(
             plans,
@@ -236,6 +239,45 @@ def _naming_kept(path: Path) -> "Iterator[None]":
         kept = f"{path} keeps {counted(runs, 'run')}{trials}, and the same command goes on from there"
         click.echo(f"\nStopped. {kept if records else 'Nothing was finished, so nothing is kept'}.", err=True)
         click.get_current_context().exit(130)
+
+
+@click.command(short_help="Run a paper's table at the paper's settings.")
+@click.argument("paper")
+@click.option("--table", "number", required=True, metavar="N", help="Which of the paper's tables.")
+@click.option("--data", metavar="NAME", help="Its rows on this data set only.")
+@click.option("--seeds", type=click.IntRange(1), default=3, show_default=True, metavar="N", help="Runs of each row.")
+@click.option("--quick", is_flag=True, help="One seed and two epochs: shows that it runs, and no figure to go by.")
+@click.option("--save", type=FILE, metavar="FILE", help="Save each result as a JSON line. [reproduce-PAPER.jsonl]")
+def reproduce(paper: str, number: str, data: str | None, seeds: int, quick: bool, save: Path | None) -> None:
+    """Run a paper's table at the paper's settings, and show our figures beside the paper's.
+
+    Each result is saved as it finishes. After Ctrl-C, the same command goes on from there.
+
+    \b
+    Examples:
+      laconic reproduce fedonce --table 7 --data phishing
+      laconic reproduce fedonce --table 6 --quick
+      laconic plan fedonce#phishing-table5
+    """
+    from laconic.atomic_files import refuse_unwritable
+    from laconic.plan.published import read_table
+    from laconic.report.published import lines_on, run_published, show_published
+
+    lines = lines_on(read_table(paper, number), data, quick=quick)
+    path = save or Path(f"reproduce-{paper}{'-quick' if quick else ''}.jsonl")
+    refuse_unwritable(path)
+    with showing_progress() as listener:
+
+        def tell(result: "Result | None", done: int, of: int) -> None:
+            from laconic.report.words import one_line
+
+            if result is not None:
+                click.echo(f"seed {done} of {of}: {one_line(result)}", err=True)
+
+        results = run_published(lines, range(1 if quick else seeds), path, listener, tell)
+    few = ", quick: two epochs, no figure to go by" if quick else ""
+    show(show_published(f"{paper}, table {number}{few}", lines, results))
+    click.echo(f"Saved in {path}. What a preset sets: laconic plan {paper}#{lines[0].row.preset}")
 
 
 def _allowance(tune: bool, trials: int | None, seconds: float | None) -> "Allowance | None":

@@ -61,12 +61,16 @@ class Mergeable(Protocol):
         """Drop what a party added, and fit anew: the model is then as if the party had never taken part."""
 
 
+ERASED = "erased"
+"""The cut of rows that are to be erased, which a party has only while it takes them back."""
+
+
 @runtime_checkable
 class Erasable(Protocol):
     """Takes single rows out of a fitted model, exactly, if their party has them still."""
 
     def erase(self, hub: Party, peers: Peers) -> None:
-        """Ask a party what its training rows, which are those to be erased, had added; take it off, and fit anew."""
+        """Ask a party what its rows of the cut `ERASED` had added; take it off, and fit anew."""
 
 
 @runtime_checkable

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from laconic.core.capabilities import Erasable, Mergeable
+from laconic.core.capabilities import ERASED, Erasable, Mergeable
 from laconic.core.ledger import Ledger
 from laconic.core.method import Method
 from laconic.core.party import Party
@@ -120,7 +120,8 @@ def erase_rows(part: Part, method: Method, name: str, rows: Table) -> Merged:
         raise DataError(f"{type(method).__name__} cannot take single rows out of a model; train it again without them")
     if name not in members_of(part, method):
         raise DataError(f"{name!r} is not in this model; it has {', '.join(members_of(part, method)) or 'nobody'}")
-    with _reached(part, {name: rows}) as carrier:
+    taken = rows.with_cut(ERASED, rows.cut("train"), dropping=("train",))
+    with _reached(part, {name: taken}) as carrier:
         return _changed(part, method, carrier, {name: rows.rows}, method.erase)
 
 

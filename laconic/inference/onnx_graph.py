@@ -130,7 +130,7 @@ class Graph:
     @net.register
     def _(self, module: Conv, x: str) -> str:
         weights = [self.constant(values.detach().numpy()) for values in (module.weight, module.bias)]
-        return self.node("Conv", x, *weights, pads=[module.padding] * 4)
+        return self.node("Conv", x, *weights, pads=[module.padding] * 4, strides=[module.stride] * 2)
 
     @net.register
     def _(self, module: nn.MaxPool2d, x: str) -> str:

@@ -56,6 +56,7 @@ from .nets.layers import PatchNet as PatchNet
 from .nets.layers import ResNet as ResNet
 from .nets.nets import AnyExtractor as AnyExtractor
 from .nets.nets import Cnn as Cnn
+from .nets.nets import Convolution as Convolution
 from .nets.nets import Ensemble as Ensemble
 from .nets.nets import Joint as Joint
 from .nets.nets import Mlp as Mlp

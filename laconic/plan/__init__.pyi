@@ -5,6 +5,9 @@ from .plan import DataPlan as DataPlan
 from .plan import Plan as Plan
 from .plan import open_releases as open_releases
 from .plan import refuse_unkept as refuse_unkept
+from .published import papers as papers
+from .published import read_preset as read_preset
+from .published import read_table as read_table
 from .runtime import AnyRuntime as AnyRuntime
 from .runtime import Journalled as Journalled
 from .text import change_plan as change_plan

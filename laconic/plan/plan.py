@@ -156,6 +156,8 @@ class Budget(Settings, frozen=True, tag=False):
         delta: the probability, per person, that the promise of epsilon fails.
         split: each party's share of epsilon by name, in any unit; a party not named has share 1.
         accountant: how losses add up.
+        equal_noise: whether all parties use noise of one multiplier, and not noise that costs each the same loss; goes
+            without split.
         least_rows: of horizontal party files, how many training rows every party has at least; epsilon is kept for
             that many, as nobody knows how many the others have, and a party with fewer takes no part. None for the
             rows that are there, where all are in one place.
@@ -166,6 +168,7 @@ class Budget(Settings, frozen=True, tag=False):
     delta: float = 1e-5
     split: dict[str, float] = msgspec.field(default_factory=dict)
     accountant: AnyAccountant = Pld()
+    equal_noise: bool = False
     least_rows: int | None = None
 
     def __post_init__(self) -> None:
@@ -174,6 +177,8 @@ class Budget(Settings, frozen=True, tag=False):
             raise ValueError(f"epsilon must be above 0, not {self.epsilon}; leave it out for no promise")
         if not 0 < self.delta < 1:
             raise ValueError(f"delta is a probability above 0 and below 1, not {self.delta}")
+        if self.equal_noise and self.split:
+            raise ValueError("equal_noise gives all parties one noise, and split different ones; leave one of them out")
 
     @property
     def byte_limit(self) -> float:
@@ -295,6 +300,7 @@ def keep_budget_of(plan: Plan, rows: int, hub: str, guests: tuple[str, ...]) -> 
         people="shared" if plan.method.kind == "vertical" or unknown else "disjoint",
         split=budget.split,
         accountant=budget.accountant,
+        equal_noise=budget.equal_noise,
         besides=_noise_beside(plan),
     )
     return plan.method.within(wanted, rows, hub, guests)

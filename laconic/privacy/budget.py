@@ -37,6 +37,8 @@ class Budget(Settings, frozen=True):
             squared loss, the quantity that adds up when noise is Gaussian: with equal shares, parties that do the
             same get the same noise.
         accountant: how losses add up.
+        equal_noise: whether all parties have the same multiplier, as FedOnce's paper has it, and not the same loss: a
+            party that learns for longer then has no more noise, and a greater loss.
         besides: multipliers of Gaussian noise on what any person's row is released in beside these demands; the budget
             is for both together.
     """
@@ -46,12 +48,15 @@ class Budget(Settings, frozen=True):
     people: People = "shared"
     split: dict[str, float] = {}  # noqa: RUF012 (msgspec copies it)
     accountant: AnyAccountant = Pld()
+    equal_noise: bool = False
     besides: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.epsilon > 0:
             raise ValueError(f"epsilon must be above 0, not {self.epsilon}")
         check_delta(self.delta)
+        if self.equal_noise and self.split:
+            raise ValueError("equal_noise gives all parties one noise, and split different ones; leave one of them out")
         for party, share in self.split.items():
             if not 0 < share < inf:
                 raise ValueError(f"the share of {party} must be above 0, not {share}; leave it out for a share of 1")
@@ -99,14 +104,19 @@ class Budget(Settings, frozen=True):
         shares = {party: self.split.get(party, 1.0) for party in demands}
         whole = sum(shares.values())
 
-        def noise(loss: float) -> dict[str, float]:
+        def by_loss(loss: float) -> dict[str, float]:
             return {party: _multiplier(demand, loss * sqrt(shares[party] / whole)) for party, demand in demands.items()}
+
+        def noise(loss: float) -> dict[str, float]:
+            return dict.fromkeys(demands, 1 / loss) if self.equal_noise else by_loss(loss)
 
         def fits(loss: float) -> bool:
             return self._together(demands, noise(loss)) <= self.epsilon
 
         # If all were one Gaussian answer, this would be the loss: a good start for the search.
         near = 1 / gaussian_scale(self.epsilon, self.delta, 1.0)
+        if self.equal_noise:
+            near = 1 / max(by_loss(near).values())
         return noise(_greatest(fits, 0.9 * near, 1.02 * near, _CLOSE))
 
 

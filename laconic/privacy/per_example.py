@@ -232,7 +232,7 @@ class _Patches:
 def _geometry(layer: nn.Module) -> dict[str, tuple[int, ...]] | None:
     """How a convolution goes over an image; None for any other layer, and for one that is no plain convolution."""
     if isinstance(layer, layers.Conv):
-        return {"padding": (layer.padding, layer.padding)}
+        return {"padding": (layer.padding, layer.padding), "stride": (layer.stride, layer.stride)}
     if not isinstance(layer, nn.Conv2d) or layer.groups != 1 or layer.padding_mode != "zeros":
         return None
     if isinstance(layer.padding, str):

@@ -29,7 +29,7 @@ NEVER_COVERED = (
 )
 """What no noise in this package covers; said with each."""
 
-UNCOVERED = f"{NEVER_COVERED}; exchanging a row for another costs up to twice"
+UNCOVERED = f"{NEVER_COVERED}; exchanging a row for another costs up to twice, at a larger delta"
 """The same, where the unit is a row there or blanked."""
 
 _POOL = 65_536

@@ -17,6 +17,7 @@ from laconic.methods.registry import methods
 from laconic.report.comparisons import Comparison, MethodRuns, comparisons_of, costs_of, same_releases
 from laconic.report.verdict import sentences
 from laconic.report.words import (
+    BETTER_WITHOUT,
     NAMES,
     contribution_lines,
     epsilon_in_words,
@@ -271,7 +272,8 @@ def _without_labels(result: Result, party: str, own: int) -> dict[str, int]:
     holder = result.data["alignment"].get("labels", {}).get("party", result.hub)
     if own == 0 or party != holder or party in result.data.get("outside", {}):
         return {}
-    return {f"used without their labels: {result.method['type']} takes labels of rows that all share": own}
+    shared_only = f"{result.method['type']} takes labels of rows that all share"
+    return {f"used without their labels: {BETTER_WITHOUT if 'outside' in result.data else shared_only}": own}
 
 
 def _remarks(result: Result) -> list[RenderableType]:

@@ -14,6 +14,8 @@ from laconic.shown import figure as figure  # noqa: PLC0414 (for reports)
 from laconic.shown import in_bytes as in_bytes  # noqa: PLC0414 (for reports)
 from laconic.shown import metric_name as metric_name  # noqa: PLC0414 (for reports)
 
+BETTER_WITHOUT = "the model does clearly better without"
+
 
 def make_table(headings: Sequence[str], *, right: Sequence[str] = (), title: str | None = None) -> Table:
     """An empty table in the one style of all reports; `right` names the headings of numbers."""
@@ -50,8 +52,8 @@ def rows_of(result: Result, party: str) -> tuple[int, int, int, dict[str, int]]:
         used, others = used + also, others - also
         some = min(others, max(0, int(alignment.get("some", {}).get(party, 0)) - also))
         # Where rows outside the overlap were learnt from, those that were not are late, or lack a label at the hub.
-        uses = f"{result.method['type']} uses rows that all share"
-        uses = f"{result.hub} does not learn from" if "outside" in result.data else uses
+        learns = f"{result.hub} does not learn from" if result.data.get("outside") else BETTER_WITHOUT
+        uses = learns if "outside" in result.data else f"{result.method['type']} uses rows that all share"
         reasons = {f"only some parties have, and {uses}": some}
         known = "nobody else has" if "some" in alignment else "not every party has"
         reasons[f"{known}, and {uses}"] = others - some

@@ -34,6 +34,23 @@ def test_compare_prints_one_table_and_what_to_use(kept):
     assert "a few numbers for each row" in outcome.stdout
 
 
+def test_what_parties_lay_open_is_said_before_anything_is_scored(kept):
+    outcome, _, _ = kept
+    assert 0 <= outcome.output.index("lays up to 8 columns of its table open") < outcome.output.index("1 of 6")
+    halves = call(
+        "run",
+        "FedOnce",
+        "--data",
+        "breast_cancer",
+        "--set",
+        "method.trainer.epochs=2",
+        "--set",
+        "method.precision=float16",
+    )
+    assert "lays up to 16 columns" in halves.stderr
+    assert "columns of its table open" not in call("run", "Solo", "--data", "breast_cancer").stderr
+
+
 def test_progress_is_told_run_by_run(kept):
     outcome, _, _ = kept
     assert "6 of 6: Centralised, seed 1: AUC" in outcome.stderr

@@ -154,7 +154,7 @@ def test_one_person_is_erased_as_if_never_there_and_the_server_sees_the_row(meth
 
 def test_the_sums_of_one_erased_row_are_that_row():
     south = federation("south").tables["south"]
-    one = Party("south", south.with_cut("train", south.cut("train")[:1]), seed=0)
+    one = Party("south", south.with_cut("erased", south.cut("train")[:1], dropping=("train",)), seed=0)
     sent = Analytic(features=Columns()).give_erased(one)
     found = unpack(sent["gram"])[:-1, -1]
     assert found == pytest.approx(south.x[south.cut("train")[0]], abs=1e-6)

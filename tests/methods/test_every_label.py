@@ -6,6 +6,8 @@ import pytest
 
 from laconic import (
     Centralised,
+    Fdml,
+    FedBCD,
     FedCVT,
     FedOnce,
     FewShot,
@@ -15,6 +17,12 @@ from laconic import (
     OneShot,
     Rap,
     Solo,
+    SplitNN,
+    Vafl,
+    VerticalXgboost,
+    VimAdmm,
+    VimAdmmJoint,
+    VimSgd,
     deal,
     from_frames,
     load,
@@ -36,6 +44,7 @@ from laconic.learn import (
     SummedHeads,
 )
 from laconic.methods.families.rows import own_rows, with_own_rows
+from laconic.methods.registry import methods
 from laconic.privacy import DpSgd, PublicProjection
 from laconic.report import rows_of
 
@@ -161,11 +170,68 @@ def test_rows_that_were_not_learnt_from_are_not_said_to_be_outside_the_overlap_a
     assert list(lost) == ["only some parties have, and bank does not learn from"]
 
 
-def test_labels_outside_the_overlap_that_contradict_do_no_harm():
+def test_labels_outside_the_overlap_that_contradict_do_no_harm_and_are_not_said_to_be_learnt_from():
     sound = simulate(FedOnce(head=QUICK), bank_and_guests(everyone=400))
     turned = simulate(FedOnce(head=QUICK), bank_and_guests(everyone=400, label_noise=1.0))
     assert sound.metrics["accuracy"] > 0.8
     assert turned.metrics["accuracy"] > 0.8
+    assert sound.data["outside"] == {"bank": 800, "shop": 800}
+    assert turned.data["outside"] == {}
+    assert list(rows_of(turned, "bank")[3]) == ["only some parties have, and the model does clearly better without"]
+
+
+def bank_alone(shuffled=False) -> Federation:
+    """A bank of 400 people of whom a shop knows 60, the bank's other labels as they are or drawn anew."""
+    rng = np.random.default_rng(0)
+    income, age, visits = rng.normal(size=(3, 400))
+    left = (income + np.abs(age) - 0.8 + 0.4 * visits > 0).astype(int)
+    left = np.append(left[:60], rng.permutation(left[60:])) if shuffled else left
+    bank = pd.DataFrame({"id": np.arange(400), "income": income, "age": age, "left": left})
+    shop = pd.DataFrame({"id": np.arange(60), "visits": visits[:60]})
+    return from_frames({"bank": bank, "shop": shop}, id="id", label="left")
+
+
+LEARNS_FROM_ALL = [
+    FedOnce(head=QUICK),
+    FedOnce(head=LinearModel()),
+    FedOnce(trainer=SHORT),
+    FedOnce(head=Joint(), trainer=SHORT, more=Sgd(epochs=1)),
+    OneShot(local=FixMatchTab(steps=2), head=QUICK),
+    OneShot(local=FixMatchTab(steps=2), head=Mlp(hidden=()), trainer=SHORT),
+    FewShot(local=FixMatchTab(steps=2), head=QUICK),
+    Rap(learner=QUICK, trains="label holder"),
+    Rap(learner=LinearModel(), trains="label holder"),
+    LateFusion(model=QUICK),
+    LocalDp(learner=LinearModel()),
+    Solo(model=QUICK),
+    Centralised(model=QUICK),
+    Linear(),
+]
+SHARED_ALONE = [Rap(learner=QUICK), SplitNN(trainer=SHORT), FedBCD(trainer=SHORT), FedCVT(trainer=SHORT)]
+SHARED_ALONE += [VimSgd(), VimAdmm(), VimAdmmJoint(), Vafl(), Fdml(), VerticalXgboost()]
+
+
+def test_every_vertical_method_is_known_to_learn_from_all_labels_or_from_shared_ones():
+    known = {type(one).__name__ for one in LEARNS_FROM_ALL + SHARED_ALONE}
+    assert {kind.__name__ for kind in methods().values() if kind.kind == "vertical"} == known
+
+
+@pytest.mark.parametrize("method", LEARNS_FROM_ALL, ids=lambda one: type(one).__name__)
+def test_labels_outside_the_overlap_change_what_is_predicted(method):
+    known, drawn = (simulate(method, bank_alone(shuffled=shuffled)) for shuffled in (False, True))
+    assert known.metrics != drawn.metrics
+    assert known.data["outside"] == {"bank": 340}
+
+
+@pytest.mark.parametrize("method", SHARED_ALONE, ids=lambda one: type(one).__name__)
+def test_methods_of_shared_labels_alone_do_not_look_at_any_other(method):
+    known, drawn = (simulate(method, bank_alone(shuffled=shuffled)) for shuffled in (False, True))
+    assert known.metrics == drawn.metrics
+    assert "outside" not in known.data
+
+
+def test_a_label_holder_that_trains_for_a_server_says_what_it_tried():
+    assert len(simulate(Rap(learner=QUICK, trains="label holder"), bank_alone()).tried) > 2
 
 
 @pytest.mark.parametrize("method", [Solo(model=QUICK), LateFusion(model=QUICK)])

@@ -147,5 +147,5 @@ def test_pfnm_refuses_nets_it_cannot_match():
 
 
 def test_a_horizontal_method_refuses_a_vertical_federation():
-    with pytest.raises(ValueError, match="deal_rows"):
+    with pytest.raises(ValueError, match="other columns of the same people"):
         simulate(FedAvg(), small_federation("binary"))

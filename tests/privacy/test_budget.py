@@ -56,3 +56,16 @@ def test_a_share_for_a_stranger_is_refused_by_name():
 def test_a_budget_that_nothing_keeps_is_refused(wrong):
     with pytest.raises(ValueError, match="above 0"):
         Budget(**wrong)
+
+
+def test_one_noise_for_all_is_what_the_paper_of_fedonce_has():
+    """Phishing at epsilon 2 with the training of its Table 10: three guests of 10 epochs, a host of 30."""
+    rate = 32 / 8954
+    demands = {"host": Demand(rate, 8395)} | {f"guest {place}": Demand(rate, 2799) for place in range(3)}
+    budget = Budget(epsilon=2.0, accountant=Moments(), equal_noise=True)
+    found = budget.multipliers(demands)
+    assert set(found.values()) == {found["host"]}
+    assert found["host"] == pytest.approx(1.358, abs=1e-3)
+    assert 1.99 < budget.spent(demands, found) <= 2.0
+    with pytest.raises(ValueError, match="leave one of them out"):
+        Budget(epsilon=2.0, equal_noise=True, split={"host": 2.0})

@@ -4,7 +4,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from laconic.learn import Cnn, Joint, Mlp, Sgd, evaluate, initialise, make, weights_of
+from laconic.learn import Cnn, Convolution, Joint, Mlp, Sgd, evaluate, initialise, make, weights_of
 from laconic.privacy.per_example import RowGradients, row_gradients
 from laconic.privacy.private_sgd import DpSgd
 from laconic.privacy.randomness import SecureRandomness, SeededRandomness, keyed_normal, poisson_sample
@@ -50,6 +50,10 @@ def nets():
         "two activations in a row": (nn.Sequential(nn.Linear(10, 3), nn.ReLU(), nn.Tanh()), [(10,)]),
         "our convolutions": (make(Cnn(channels=(4, 6), hidden=(8,)), image, 3, rng), [image]),
         "a larger kernel": (make(Cnn(channels=(4,), kernel=5), image, 3, rng), [image]),
+        "strides": (
+            make(Cnn(channels=(Convolution(4, stride=2, pad=1, pool=2, pool_stride=1),)), image, 3, rng),
+            [image],
+        ),
         "no padding": (make(Cnn(channels=(4,), pad=False), image, 3, rng), [image]),
         "two inputs": (initialise(Joint(own=Cnn(channels=(4,))).model([image, (5,)], 3), rng), [image, (5,)]),
         "torch's layers, some by torch.func": (nn.Sequential(*conv, nn.Linear(48, 3, bias=False)), [image]),

@@ -12,10 +12,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from laconic.learn.device import device_now, is_on_cpu
+from laconic.learn.draws import torch_generator
 from laconic.learn.encoders.encoder import Encoder, Pca, RandomProjection, WhitenedPca
 from laconic.learn.encoders.rank_scores import Rest, build_beside, fit_beside, fit_scores, score
 from laconic.learn.nets.layers import Shape
 from laconic.learn.nets.nets import Cnn, Mlp, Net, give_randomness, initialise, make, to_array, to_tensor, weights_of
+from laconic.learn.train.fixmatch import flip, shift
 from laconic.learn.train.sgd import Optimiser, Sgd, send_back
 from laconic.values import Array, Rng, Settings, Weights, check_above_zero, check_least, track
 
@@ -83,10 +85,10 @@ class FlatMlp:
     `benchmarks/dense_paths.py` measures it against automatic gradients and against `laconic.learn.kernels`.
     """
 
-    def __init__(self, x: Array, weights: Weights, lr: float) -> None:
+    def __init__(self, x: Array, weights: Weights, lr: float, weight_decay: float = 0.0) -> None:
         # Rows and hidden layers end in a one, so that biases are the last column of a layer's matrix.
         self.x = np.concatenate([x.reshape(len(x), -1), np.ones((len(x), 1))], axis=1, dtype=np.float32)
-        self.lr = lr
+        self.lr, self.weight_decay = lr, np.float32(weight_decay)
         self.names = [name.removesuffix(".weight") for name in weights if name.endswith(".weight")]
         layers = [np.column_stack([weights[f"{name}.weight"], weights[f"{name}.bias"]]) for name in self.names]
         self.params = np.concatenate([layer.ravel() for layer in layers])
@@ -126,6 +128,8 @@ class FlatMlp:
 
     def _adam(self) -> None:
         self.steps += 1
+        if self.weight_decay:
+            self.grads += self.weight_decay * self.params
         change = self.grads * np.float32(0.1)
         self.means *= np.float32(0.9)
         self.means += change
@@ -157,6 +161,9 @@ class Nat(Encoder, frozen=True):
         epochs: how often every row is seen.
         batch: rows per step, and rows that trade targets with each other.
         lr: Adam's learning rate.
+        weight_decay: weight of the L2 penalty.
+        shift: images are moved by up to so many pixels, anew each time they are seen.
+        flips: whether images are mirrored left to right, one time in two; digits should not be.
         every: trade targets in every so many epochs.
         assignment: how targets are traded.
     """
@@ -166,12 +173,16 @@ class Nat(Encoder, frozen=True):
     epochs: int = 30
     batch: int = 100
     lr: float = 1e-3
+    weight_decay: float = 0.0
+    shift: int = 0
+    flips: bool = False
     every: int = 1
     assignment: AnyAssignment = msgspec.field(default_factory=Swaps)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_least(1, epochs=self.epochs, batch=self.batch, every=self.every)
+        check_least(0, weight_decay=self.weight_decay, shift=self.shift)
         check_above_zero(lr=self.lr)
 
     def net(self, shape: Shape) -> Net:
@@ -203,8 +214,10 @@ class Nat(Encoder, frozen=True):
         shape = x.shape[1:]
         module = make(self.net(shape), shape, self.sized(x).dim_for(shape), rng)
         if len(shape) == 1 and self.rows_net.final == "tanh" and not self.rows_net.dropout:
-            return FlatMlp(x, weights_of(module), self.lr) if is_on_cpu() else _ModuleLearner(x, module, self.lr)
-        return _ModuleLearner(x, give_randomness(module, rng), self.lr)
+            if is_on_cpu():
+                return FlatMlp(x, weights_of(module), self.lr, self.weight_decay)
+            return _ModuleLearner(x, module, self)
+        return _ModuleLearner(x, give_randomness(module, rng), self, rng)
 
 
 def sphere(rows: int, dim: int, rng: Rng) -> Array:
@@ -217,21 +230,27 @@ def sphere(rows: int, dim: int, rng: Rng) -> Array:
 class _ModuleLearner:
     """Any net, by automatic gradients; as `FlatMlp`."""
 
-    def __init__(self, x: Array, module: nn.Module, lr: float) -> None:
-        self.x = to_tensor(x)
+    def __init__(self, x: Array, module: nn.Module, nat: Nat, rng: Rng | None = None) -> None:
+        self.x, self.nat = to_tensor(x), nat
         self.module = module.train()
-        settings = Sgd(lr=lr, weight_decay=0.0)
-        self.lr, self.optimiser = lr, Optimiser(settings, self.module, settings.begin(self.module))
+        settings = Sgd(lr=nat.lr, weight_decay=nat.weight_decay)
+        self.optimiser = Optimiser(settings, self.module, settings.begin(self.module))
+        # Only what is drawn takes randomness, so that runs without views are what they were.
+        self.views = torch_generator(rng) if rng is not None and x.ndim == 4 and (nat.shift or nat.flips) else None
         self.last: Tensor = torch.empty(0, device=device_now())
 
     def outputs(self, rows: Array) -> Array:
-        self.last = self.module(self.x[torch.from_numpy(rows).to(device_now())])
+        x = self.x[torch.from_numpy(rows).to(device_now())]
+        if self.views is not None:
+            x = shift(x, self.nat.shift, self.views)
+            x = flip(x, self.views) if self.nat.flips else x
+        self.last = self.module(x)
         return to_array(self.last)
 
     def learn(self, grads: Array) -> None:
         self.module.zero_grad()
         send_back(self.last, to_tensor(grads))
-        self.optimiser.step(self.lr)
+        self.optimiser.step(self.nat.lr)
 
     def weights(self) -> Weights:
         return weights_of(self.module)

@@ -232,9 +232,14 @@ def _ranks(x: Array, dim: int) -> _Ranks:
     """All columns by rank, those that are sent, and how many numbers are left beside them."""
     knots, heights = fit_scores(x)
     scores = score(x, knots, heights)
-    chosen = choose_columns(scores, min(dim, max(8, dim // 2)))
+    chosen = choose_columns(scores, most_ranks(dim))
     ranks = {"heights": heights[chosen], "knots": knots[chosen], "columns": np.array(chosen, dtype=np.int64)}
     return scores, {f"scores.{name}": values for name, values in ranks.items()}, dim - len(chosen)
+
+
+def most_ranks(dim: int) -> int:
+    """How many of `dim` numbers are columns by rank, at most: half of them, or eight."""
+    return min(dim, max(8, dim // 2))
 
 
 def not_rebuilt(sent: Array, scores: Array, learnt_from: int) -> float:

@@ -41,11 +41,14 @@ _FEWEST = 20
 _MANY = 5_000
 """From so many rows on, fewer folds and deeper trees are tried."""
 
+_LEAST = 0.05
+"""A smaller share of the answer is not taken."""
+
 _GAIN = 0.001
 """A stack is taken if its loss is lower than that of the best candidate by this share."""
 
 _CLEAR = 0.01
-"""Rows that are not judged by are left out if the loss is lower by this share without them."""
+"""Rows that are not judged by are left out if the loss is lower by this share, and two errors, without them."""
 
 _CHOICE = "choice"
 
@@ -238,14 +241,14 @@ class Best(Learner, frozen=True):
             only = LinearCandidate(penalty=1.0)
             choice = _Choice((Chosen(only, 1.0),), ())
         else:
-            choice = _choose(task, rows, attempts, rng)
+            choice, losses = _choose(task, rows, attempts, rng)
             if rows.judged < len(rows.y):
-                choice = self._without_others(task, rows, rng, choice)
+                choice = self._without_others(task, rows, rng, choice, losses)
         used = rows if choice.others else rows.first
         written = np.frombuffer(msgspec.json.encode(choice), dtype=np.uint8).copy()
         return {_CHOICE: written} | Mixture(members=choice.members).fit(task, used.x, used.y, rng)
 
-    def _without_others(self, task: Task, rows: "_Rows", rng: Rng, choice: "_Choice") -> "_Choice":
+    def _without_others(self, task: Task, rows: "_Rows", rng: Rng, choice: "_Choice", losses: Array) -> "_Choice":
         """The choice, or one of the first rows alone if that is clearly better.
 
         Others' labels may contradict: they may be of other people, or from other years.
@@ -254,8 +257,10 @@ class Best(Learner, frozen=True):
         if task.of_classes and len(np.unique(first.y)) == 1:
             return choice
         attempts = self.attempts(rows.judged, rows.x.shape[1], task.outputs, rows.own)
-        apart = _choose(task, first, attempts, rng)
-        if _lowest(apart.tried) >= (1 - _CLEAR) * _lowest(choice.tried):
+        apart, without = _choose(task, first, attempts, rng)
+        gains = losses - without
+        error = gains.std(ddof=1) / len(gains) ** 0.5 if len(gains) > 1 else 0.0
+        if gains.mean() <= max(_CLEAR * losses.mean(), 2 * error):
             return choice
         return _Choice(apart.members, choice.tried + apart.tried, others=False)
 
@@ -281,14 +286,16 @@ class _Rows(NamedTuple):
         return _Rows(self.x[places], self.y[places], int(np.searchsorted(places, self.judged)), groups, self.own)
 
 
-def _lowest(tried: Sequence[Tried]) -> float:
-    return min(one.loss for one in tried)
-
-
 def tried_of(weights: Weights) -> tuple[Tried, ...]:
     """What `Best` tried for a model, and how it did; nothing for a model of another learner."""
     written = weights.get(_CHOICE)
     return () if written is None else _read(written).tried
+
+
+def left_others_out(weights: Weights) -> bool:
+    """Whether `Best` left out all rows that it was not judged by, as the model did clearly better without them."""
+    written = weights.get(_CHOICE)
+    return written is not None and not _read(written).others
 
 
 def chosen_in(weights: Weights, best: Best) -> Mixture | None:
@@ -324,19 +331,26 @@ def _fold_count(rows: int) -> int:
     return 3 if rows >= _MANY else 5
 
 
-def _choose(task: Task, rows: _Rows, attempts: Sequence[Chosen], rng: Rng) -> _Choice:
-    """Try all candidates on the same folds of the first rows, beside all others, and weigh them."""
+def _choose(task: Task, rows: _Rows, attempts: Sequence[Chosen], rng: Rng) -> tuple[_Choice, Array]:
+    """Try all candidates on the same folds of the first rows, beside all others, and weigh them.
+
+    Also what the model that is chosen loses on each of the rows to be judged by.
+    """
     taken = rows.take(_some(len(rows.y), rows.judged, rng))
     held = _held_out(task, taken.first, rng)
+    # Own columns are known of every row, so that models of these alone are judged by every row, as at home.
+    every = held if taken.judged == len(taken.y) else _held_out(task, taken, rng)
     folds = {
-        columns: Folds(task, taken.x[:, : columns or None], taken.y, held, taken.groups)
+        columns: Folds(task, taken.x[:, : columns or None], taken.y, every if columns else held, taken.groups)
         for columns in dict.fromkeys(one.columns for one in attempts)
     }
     places = track(len(attempts), "choosing a model")
     trials = [attempts[place].candidate.try_out(folds[attempts[place].columns], rng) for place in places]
-    truth = next(iter(folds.values())).truth
-    losses = [loss(task, truth, trial.predictions) for trial in trials]
-    shares = _shares(task, truth, trials, losses)
+    alone, truth = np.flatnonzero([one.columns for one in attempts]), taken.first.y
+    home = _stacked(task, folds[taken.own].truth, trials, alone) if len(alone) else None
+    trials = [trial._replace(predictions=trial.predictions[: taken.judged]) for trial in trials]
+    shares = _stacked(task, truth, trials, np.arange(len(trials)))
+    shares = shares if home is None else _mixed(task, truth, trials, shares, home)
     members = [
         Chosen(trial.candidate, float(share), one.columns)
         for one, trial, share in zip(attempts, trials, shares, strict=True)
@@ -346,10 +360,11 @@ def _choose(task: Task, rows: _Rows, attempts: Sequence[Chosen], rng: Rng) -> _C
         for one, trial in zip(members, trials, strict=True)
     ]
     taken_ones = tuple(one for one in members if one.share > 0)
+    said = _together(trials, shares)
     if len(taken_ones) > 1:
-        together = sum(one.predictions * share for one, share in zip(trials, shares, strict=True))
-        tried.append(_as_tried(task, truth, f"a stack of {len(taken_ones)} models", np.asarray(together), 1.0))
-    return _Choice(taken_ones, tuple(tried))
+        tried.append(_as_tried(task, truth, f"a stack of {len(taken_ones)} models", said, 1.0))
+    losses = np.array([loss(task, truth, said)]) if task.kind == "survival" else _losses(task, truth, said)
+    return _Choice(taken_ones, tuple(tried)), losses
 
 
 def _as_tried(task: Task, truth: Array, words: str, predictions: Array, share: float) -> Tried:
@@ -395,21 +410,49 @@ def _groups_held_out(groups: Array, count: int, rng: Rng) -> list[Array]:
     return [np.flatnonzero(fold[place] == number) for number in range(len(filled))]
 
 
-def _shares(task: Task, y: Array, trials: Sequence[Trial], losses: Sequence[float]) -> Array:
-    """What share of each candidate's answer is taken: all of the best one's, unless a stack is better."""
-    alone = np.zeros(len(trials))
-    alone[int(np.argmin(losses))] = 1.0
+def _mixed(task: Task, y: Array, trials: Sequence[Trial], every: Array, home: Array) -> Array:
+    """Shares of a model of all columns and the best one of own columns: others count as far as they surely help.
+
+    The mean gain in loss over own columns, m with standard error s, says how far: 1 - s^2 / m^2 of a gain is more than
+    luck, if that is above zero (as James and Stein shrink means).
+    """
     if task.kind == "survival":
-        return alone  # A likelihood of orders has no shares that add up row by row.
-    linear = [place for place, one in enumerate(trials) if isinstance(one.candidate, LinearCandidate)]
-    worse = [place for place in linear if losses[place] > min(losses[one] for one in linear)]
-    stacked = np.array([place for place in range(len(trials)) if place not in worse])
+        return every  # A likelihood of orders has no shares that add up row by row.
+    gains = np.subtract(*(_losses(task, y, _together(trials, shares)) for shares in (home, every)))
+    mean, error = float(gains.mean()), float(gains.std(ddof=1) / np.sqrt(len(gains)))
+    sure = 1 - (error / mean) ** 2 if mean > 0 else 0.0
+    sure = 1.0 if sure > 1 - _LEAST else 0.0 if sure < _LEAST else sure
+    return np.asarray(sure * every + (1 - sure) * home)
+
+
+def _losses(task: Task, y: Array, predictions: Array) -> Array:
+    """The loss of each row."""
+    if task.kind == "regression":
+        return np.asarray((predictions - y) ** 2)
+    return np.asarray(-np.log(chosen_probability(task, y, predictions)))
+
+
+def _together(trials: Sequence[Trial], shares: Array) -> Array:
+    return np.asarray(sum(one.predictions * share for one, share in zip(trials, shares, strict=True) if share > 0))
+
+
+def _stacked(task: Task, y: Array, trials: Sequence[Trial], among: Array) -> Array:
+    """Shares of some of the candidates: all for the best one, unless a stack is better."""
+    losses = {place: loss(task, y, trials[place].predictions) for place in among}
+    alone, shares = np.zeros(len(trials)), np.zeros(len(trials))
+    alone[min(losses, key=lambda place: losses[place])] = 1.0
+    if task.kind == "survival":
+        return alone
+    linear = [losses[place] for place in among if _is_linear(trials[place])]
+    stacked = np.array([place for place in among if not _is_linear(trials[place]) or losses[place] == min(linear)])
     found = _mix_numbers(y, trials, stacked) if task.kind == "regression" else _mix_classes(task, y, trials, stacked)
-    found = np.where(found < 0.05, 0.0, found)
-    shares = np.zeros(len(trials))
+    found = np.where(found < _LEAST, 0.0, found)
     shares[stacked] = found / found.sum()
-    together = np.asarray(sum(one.predictions * share for one, share in zip(trials, shares, strict=True)))
-    return shares if loss(task, y, together) < (1 - _GAIN) * min(losses) else alone
+    return shares if loss(task, y, _together(trials, shares)) < (1 - _GAIN) * min(losses.values()) else alone
+
+
+def _is_linear(trial: Trial) -> bool:
+    return isinstance(trial.candidate, LinearCandidate)
 
 
 def _mix_numbers(y: Array, trials: Sequence[Trial], places: Array) -> Array:

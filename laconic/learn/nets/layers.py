@@ -67,21 +67,21 @@ class Linear(nn.Module):
 
 
 class Conv(nn.Module):
-    """A square convolution with unset weights; it keeps height and width if its kernel is odd and `pad` is set.
+    """A square convolution with unset weights; with `pad` set and an odd kernel it keeps height and width.
 
     Its kernels lie in memory with channels last, so that outputs do too: pooling is faster there.
     """
 
-    def __init__(self, inputs: int, outputs: int, kernel: int = 3, *, pad: bool = True) -> None:
+    def __init__(self, inputs: int, outputs: int, kernel: int = 3, *, stride: int = 1, pad: bool | int = True) -> None:
         super().__init__()
         shape = (outputs, inputs, kernel, kernel)
         self.weight = nn.Parameter(torch.empty(shape, memory_format=torch.channels_last, device=device_now()))
         self.bias = nn.Parameter(torch.empty(outputs, device=device_now()))
-        self.padding = kernel // 2 if pad else 0
+        self.stride, self.padding = stride, (kernel // 2 if pad else 0) if isinstance(pad, bool) else pad
 
     def forward(self, x: Tensor) -> Tensor:
         """Map images of `inputs` channels to images of `outputs` channels."""
-        return functional.conv2d(x, self.weight, self.bias, padding=self.padding)
+        return functional.conv2d(x, self.weight, self.bias, stride=self.stride, padding=self.padding)
 
 
 class Dropout(nn.Module):

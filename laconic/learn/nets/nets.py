@@ -56,13 +56,62 @@ class Mlp(OneInputNet, frozen=True):
         return nn.Sequential(nn.Flatten(), *dense((prod(shape), *self.hidden, outputs), self.dropout, self.final))
 
 
+class Convolution(Settings, frozen=True, tag=False):
+    """One convolution of a `Cnn`, with ReLU and what follows it.
+
+    Attributes:
+        channels: channels that it puts out.
+        kernel: its height and width.
+        stride: pixels from one place to the next.
+        pad: pixels added on each side.
+        pool: height and width of the windows of which the largest value is kept; 1 for no pooling.
+        pool_stride: pixels from one window to the next; None for windows side by side.
+        dropout: share of values zeroed behind it while training.
+
+    Example:
+        >>> from laconic.learn import Cnn, Convolution
+        >>> strided = Cnn(channels=(Convolution(16, kernel=8, stride=2, pad=3, pool=2, pool_stride=1),), hidden=())
+        >>> tuple(strided.build((1, 14, 14), 8)[-1].weight.shape)
+        (8, 576)
+    """
+
+    channels: int
+    kernel: int = 3
+    stride: int = 1
+    pad: int = 0
+    pool: int = 1
+    pool_stride: int | None = None
+    dropout: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_least(
+            1,
+            channels=self.channels,
+            kernel=self.kernel,
+            stride=self.stride,
+            pool=self.pool,
+            pool_stride=self.pool_stride,
+        )
+        check_least(0, pad=self.pad)
+        _check_dropout(self.dropout)
+
+    def layers(self, depth: int, side: tuple[int, int]) -> tuple[list[nn.Module], tuple[int, int]]:
+        """Its layers for images of so many channels and this height and width, and the sides of what they put out."""
+        step = self.pool_stride or self.pool
+        made: list[nn.Module] = [Conv(depth, self.channels, self.kernel, stride=self.stride, pad=self.pad)]
+        made += [nn.MaxPool2d(self.pool, step)] if self.pool > 1 else []
+        made += [nn.ReLU(), *([Dropout(self.dropout)] if self.dropout else [])]
+        high, wide = ((one + 2 * self.pad - self.kernel) // self.stride + 1 for one in side)
+        return made, ((high - self.pool) // step + 1, (wide - self.pool) // step + 1)
+
+
 class Cnn(OneInputNet, frozen=True):
     """Convolutions with ReLU and pooling, then a fully connected net.
 
     Each pooling halves the sides that are still 4 or longer, so that narrow strips of an image work too.
 
     Attributes:
-        channels: channels after each convolution.
+        channels: channels after each convolution; or convolutions whose kernel, stride and pooling are their own.
         hidden: widths of the fully connected hidden layers.
         kernel: height and width of each convolution, an odd number.
         pad: whether images are padded so that a convolution keeps their size; without, each side loses `kernel` - 1.
@@ -70,7 +119,7 @@ class Cnn(OneInputNet, frozen=True):
         final: what follows the last layer.
     """
 
-    channels: tuple[int, ...] = (32, 64)
+    channels: tuple[int | Convolution, ...] = (32, 64)
     hidden: tuple[int, ...] = (128,)
     kernel: int = 3
     pad: bool = True
@@ -78,7 +127,7 @@ class Cnn(OneInputNet, frozen=True):
     final: Final = "linear"
 
     def __post_init__(self) -> None:
-        check_widths(channels=self.channels, hidden=self.hidden)
+        check_widths(channels=tuple(one for one in self.channels if isinstance(one, int)), hidden=self.hidden)
         _check_dropout(self.dropout)
         if self.kernel < 1 or self.kernel % 2 == 0:
             raise ValueError(f"kernel must be an odd number from 1 up, not {self.kernel}")
@@ -88,15 +137,20 @@ class Cnn(OneInputNet, frozen=True):
         check_image(self, shape)
         depth, height, width = shape
         layers: list[nn.Module] = []
-        for channels in self.channels:
-            lost = 0 if self.pad else self.kernel - 1
-            height, width = height - lost, width - lost
+        for one in self.channels:
+            if isinstance(one, Convolution):
+                made, (height, width) = one.layers(depth, (height, width))
+                layers, depth, pool = [*layers, *made], one.channels, (1, 1)
+            else:
+                lost = 0 if self.pad else self.kernel - 1
+                height, width = height - lost, width - lost
+                pool = (_pooling(height), _pooling(width))
+                # The largest of what is above zero is what is above zero of the largest, and there are fewer of these.
+                layers += [Conv(depth, one, self.kernel, pad=self.pad), nn.MaxPool2d(pool), nn.ReLU()]
+                depth = one
             if min(height, width) < 1:
                 raise ValueError(f"images of shape {shape} are too small for this Cnn; use pad=True or fewer channels")
-            pool = (_pooling(height), _pooling(width))
-            # The largest of what is above zero is what is above zero of the largest, and there are fewer of these.
-            layers += [Conv(depth, channels, self.kernel, pad=self.pad), nn.MaxPool2d(pool), nn.ReLU()]
-            depth, height, width = channels, height // pool[0], width // pool[1]
+            height, width = height // pool[0], width // pool[1]
         widths = (depth * height * width, *self.hidden, outputs)
         return nn.Sequential(*layers, nn.Flatten(), *dense(widths, self.dropout, self.final))
 

@@ -9,11 +9,10 @@ from laconic.core.method import LABELLED, Method, task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.step import Opening
-from laconic.learn.models.best import what_was_tried
 from laconic.learn.models.learners import AnyHead, yardstick
 from laconic.learn.nets.nets import Net
 from laconic.learn.train.sgd import Sgd
-from laconic.methods.families.rows import Pooling, beside_columns, labelled, pooled_with_own_rows
+from laconic.methods.families.rows import Pooling, beside_columns, labelled, note_tried, pooled_with_own_rows
 from laconic.values import Array
 
 
@@ -46,7 +45,7 @@ class Centralised(Pooling, frozen=True):
         x, y, groups = pooled_with_own_rows(hub, sent)
         own = prod(hub.data.shape) if hub.data.columns and x.ndim == 2 else 0
         hub.memory["model"] = self._model(x).fit_all(task_of(hub), x, y, hub.rng, valid, shared, groups, own)
-        hub.memory["tried"] = what_was_tried([hub.memory["model"]])
+        note_tried(hub)
         yield
 
     def fit_opening(self) -> Opening:

@@ -12,12 +12,11 @@ from laconic.core.method import LABELLED, Method, task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.step import Ask, Opening, step
-from laconic.learn.models.best import what_was_tried
 from laconic.learn.models.learners import AnyHead, yardstick
 from laconic.learn.nets.nets import Net
 from laconic.learn.train.sgd import Sgd
 from laconic.methods.families.contributions import Check
-from laconic.methods.families.rows import all_labelled, groups_at, labelled, note_outside, own_labelled
+from laconic.methods.families.rows import all_labelled, groups_at, labelled, note_outside, note_tried, own_labelled
 from laconic.tables.task import Task
 from laconic.values import Array
 
@@ -59,7 +58,7 @@ class LateFusion(Method, frozen=True):
             own = own_labelled(hub)
             note_outside(hub, own)
             self._learn(hub, task, *all_labelled(hub), groups_at(hub, own))
-            hub.memory["tried"] = what_was_tried([hub.memory["model"]])
+            note_tried(hub)
         peers.ask(self.learn_alone, kind=task.kind, classes=len(task.classes), labels=labels)
         if self.check is not None:
             self._sift(self.check, hub, peers)

@@ -8,11 +8,18 @@ from laconic.core.method import LABELLED, Method, task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.step import Opening
-from laconic.learn.models.best import what_was_tried
 from laconic.learn.models.learners import AnyHead, yardstick
 from laconic.learn.nets.nets import Net
 from laconic.learn.train.sgd import Sgd
-from laconic.methods.families.rows import all_labelled, computes_alone, groups_at, labelled, note_outside, own_labelled
+from laconic.methods.families.rows import (
+    all_labelled,
+    computes_alone,
+    groups_at,
+    labelled,
+    note_outside,
+    note_tried,
+    own_labelled,
+)
 from laconic.values import Array
 
 
@@ -47,7 +54,7 @@ class Solo(Method, frozen=True):
         note_outside(hub, own)
         groups = groups_at(hub, own)
         hub.memory["model"] = self._model(hub).fit_all(task_of(hub), x, y, hub.rng, valid, groups=groups)
-        hub.memory["tried"] = what_was_tried([hub.memory["model"]])
+        note_tried(hub)
         yield
 
     def predict(self, hub: Party, peers: Peers, rows: str, /) -> Array:

@@ -17,7 +17,7 @@ from laconic.core.method import Method, task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.step import Opening, Step, step
-from laconic.errors import PlanError
+from laconic.errors import PlanError, Refused
 from laconic.learn.models.aggregation import AnyAverage, AnyServerStep, Mean, TakeAverage
 from laconic.learn.models.learners import Network
 from laconic.learn.models.supervised import check_model, fit_from
@@ -74,6 +74,14 @@ class Averages(Protocol):
         """The noise on what all rows of a party change; None for none."""
 
     improve: Step
+
+
+class Judging(Averages, Protocol):
+    """Such a method whose parties may judge each other's models."""
+
+    @property
+    def check(self) -> ModelCheck | None:
+        """What is looked for in models; None for nothing."""
 
 
 @step(
@@ -136,8 +144,10 @@ def mean_over(
     takes="every party's model of the first exchange, from which rows may be guessed at",
     gives="how well each of these models ranks its rows by class: a number per model",
 )
-def judge(method: Averages, party: Party, models: list[Weights]) -> Array:
+def judge(method: Judging, party: Party, models: list[Weights]) -> Array:
     """Mark models by this party's rows, which none but its own has seen; nothing if all are of one class."""
+    if method.check is None or not method.check.judged:
+        raise Refused("by this method's settings parties judge no models: no mask and no noise covers marks")
     x, y = labelled(party, "train")
     form = Network(net=method.local.net_for(party))
     marks = [mark_of(task_of(party), form.predict(task_of(party), model, x), y) for model in models] if len(y) else []

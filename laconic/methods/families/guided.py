@@ -13,7 +13,7 @@ from laconic.core.method import Method, task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.step import Ask, Opening, Step, step
-from laconic.learn.models.best import Best, what_was_tried
+from laconic.learn.models.best import Best
 from laconic.learn.models.gaps import apart
 from laconic.learn.models.learners import AnyHead, AnyLearner, as_fitted
 from laconic.learn.models.supervised import Learner, fit_top, predict_top
@@ -36,7 +36,7 @@ from laconic.learn.train.semisupervised import begin, body_of
 from laconic.learn.train.sgd import Sgd, evaluate
 from laconic.methods.families import split as split_learning
 from laconic.methods.families.contributions import Check
-from laconic.methods.families.rows import labelled, own_rows, with_own_rows
+from laconic.methods.families.rows import labelled, note_tried, own_rows, with_own_rows
 from laconic.methods.families.split import Precision, Split, first_weights
 from laconic.privacy.mechanisms.rows import RandomisedResponse
 from laconic.values import Array, Rng, Settings, Weights, flat
@@ -349,7 +349,7 @@ class Guided(Method, frozen=True):
             hub.memory["model"] = model.fit_all(
                 task_of(hub), _beside(both), y, hub.rng, judged=judged, groups=groups, own=columns
             )
-            hub.memory["tried"] = what_was_tried([hub.memory["model"]])
+            note_tried(hub)
             return
         blocks = ({hub.name: self.shared_numbers(hub)} if hub.data.columns else {}) | dict(received)
         fitted = self._fit_head(hub, blocks)

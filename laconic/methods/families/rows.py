@@ -15,6 +15,7 @@ from laconic.core.step import Ask, Opening, step
 from laconic.core.wire import describe
 from laconic.errors import DataError, WireError
 from laconic.learn.features import FeatureMap, draw_once
+from laconic.learn.models.best import left_others_out, what_was_tried
 from laconic.values import Array, Weights, flat
 
 ROWS_IN_ALL = "rows in all"
@@ -147,6 +148,13 @@ def note_outside(hub: Party, at: Array, paired: Mapping[str, Array] | None = Non
     if len(at):
         counts = {name: len(numbers) for name, numbers in (paired or {}).items()}
         hub.memory["outside"] = {hub.name: len(at)} | counts
+
+
+def note_tried(hub: Party) -> None:
+    """Note, for the result, what was tried for the hub's model, and if rows outside the overlap were left out."""
+    hub.memory["tried"] = what_was_tried([hub.memory["model"]])
+    if "outside" in hub.memory and left_others_out(hub.memory["model"]):
+        hub.memory["outside"] = {}
 
 
 def _checked(party: str, numbers: Any, shape: tuple[int, int]) -> Array:

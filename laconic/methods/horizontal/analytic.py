@@ -13,12 +13,13 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from msgspec.structs import replace
 
+from laconic.core.capabilities import ERASED
 from laconic.core.ledger import Noise, Noised
 from laconic.core.method import Method, task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.step import Ask, Opening, step
-from laconic.errors import PlanError, WireError
+from laconic.errors import PlanError, Refused, WireError
 from laconic.learn.features import AnyFeatureMap, Columns, FeatureMap, Whitened, default_map
 from laconic.learn.models.least_squares import (
     LEAST_SINGLE,
@@ -166,8 +167,10 @@ class Analytic(Method, frozen=True):
         "label, so the server learns that row as it is; from the sums of few rows it can work out all of them",
     )
     def give_erased(self, party: Party) -> Any:
-        """Sum over rows that are to be erased, however few."""
-        return self._sums(party)
+        """Sum over rows that are to be erased, however few: no others, or masks and least_rows would hide nothing."""
+        if ERASED not in party.data.cuts:
+            raise Refused(f"{party.name} has no rows here that are to be erased, and sums no others without masks")
+        return self._sums(party, rows=ERASED)
 
     def members(self, hub: Party) -> dict[str, int]:
         """Whose sums are in the model, and of how many rows; 0 where noise or masks hide that."""
@@ -272,9 +275,9 @@ class Analytic(Method, frozen=True):
         aims = privacy.numbers(y) if task.kind == "regression" else y
         return privacy.release(privacy.rows(features), targets_of(task, aims), party, share)
 
-    def _sums(self, party: Party, share: float = 1.0) -> Any:
-        """The sums over this party's training rows, ready to leave, with this share of the noise."""
-        x, y = labelled(party, "train")
+    def _sums(self, party: Party, share: float = 1.0, rows: str = "train") -> Any:
+        """The sums over this party's rows of a cut, ready to leave, with this share of the noise."""
+        x, y = labelled(party, rows)
         chosen = self.map_for(party)
         features = chosen.apply(map_weights(chosen, party), x)
         if self.privacy is not None:

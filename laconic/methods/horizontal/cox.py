@@ -16,7 +16,7 @@ from laconic.core.method import Method, task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.step import Ask, Opening, step
-from laconic.errors import WireError
+from laconic.errors import Refused, WireError
 from laconic.learn.models.cox import (
     Hazard,
     RiskSums,
@@ -146,6 +146,7 @@ class Cox(Method, frozen=True):
     )
     def give_start(self, party: Party) -> Any:
         """The same, with the times of this party's events."""
+        self._refuse_without_steps(party)
         sent = self._estimate(party)
         x, y = self._rows(party)
         kept = 0 if self._few(y) else len(y)
@@ -165,10 +166,15 @@ class Cox(Method, frozen=True):
     )
     def give_sums(self, party: Party, times: Array, beta: Array, hazard: Array, tied: Array) -> Any:
         """Sum risks and columns over this party's rows still watched at each time."""
+        self._refuse_without_steps(party)
         x, y = self._rows(party)
         found = risk_sums(x, y, beta, times, Hazard(hazard, tied))
         sent = found._asdict() | {"products": _half(found.products)}
         return self._hidden(party, {name: 0 * part for name, part in sent.items()} if self._few(y) else sent)
+
+    def _refuse_without_steps(self, party: Party) -> None:
+        if not self.steps:
+            raise Refused(f"this method's settings take no Newton steps, for which alone {party.name} gives times")
 
     def _few(self, y: Array) -> bool:
         return len(y) < max(self.least_rows, 1)

@@ -352,6 +352,8 @@ class FedKt(Method, frozen=True):
     )
     def give_students(self, party: Party, seed: int) -> Any:
         """Train teachers on shards of this party's rows, let them label public rows, and train students on that."""
+        if self.sums is not None:
+            raise Refused(f"by this method's settings {party.name} gives votes alone, under masks, and no students")
         x, task, guard = _public_rows(party), task_of(party), self.level.at_parties()
         teachers, sizes = self._teachers(party)
         if not teachers:
@@ -469,8 +471,9 @@ class FedKt(Method, frozen=True):
     @property
     def local(self) -> Local:
         """What FedProx goes on with."""
-        more = self.more or Prox()
-        return Local(self.model.net if isinstance(self.model, Network) else None, more.trainer, more.mu)
+        if self.more is None:
+            raise Refused("this method's settings do not go on with FedProx, so that no model leaves by itself")
+        return Local(self.model.net if isinstance(self.model, Network) else None, self.more.trainer, self.more.mu)
 
     def _shards(self, party: Party) -> tuple[list[Shard], list[int]]:
         """The rows of every teacher, and how many teachers each partition has: fewer where rows are too few."""

@@ -18,9 +18,10 @@ from laconic.core.method import LABELLED, Method, task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.step import Ask, Opening, Step, step
-from laconic.errors import PlanError
+from laconic.errors import PlanError, Refused
 from laconic.learn.encoders.learnt import AnyEncoder, BestEncoder
-from laconic.learn.models.best import Best, what_was_tried
+from laconic.learn.encoders.rank_scores import most_ranks
+from laconic.learn.models.best import Best
 from laconic.learn.models.gaps import GAPS
 from laconic.learn.models.learners import AnyHead, AnyLearner, NetModel, as_fitted
 from laconic.learn.models.supervised import Learner, fit_top, predict_top
@@ -31,6 +32,7 @@ from laconic.methods.families import split as split_learning
 from laconic.methods.families.contributions import Check
 from laconic.methods.families.rows import (
     labelled,
+    note_tried,
     refuse_noise,
     with_own_rows,
 )
@@ -169,7 +171,7 @@ class FedOnce(Method, frozen=True):
         hub.memory["model"] = fit_top(
             self._model(hub), task_of(hub), inputs, y, trainer, hub.rng, valid=valid, judged=rows, groups=groups
         )
-        hub.memory["tried"] = what_was_tried([hub.memory["model"]])
+        note_tried(hub)
         write_model(
             hub, "fit", "the label holder's model, if it is published", hub.memory["model"], self._on_head(rows)
         )
@@ -217,11 +219,13 @@ class FedOnce(Method, frozen=True):
     @property
     def split(self) -> Split:
         """How training goes on after the one exchange: guests' encoders as nets, and the host's model."""
+        if self.more is None:
+            raise Refused("by this method's settings nothing follows the one exchange, whose noise would cover no more")
 
         def bottom(party: Party) -> nn.Module:
             return self.encoder.build(party.data.shape, party.memory["net"])
 
-        return Split(bottom, self._top, self.more or Sgd(), self.precision)
+        return Split(bottom, self._top, self.more, self.precision)
 
     def within(self, budget: Budget, rows: int, hub: str, guests: tuple[str, ...]) -> "FedOnce":
         """FedOnce-L1: the same with as little noise as keeps a budget.
@@ -363,6 +367,13 @@ class FedOnce(Method, frozen=True):
     def _most(self, x: Array) -> int:
         """The most numbers that stand for one of these rows where the encoder does not say how many."""
         return max(1, self.row_bytes * (2 if x.ndim == 4 else 1) // np.dtype(self.precision).itemsize)
+
+    @property
+    def laid_open(self) -> int:
+        """How many columns of its table a guest sends by rank at most, which the host can read so."""
+        if not isinstance(self.encoder, BestEncoder) or self.encoder.dim == 0:
+            return 0
+        return most_ranks(self.encoder.dim or self._most(np.empty((0, 0))))
 
     @property
     def _cuts(self) -> tuple[str, ...]:

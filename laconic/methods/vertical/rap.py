@@ -27,7 +27,15 @@ from laconic.learn.encoders.rap import (
 from laconic.learn.models.best import Best, what_was_tried
 from laconic.learn.models.learners import AnyLearner
 from laconic.methods.families.contributions import Check
-from laconic.methods.families.rows import groups_at, labelled, labels_at, own_labelled, side_by_side
+from laconic.methods.families.rows import (
+    groups_at,
+    labelled,
+    labels_at,
+    note_outside,
+    note_tried,
+    own_labelled,
+    side_by_side,
+)
 from laconic.methods.families.split import Precision
 from laconic.privacy.mechanisms.gaussian import LocalGaussian
 from laconic.threads import limit_threads
@@ -118,7 +126,10 @@ class Rap(Method, frozen=True):
             hub.memory["models"] = self._train(columns, label, hub.rng)
             hub.memory["tried"] = what_was_tried(hub.memory["models"])
         else:
-            peers.only((holder,)).ask(self.learn, columns=columns)
+            said = peers.only((holder,)).ask(self.learn, columns=columns)[holder]
+            hub.memory["tried"] = said["tried"]
+            if said["outside"] is not None:
+                hub.memory["outside"] = {holder: said["outside"]} if said["outside"] else {}
         yield
 
     def predict(self, hub: Party, peers: Peers, rows: str, /) -> Array:
@@ -165,8 +176,12 @@ class Rap(Method, frozen=True):
         """Turn predictions of hidden labels into predictions of labels."""
         return reveal_labels(task_of(party), party.memory["label secret"], hidden)
 
-    @step(takes="all other parties' mixed columns of the rows to learn from", gives=None)
-    def learn(self, party: Party, columns: dict[str, Array]) -> None:
+    @step(
+        takes="all other parties' mixed columns of the rows to learn from",
+        gives="which models it tried, how these did on rows held out, and from how many further rows it learnt",
+        by_row=False,
+    )
+    def learn(self, party: Party, columns: dict[str, Array]) -> dict[str, Any]:
         """Train at the label holder, on its own columns and the mixed ones of the others.
 
         It also learns from all its labelled rows outside the overlap, in which the others' columns are missing.
@@ -182,6 +197,13 @@ class Rap(Method, frozen=True):
         party.memory["model"] = self.learner.fit_all(
             task_of(party), x, y, party.rng, cuts.get("valid"), judged, groups_at(party, at), width
         )
+        note_outside(party, at)
+        note_tried(party)
+        outside = party.memory.get("outside")
+        return {
+            "tried": party.memory["tried"],
+            "outside": None if outside is None else outside.get(party.name, 0),
+        }
 
     @step(takes="all other parties' mixed columns of the rows asked for", gives="its predictions for those rows")
     def apply(self, party: Party, rows: str, columns: Array) -> Array:

@@ -30,7 +30,7 @@ DATES: Bounds = (-25_567.0, 47_482.0)
 _CAVEAT = (
     "covers the sums of columns, and of a label of numbers, and how they are scaled by these; not covered: the names "
     "of columns, of levels and of classes, and which of them a party has; noise is in floating point; exchanging a row "
-    "for another costs up to twice"
+    "for another costs up to twice, at a larger delta"
 )
 
 

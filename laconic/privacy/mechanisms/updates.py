@@ -58,6 +58,8 @@ class GaussianUpdates(Settings, frozen=True):
     ) -> Noised[dict[str, Weights]]:
         """What a party ends with, its change from where it started clipped and under this share of the noise."""
         change = np.concatenate([_flat(ends[part]) - _flat(starts[part]) for part in starts])
+        # A net that left all finite numbers would show past any noise.
+        change = change if np.isfinite(change).all() else np.zeros_like(change)
         short = change * min(1.0, self.clip / max(float(np.linalg.norm(change)), 1e-300))
         drawn = randomness_from(party.rng, self.seeded, change).normal(change.size).numpy().astype(np.float64)
         noisy, at = short + drawn * (share * self.words().scale), 0

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from laconic.learn.encoders.learnt import AnyAssignment, Exact, FlatMlp, Nat, Swaps, sphere
+from laconic.learn.encoders.learnt import AnyAssignment, Exact, FlatMlp, Nat, Swaps, _ModuleLearner, sphere
 from laconic.learn.nets.nets import Cnn, Mlp, load, make, weights_of
 from laconic.learn.train.sgd import Optimiser, Sgd
 from laconic.values import Array, Rng
@@ -118,3 +118,31 @@ def test_hand_written_steps_agree_with_torch(hidden: tuple[int, ...]) -> None:
 def test_impossible_settings_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(ValueError, match=next(iter(wrong))):
         Nat(**wrong)  # type: ignore[arg-type]
+
+
+def test_weight_decay_is_the_same_by_numpy_and_by_torch():
+    x, targets = rows(60), sphere(60, 3, rng(2))
+    found = []
+    for decay in (0.0, 0.05):
+        nat = Nat(dim=3, epochs=2, batch=20, lr=1e-2, weight_decay=decay, assignment=Exact())
+        net = make(nat.rows_net, x.shape[1:], 3, rng(5))
+        by_numpy, by_torch = FlatMlp(x, weights_of(net), nat.lr, decay), _ModuleLearner(x, net, nat)
+        for learner in (by_numpy, by_torch):
+            for start in (0, 20, 40):
+                at = np.arange(start, start + 20)
+                learner.learn((learner.outputs(at) - targets[at]) * np.float32(0.1))
+        for name, values in by_numpy.weights().items():
+            np.testing.assert_allclose(values, by_torch.weights()[name], atol=1e-5)
+        found.append(np.abs(by_numpy.weights()["1.weight"]).sum())
+    assert found[1] < found[0]
+
+
+def test_images_are_moved_and_mirrored_anew_each_time_and_only_while_learning():
+    x = rng(0).normal(size=(30, 1, 8, 8)).astype(np.float32)
+    small = Cnn(channels=(2,), hidden=())
+    plain, moved = (Nat(dim=2, epochs=1, image_net=small, shift=most, flips=most > 0) for most in (0, 2))
+    learner = _ModuleLearner(x, make(small, (1, 8, 8), 2, rng(1)), moved, rng(3))
+    at = np.arange(30)
+    assert not np.allclose(learner.outputs(at), learner.outputs(at))
+    weights = moved.fit(x, rng(4))
+    np.testing.assert_array_equal(moved.encode(weights, x), plain.encode(weights, x))

@@ -3,8 +3,17 @@ import pytest
 
 from laconic.errors import PlanError
 from laconic.learn import Best
-from laconic.learn.models.best import _held_out, _Rows, tried_of
-from laconic.learn.models.candidates import Folds, LinearCandidate, NetCandidate, blocks_of, filled, learn_fill
+from laconic.learn.models.best import _held_out, _mixed, _Rows, tried_of
+from laconic.learn.models.candidates import (
+    Folds,
+    LinearCandidate,
+    NetCandidate,
+    Trial,
+    blocks_of,
+    filled,
+    learn_fill,
+    loss,
+)
 from laconic.tables import Task, metrics
 from laconic.threads import limit_threads
 from laconic.values import listening
@@ -255,3 +264,33 @@ def test_the_least_allowance_that_an_error_names_is_enough():
     named = float(str(raised.value).partition("takes about ")[2].partition(";")[0])
     assert 0.001 < named < 1
     assert Best(seconds=named).candidates(888, 17, 1)
+
+
+def test_what_others_sent_counts_as_far_as_it_surely_helps():
+    """A gain of a tenth of its spread is chance for 40 rows, in part for 400, and sure for 40,000."""
+    home, every = np.array([0.0, 1.0]), np.array([1.0, 0.0])
+    shares = []
+    for rows in (40, 400, 40_000):
+        better = np.tile([0.0, np.sqrt(1.8)], rows // 2)
+        said = [Trial(LinearCandidate(penalty=1.0), one) for one in (better, np.ones(rows))]
+        shares.append(_mixed(NUMBER, np.zeros(rows), said, every, home)[0])
+    assert shares[0] == 0
+    assert 0.5 < shares[1] < 0.9
+    assert shares[2] == 1
+
+
+@pytest.mark.slow
+def test_few_shared_rows_leave_the_label_holder_where_it_is_alone():
+    """A guest sends noise about 40 of 800 people; models of own columns are judged by all of them."""
+    learner, gains = Best(seconds=5, kinds=("linear", "trees")), []
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        x = rng.normal(size=(3_000, 14)).astype(np.float32)
+        y = (x[:, 0] + np.abs(x[:, 1]) - 0.8 + 0.8 * rng.normal(size=3_000) > 0).astype(int)
+        known = x[:800].copy()
+        known[40:, 4:] = np.nan
+        model = learner.fit_all(BINARY, known, y[:800], rng, judged=40, own=4)
+        alone = learner.fit(BINARY, known[:, :4], y[:800], rng)
+        said = [learner.predict(BINARY, model, x[800:]), learner.predict(BINARY, alone, x[800:, :4])]
+        gains.append(np.subtract(*(loss(BINARY, y[800:], one) for one in said)))
+    assert np.mean(gains) < 0.001

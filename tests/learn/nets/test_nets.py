@@ -4,9 +4,11 @@ import msgspec
 import numpy as np
 import pytest
 import torch
+from torch.nn import functional
 
 from laconic.learn.nets.nets import (
     Cnn,
+    Convolution,
     Joint,
     Mlp,
     Net,
@@ -131,3 +133,16 @@ def test_images_leave_a_convolution_with_channels_last_also_after_loading(channe
     again = load(Cnn(channels=(4,)).build((channels, 6, 6), 2), weights_of(module))
     for one in (module, again):
         assert one[0](torch.zeros(5, channels, 6, 6)).is_contiguous(memory_format=torch.channels_last)
+
+
+def test_convolutions_of_their_own_are_those_of_torch():
+    first = Convolution(4, kernel=8, stride=2, pad=3, pool=2, pool_stride=1)
+    net = make(Cnn(channels=(first, Convolution(6, kernel=4, stride=2), 8), hidden=()), (1, 28, 20), 3, rng(1))
+    x, weights = torch.randn(5, 1, 28, 20), dict(net.named_parameters())
+    (w1, b1), (w2, b2), (w3, b3), (w4, b4) = list(zip(*[iter(weights.values())] * 2, strict=True))
+    y = functional.max_pool2d(functional.relu(functional.conv2d(x, w1, b1, stride=2, padding=3)), 2, 1)
+    y = functional.relu(functional.conv2d(y, w2, b2, stride=2))
+    y = functional.relu(functional.max_pool2d(functional.conv2d(y, w3, b3, padding=1), (2, 1)))
+    torch.testing.assert_close(net(x), functional.linear(y.flatten(1), w4, b4))
+    with pytest.raises(ValueError, match="too small for this Cnn"):
+        Cnn(channels=(first,)).build((1, 3, 3), 2)

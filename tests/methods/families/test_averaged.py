@@ -114,6 +114,9 @@ def test_a_change_is_clipped_as_a_whole():
     quiet = GaussianUpdates(clip=2.0, sigma=1e-9, seeded=True)
     assert np.allclose(released(quiet, np.array([30.0, 40.0])), [1.2, 1.6], atol=1e-6)
     assert np.allclose(released(quiet, np.array([0.3, 0.4])), [0.3, 0.4], atol=1e-6)
+    # A net that left all numbers would show past the noise: nothing has changed, then.
+    for wild in (np.nan, np.inf):
+        assert np.allclose(released(quiet, np.array([wild, 1.0])), [0.0, 0.0], atol=1e-6)
 
 
 def test_the_canary_stays_below_the_claim_and_shows_a_missing_clip():

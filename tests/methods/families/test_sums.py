@@ -1,5 +1,6 @@
 """Secure sums are exact whoever drops out, show the server nothing but the sum, and refuse to open both secrets."""
 
+import inspect
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,7 +9,7 @@ from copy import deepcopy
 import numpy as np
 import pytest
 
-from laconic import FedAvg, FedDf, FedProx, Scaffold, check_method, price, simulate, train
+from laconic import Cox, FedAvg, FedDf, FedKt, FedOnce, FedProx, Scaffold, check_method, price, simulate, train
 from laconic.core import Party, Peers, Question, WireLog, answer, decode, decode_question, encode
 from laconic.deploy import open_calls
 from laconic.errors import PartyAbsent, Refused, StepError, WireError
@@ -16,7 +17,7 @@ from laconic.learn import Columns, Krum, Median, Sgd
 from laconic.methods import ModelCheck, SecureSums
 from laconic.methods.families.sums import _read
 from laconic.methods.horizontal.analytic import Analytic
-from laconic.privacy import GaussianSums, ledgers_of
+from laconic.privacy import L1, L2, ClippedGaussian, DpSgd, GaussianSums, GaussianVotes, ledgers_of
 from laconic.privacy.masks import FixedPoint, add_masks
 from laconic.testing import small_horizontal
 
@@ -202,6 +203,43 @@ def test_a_party_refuses_a_server_that_strays_from_the_protocol(asked, words):
         asked(parties_of()[0])
 
 
+QUIET = FedKt(level=L1(noise=GaussianVotes()), sums=SecureSums())
+
+
+@pytest.mark.parametrize(
+    ("method", "step", "words"),
+    [
+        (METHOD, "give_erased", "are to be erased"),
+        (Analytic(features=Columns(), least_rows=10**6), "give_erased", "are to be erased"),
+        (QUIET, "give_students", "votes alone"),
+        (QUIET, "improve", "go on with FedProx"),
+        (FedKt(level=L2()), "improve", "go on with FedProx"),
+        (FedAvg(sums=SecureSums()), "judge", "judge no models"),
+        (Scaffold(trainer=DpSgd(sigma=1.0)), "judge", "judge no models"),
+        (Cox(sums=SecureSums()), "give_start", "no Newton steps"),
+        (Cox(), "give_sums", "no Newton steps"),
+        (FedOnce(noise=ClippedGaussian(clip=1.0, sigma=1.0)), "give_outputs", "nothing follows the one exchange"),
+        (FedOnce(noise=ClippedGaussian(clip=1.0, sigma=1.0)), "exchange", "nothing follows the one exchange"),
+    ],
+)
+def test_a_server_that_asks_what_the_plan_never_asks_gets_nothing_past_masks_and_noise(method, step, words):
+    one = small_horizontal("survival" if isinstance(method, Cox) else "binary").tables["party1"]
+    model = {name: np.zeros(1, np.float32) for name in ("a", "b")}
+    numbers = np.zeros(one.shape[0])
+    known = {
+        "rows": "train",
+        "seed": 0,
+        "model": model,
+        "models": [model],
+        "times": numbers,
+        "beta": numbers,
+        "hazard": numbers,
+    }
+    payload = {name: known.get(name, numbers) for name in list(inspect.signature(getattr(method, step)).parameters)[1:]}
+    with pytest.raises(StepError, match=words):
+        answer(method, Party("p0", one, 0), encode(Question(step, "fit", 0, payload)))
+
+
 def share(one: Party, count: int, drawn: bool = False):
     """Agree on a sum over so many parties whose other keys the server made up."""
     own = json.loads(ask(one, "agree_keys")) if not drawn else one.memory["secure sum"]["keys"]["p0"]
@@ -271,6 +309,7 @@ def test_a_party_leaves_a_secure_sum_by_its_own_sums_alone():
             METHOD.take_out(hub, "p1")
         with pytest.raises(ValueError, match="a party that joins alone would show its own sums"):
             METHOD.merge_in(hub, peers.only(("p1",)))
+        parties[1].data = parties[1].data.with_cut("erased", parties[1].data.cut("train"), dropping=("train",))
         METHOD.erase(hub, peers.only(("p1",)))
     with server([one for one in parties_of() if one.name != "p1"]) as (other, peers, _):
         list(METHOD.fit(other, peers))

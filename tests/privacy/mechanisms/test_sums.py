@@ -42,6 +42,32 @@ def test_a_row_moves_the_release_by_exactly_the_sensitivity(seed, width, classes
     assert np.linalg.norm(short) < privacy.sensitivity
 
 
+@pytest.mark.parametrize("cell", [np.nan, np.inf, -np.inf])
+def test_a_row_with_a_feature_that_is_no_number_stays_within_the_noise(cell):
+    rows = np.ones((5, 3))
+    rows[0, 1] = cell
+    sums = GaussianSums(sigma=1.0).release(unit_rows(rows), np.ones((5, 1)), party()).value
+    moments = GaussianMoments(sigma=1.0).release([unit_rows(rows)], party()).value
+    for found in (*sums.values(), moments):
+        assert np.isfinite(found).all(), "whether such a row is there can be seen past the noise"
+    assert np.linalg.norm(unit_rows(rows), axis=1).max() <= 1 + 1e-12
+
+
+@pytest.mark.parametrize(("weight", "classes"), [(1.0, 1), (1.0, 3), (0.5, 1), (1.2, 2)])
+def test_replacing_a_row_moves_the_release_by_as_much_as_is_said(weight, classes):
+    privacy = GaussianSums(sigma=1.0, moments_weight=weight)
+    rng = np.random.default_rng(0)
+    targets = np.array([[-1.0], [1.0]]) if classes == 1 else np.eye(classes)
+    found, angles = 0.0, np.linspace(0, np.pi, 721)
+    for angle in angles:
+        first = np.array([1.0, 0.0]) * 10.0 ** rng.integers(-3, 3)
+        other = np.array([np.cos(angle), np.sin(angle)])
+        for one in targets:
+            moved = row_in(privacy, first, targets[0]) - row_in(privacy, other, one)
+            found = max(found, float(np.linalg.norm(moved)))
+    assert found == pytest.approx(privacy.when_replaced, rel=1e-4)
+
+
 def test_noise_has_the_stated_scale_on_diagonal_half_and_moments():
     privacy = GaussianSums(sigma=2.0, moments_weight=3.0)
     sent = privacy.release(np.zeros((1, 150)), np.zeros((1, 40)), party()).value
