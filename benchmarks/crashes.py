@@ -24,8 +24,8 @@ import msgspec
 import numpy as np
 
 from laconic import Method, Result, SplitNN, simulate
-from laconic.core import Ledger, Party, Peers, Script, WireLog, decode, encode, run
-from laconic.deploy import Journal, PartyFolder
+from laconic.core import Ledger, Party, Peers, Script, WireLog, decode, encode
+from laconic.deploy import Journal, PartyFolder, run
 from laconic.deploy.transports.processes import read_frame, write_frame
 from laconic.deploy.transports.rpc_messages import find_script, name_script
 from laconic.learn import Sgd

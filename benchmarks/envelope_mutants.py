@@ -6,7 +6,7 @@ from hashlib import blake2b
 from pathlib import Path
 
 from laconic.deploy import KeyRing, SecretKey, make_key
-from laconic.deploy.transports.envelopes.cover import Blob, Content, write_content, write_cover
+from laconic.deploy.transports.envelopes.keys import Blob, Content, write_content, write_cover
 from laconic.deploy.transports.envelopes.sealing import cover_of, encrypt, file_key, seal, signed_text
 from laconic.values import Rng
 

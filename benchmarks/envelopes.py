@@ -22,8 +22,7 @@ import numpy as np
 from benchmarks.envelope_mutants import Corpus, insiders, mutants
 from laconic.core import encode
 from laconic.deploy import KeyRing, SecretKey, make_key
-from laconic.deploy.transports.envelopes.cover import Blob, Content
-from laconic.deploy.transports.envelopes.keys import EnvelopeRefused
+from laconic.deploy.transports.envelopes.keys import Blob, Content, EnvelopeRefused
 from laconic.deploy.transports.envelopes.sealing import Expected, check, cover_of, seal
 from laconic.values import Array
 

@@ -11,8 +11,7 @@ import numpy as np
 import torch
 
 from laconic.learn import FixMatch, torch_generator
-from laconic.learn.train.fixmatch import default_extractor
-from laconic.learn.train.semisupervised import begin
+from laconic.learn.train.semisupervised import begin, default_extractor
 
 SHAPE, CLASSES, WIDTH, LABELLED = (1, 28, 14), 10, 32, 256
 

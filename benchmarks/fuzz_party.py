@@ -28,7 +28,7 @@ from laconic.deploy.responder import OnlineResponder
 from laconic.deploy.transports import rpc_messages as frames
 from laconic.deploy.transports import secure_channel as channels
 from laconic.deploy.transports.envelopes.keys import open_ring, with_public
-from laconic.deploy.transports.flare.provisioning import share_keys
+from laconic.deploy.transports.flare.operating import share_keys
 from laconic.deploy.transports.rpc_messages import question_id
 from laconic.learn import Pca
 from laconic.plan import plan_fingerprint

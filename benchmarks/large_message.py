@@ -25,7 +25,7 @@ from laconic.deploy.policy import Gatekeeper
 from laconic.deploy.responder import OnlineResponder, Responder
 from laconic.deploy.session import Session
 from laconic.deploy.transports.envelopes.keys import open_ring
-from laconic.deploy.transports.flare.provisioning import share_keys
+from laconic.deploy.transports.flare.operating import share_keys
 from laconic.deploy.transports.processes import read_frame, write_frame
 from laconic.deploy.transports.rpc_client import Line, RpcClient
 from laconic.deploy.transports.secure_channel import SecureLine

@@ -67,7 +67,7 @@ from laconic.deploy.sealed_answers import answer_envelope
 from laconic.deploy.transports.envelopes.keys import add_key, open_ring
 from laconic.deploy.transports.flare import system as engine
 from laconic.errors import PlanError, Waiting
-from laconic.inference.home import take_from_mail, take_from_site
+from laconic.inference.save import take_from_mail, take_from_site
 from laconic.learn import Network, Sgd
 
 SERVER, NAMES = "registry", ("north", "south", "west")

@@ -24,7 +24,7 @@ from laconic.data import Rows
 from laconic.deploy import Forked, InProcess, open_runtime
 from laconic.learn import Mlp
 from laconic.learn.kernels import compiled_products
-from laconic.learn.train.admm import nearest_logits, targets_of
+from laconic.learn.train.descent import nearest_logits, targets_of
 from laconic.tables import Task
 from laconic.threads import limit_threads
 from laconic.values import Array

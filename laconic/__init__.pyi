@@ -1,10 +1,8 @@
 # Where each public name is defined; it is imported when it is first used. Written by `make names`: do not edit.
 
 import laconic.deploy.execute as _execute
-import laconic.deploy.simulation as _simulation
 
 from .core.method import Method as Method
-from .core.result import Result as Result
 from .data.datasets import load as load
 from .data.federation import Federation as Federation
 from .data.partition.columns import Equal as Equal
@@ -17,14 +15,15 @@ from .data.readers.federate import from_files as from_files
 from .data.readers.federate import rows_from_files as rows_from_files
 from .data.readers.frames import from_frames as from_frames
 from .data.readers.horizontal_frames import rows_from_frames as rows_from_frames
-from .deploy.compare import read_results as read_results
 from .deploy.party_files import from_party_files as from_party_files
 from .deploy.party_importance import importance as importance
+from .deploy.result import Result as Result
+from .deploy.tuning import read_results as read_results
 from .errors import LaconicError as LaconicError
 from .inference.estimators import FederatedClassifier as FederatedClassifier
 from .inference.estimators import FederatedRegressor as FederatedRegressor
 from .inference.fit import fit as fit
-from .inference.forget import forget as forget
+from .inference.merge import forget as forget
 from .inference.predict import load_model as load_model
 from .inference.save import save_model as save_model
 from .inference.update import add_party as add_party
@@ -74,6 +73,6 @@ from .report.page.view import render_page as render_page
 from .testing.check_method import check_method as check_method
 
 __version__: str
-simulate = _simulation.simulate
-train = _simulation.train
+simulate = _execute.simulate
+train = _execute.train
 execute = _execute.execute

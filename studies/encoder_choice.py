@@ -17,9 +17,9 @@ import numpy as np
 
 from laconic import Federation, FedOnce
 from laconic.deploy import code_digest
-from laconic.deploy.simulation import matched
+from laconic.deploy.execute import matched
 from laconic.learn import Best, BestEncoder
-from laconic.learn.encoders.rank_scores import left_to_trees
+from laconic.learn.encoders.encoder import left_to_trees
 from laconic.learn.models.best import tried_of
 from laconic.threads import limit_threads
 from laconic.values import Array

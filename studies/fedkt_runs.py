@@ -9,12 +9,12 @@ import numpy as np
 from msgspec.structs import replace as replace_settings
 
 from laconic import FedKt, Method, price, simulate
-from laconic.core import Blob, Carrier, Ledger, Party, Peers, Script, WireLog, run
-from laconic.deploy import Forked
-from laconic.deploy.transports.forked import open_workers
+from laconic.core import Blob, Carrier, Ledger, Party, Peers, Script, WireLog
+from laconic.deploy import Forked, ledgers_of, run
+from laconic.deploy.transports.processes import open_workers
 from laconic.learn import Network, classes_of, fit_models
 from laconic.methods import PooledShares, Prox, ServerShares
-from laconic.privacy import L1, L2, Budget, GaussianVotes, LaplaceVotes, Level, Sure, ledgers_of
+from laconic.privacy import L1, L2, Budget, GaussianVotes, LaplaceVotes, Level, Sure
 from laconic.threads import limit_threads
 from studies.fedkt_paper import BUDGETS, CURVE, CUT, LONGER, NOISES
 from studies.fedkt_settings import LOCAL, MLP, Setting, averaged

@@ -12,12 +12,12 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-import laconic.deploy.kept_records
+import laconic.deploy.result
 from laconic import Federation, Method, simulate
 from laconic.data import Dataset
 from laconic.deploy import Allowance, code_digest
 from laconic.deploy.execute import execute
-from laconic.deploy.kept_records import Job, Record, name_of, read_records
+from laconic.deploy.result import Job, Record, name_of, read_records
 from laconic.deploy.tuning import tune
 from laconic.plan import Plan
 
@@ -67,7 +67,7 @@ def run_jobs(jobs: Iterable[Job], results: Path, renew: bool = False) -> list[Re
         numbers = {key: value for key, value in record.items() if isinstance(value, int | float)}
         print(name_of(job.key), numbers, file=sys.stderr)
 
-    return laconic.deploy.kept_records.run_jobs(jobs, results, tell, renew=renew)
+    return laconic.deploy.result.run_jobs(jobs, results, tell, renew=renew)
 
 
 def tuned_job(

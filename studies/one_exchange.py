@@ -22,8 +22,8 @@ from laconic.data import Groups
 from laconic.data.datasets import data_file
 from laconic.data.partition.columns import Cut
 from laconic.deploy import code_digest
-from laconic.deploy.kept_records import name_of
-from laconic.deploy.simulation import matched
+from laconic.deploy.execute import matched
+from laconic.deploy.result import name_of
 from laconic.learn import Best, Pca
 from laconic.tables import Score
 from studies.harness import (

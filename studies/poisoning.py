@@ -27,7 +27,7 @@ from laconic import (
     load,
     simulate,
 )
-from laconic.core import Result
+from laconic.deploy import Result
 from laconic.learn import Krum, Mean, Median, Sgd, TrimmedMean
 from laconic.learn.models.aggregation import AnyAverage
 from laconic.methods import Check, ModelCheck

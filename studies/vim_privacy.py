@@ -15,6 +15,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from laconic import Fdml, LateFusion, Method, Result, Vafl, VimAdmm, VimAdmmJoint, VimSgd, price, simulate
+from laconic.deploy import ledgers_of
 from laconic.learn import Mlp, Sgd
 from laconic.methods.families.summed import Summing
 from laconic.privacy import (
@@ -26,7 +27,6 @@ from laconic.privacy import (
     PureNoise,
     Rdp,
     RowsOnce,
-    ledgers_of,
     mu_of,
 )
 from studies.harness import Job, Record

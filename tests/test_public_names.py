@@ -99,5 +99,5 @@ def test_a_type_checker_sees_the_types_behind_lazy_names(tmp_path):
     assert checked.returncode == 0, checked.stdout
     seen = [line.partition("Revealed type is ")[2] for line in checked.stdout.splitlines()[:3]]
     assert seen[0] == "\"Literal['float32'] | Literal['float16']\""
-    assert seen[1].endswith('-> laconic.core.result.Result"')
+    assert seen[1].endswith('-> laconic.deploy.result.Result"')
     assert seen[2] == '"float"'

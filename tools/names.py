@@ -16,12 +16,12 @@ ROOT = Path(__file__).parent.parent / "laconic"
 MOST_AT_TOP = 70
 
 TOP = {
-    "core": "Method Result",
+    "core": "Method",
     "data": (
         "Dirichlet Equal Federation deal deal_rows disturb federation from_files from_frames load rows_from_files "
         "rows_from_frames"
     ),
-    "deploy": "from_party_files importance read_results",
+    "deploy": "Result from_party_files importance read_results",
     "errors": "LaconicError",
     "inference": "FederatedClassifier FederatedRegressor add_party add_rows fit forget load_model save_model",
     "plan": "Budget DataPlan Plan read_plan write_plan",
@@ -41,22 +41,20 @@ PACKAGES = {
         "unmask_numeric_label unmask_single unmix"
     ),
     "core": (
-        "Absence Ask Blob Budgeted Carrier Contribution Crossing EVERY_ROW Entry Erasable Exportable Exported Leakage "
-        "Ledger Look Mergeable Method Noise Noised Opening Party PartyTraffic Peers Price Question "
-        "RebuiltColumn Release Result Script "
-        "Traffic Tried Tunable Tuning Watcher WireLog answer decode decode_question encode read_heading run step "
-        "steps_of task_of unwrap watching"
+        "Ask Blob Budgeted Carrier Crossing EVERY_ROW Entry Erasable Exportable Exported Ledger Mergeable Method Noise "
+        "Noised Opening Party Peers Question Script Traffic Tunable Watcher WireLog answer decode decode_question "
+        "encode read_heading step steps_of task_of unwrap watching"
     ),
     "data": (
         "Biased Dataset Dirichlet Equal Federation Groups HalfTest IdRules Iid LABEL_HOLDER OwnData Patches Quadrants "
         "RandomHoldout Reserve Rows Sizes party_names read_own usual_cut"
     ),
     "deploy": (
-        "Advice Allowance Candidate Consortium EpsilonAccount Faults FittedRun Forked HubAddress Importance InProcess "
-        "Journal KeyRing PartyFile PartyFolder PartySite Policy Processes Recorder RunLimits RunState Runtime "
-        "SecretKey Watch advise code_digest compare_plans denoise "
-        "make_key open_calls open_runtime open_site provision reach read_party read_public save_key roles "
-        "seal_plan simulate summarise train trust worths write_consortium"
+        "Absence Advice Allowance Candidate Consortium EpsilonAccount Faults FittedRun Forked HubAddress Importance "
+        "InProcess Journal KeyRing Leakage Look PartyFile PartyFolder PartySite PartyTraffic Policy Processes "
+        "RebuiltColumn Recorder Release Result RunLimits RunState Runtime SecretKey Tuning Watch advise code_digest "
+        "compare_plans denoise ledgers_of make_key open_calls open_runtime open_site provision reach read_party "
+        "read_public save_key roles run seal_plan simulate summarise train trust worths write_consortium"
     ),
     "inference": (
         "Abstain About Access AnyAbsent Limits Model Reasons Refit Scores SoloModel Store Zeros explain make_app "
@@ -73,8 +71,8 @@ PACKAGES = {
         "TakeAverage Yogi"
     ),
     "methods": (
-        "Admm Check Gradients Majority MixedRows ModelCheck PooledShares Prox SecureSums SendLabels ServerShares "
-        "Socket batch_rows labelled methods"
+        "Admm Check Contribution Gradients Majority MixedRows ModelCheck PooledShares Prox SecureSums SendLabels "
+        "ServerShares Socket batch_rows labelled methods"
     ),
     "plan": (
         "AnyRuntime Budget DataPlan Journalled Plan change_plan draft open_releases plan_fingerprint read_plan "
@@ -84,16 +82,16 @@ PACKAGES = {
         "AnyAccountant AsPublished BatchClip Budget ClippedGaussian Codebook ColumnBounds Demand DpNat DpPca "
         "DpSgd Encrypted Event Events GaussianColumns GaussianMoments GaussianSums GaussianUpdates GaussianVotes "
         "L0 L1 L2 LaplaceVotes Level LocalGaussian Moments Perturb Pld PrivateEncoder PrivateSteps "
-        "PublicProjection PureNoise RandomisedResponse Randomness Rdp RowsOnce SecureRandomness SeededRandomness "
-        "SimpleDivision Sure compose epsilon_of ledgers_of mu_of poisson_sample"
+        "PublicProjection Price PureNoise RandomisedResponse Randomness Rdp RowsOnce SecureRandomness SeededRandomness "
+        "SimpleDivision Sure compose epsilon_of mu_of poisson_sample"
     ),
     "report": (
         "Compared commands_for plot_bytes plot_importance plot_learning plot_predictions plot_rebuilt plot_roc "
         "plot_rounds plot_wire rows_of show_card show_price track"
     ),
     "tables": (
-        "Bin Column LabelScale Quality Recipe Scaled Score Table Task apply_recipe deviances events_of fingerprint "
-        "fit_recipe headline metrics pairs_of signed_times"
+        "Bin Column LabelScale Quality Recipe Scaled Score Table Task Tried apply_recipe deviances events_of "
+        "fingerprint fit_recipe headline metrics pairs_of signed_times"
     ),
     "testing": (
         "BadParty CellTruth MessyFederation Misread PartyTruth Truth bare_party check_method compare_new_rows "
@@ -149,10 +147,15 @@ def _defined(path: Path) -> set[str]:
 
 
 def _stub(package: str, homes: dict[str, str]) -> str:
-    ordered = sorted(homes.items(), key=lambda home: (home[1], not home[0].isupper(), home[0]))
+    ordered = sorted(homes.items(), key=lambda home: (home[1], *_rank(home[0])))
     lines = [f"from {module.removeprefix(package)} import {name} as {name}" for name, module in ordered]
     before, after = _old_verbs() if package == "laconic" else ("", "")
     return _HEAD + before + "\n".join(lines) + "\n" + after
+
+
+def _rank(name: str) -> tuple[bool, bool, str]:
+    """Where the linter wants a name: constants first, then classes, then functions, whatever their case."""
+    return not name.isupper(), not name[0].isupper(), name.casefold()
 
 
 def _old_verbs() -> tuple[str, str]:

@@ -57,19 +57,15 @@ GROUPED: list[tuple[str, str, str]] = [
     ),
     (
         "core",
-        "EVERY_ROW Entry Ledger Release Noise Price Absence Contribution",
+        "EVERY_ROW Entry Ledger Noise",
         f"""\
 {_FITTED}
->>> from laconic.core import EVERY_ROW, Absence, Contribution, Entry, Ledger, Noise, Price, Release
+>>> from laconic.core import EVERY_ROW, Entry, Ledger, Noise
 >>> ledger = fitted.others[0].ledger
->>> isinstance(ledger, Ledger), isinstance(ledger.entries[-1], Entry), isinstance(result.releases[-1], Release)
-(True, True, True)
+>>> isinstance(ledger, Ledger), isinstance(ledger.entries[-1], Entry), EVERY_ROW
+(True, True, 'every row')
 >>> ledger.entries[-1].words[:31], ledger.entries[-1].noise
 ('a few numbers for each row, mad', None)
->>> isinstance(laconic.price({{"shop": ledger}}, delta=1e-5), Price)
-True
->>> Absence(phase="fit", round=1, step="send", party="shop").party, Contribution.__struct_fields__[0], EVERY_ROW
-('shop', 'party', 'every row')
 >>> Noise(mechanism="Gaussian", scale=2.0, sensitivity=1.0, unit="one row", caveat="").multiplier
 2.0""",
     ),
@@ -92,10 +88,10 @@ True
     ),
     (
         "core",
-        "Party Carrier Peers Script Ask Opening answer step steps_of task_of run",
+        "Party Carrier Peers Script Ask Opening answer step steps_of task_of",
         f"""\
 {_PARTIES}
->>> from laconic.core import Ask, Carrier, Opening, Party, Peers, Script, answer, run, step, steps_of, task_of
+>>> from laconic.core import Ask, Carrier, Opening, Party, Peers, Script, answer, step, steps_of, task_of
 >>> bank = Party("bank", parties.tables["bank"], seed=0)
 >>> task_of(bank).kind
 'binary'
@@ -110,24 +106,19 @@ True
 ...     answers = peers.ask(Sums().send, rows="train")
 >>> isinstance(peers, Peers), {{name: mean.shape for name, mean in answers.items()}}
 (True, {{'shop': (15,)}})
->>> [callable(one) for one in (answer, run)], hasattr(Carrier, "carry")
-([True, True], True)""",
+>>> callable(answer), hasattr(Carrier, "carry")
+(True, True)""",
     ),
     (
         "core",
-        "WireLog Traffic Crossing PartyTraffic Look Leakage RebuiltColumn Tried Tuning Watcher watching",
+        "WireLog Traffic Crossing Watcher watching",
         f"""\
 {_FITTED}
->>> from laconic.core import Crossing, Leakage, Look, PartyTraffic, RebuiltColumn, Traffic, Tried, Tuning
->>> from laconic.core import Watcher, WireLog, watching
->>> isinstance(result.fit, Traffic), result.fit.rounds, PartyTraffic.__struct_fields__[:3]
-(True, 1, ('phase', 'step', 'party'))
->>> [isinstance(one, Tried) for one in result.tried], result.tuning, result.leakage
-([], None, ())
->>> Look.__struct_fields__[:2], Tuning.__struct_fields__[:2], Leakage.__struct_fields__[:2]
-(('bytes', 'rounds'), ('given', 'trials_allowed'), ('party', 'step'))
->>> RebuiltColumn.__struct_fields__[:2], len(WireLog().crossings), Crossing.__struct_fields__[0]
-(('name', 'r2'), 0, 'phase')
+>>> from laconic.core import Crossing, Traffic, Watcher, WireLog, watching
+>>> isinstance(result.fit, Traffic), result.fit.rounds
+(True, 1)
+>>> len(WireLog().crossings), Crossing.__struct_fields__[0]
+(0, 'phase')
 >>> isinstance(Watcher, type), callable(watching)
 (True, True)""",
     ),
@@ -174,6 +165,21 @@ Equal(parties=2)
 ['k-1', 'k-2', 'k-3']""",
     ),
     # deploy
+    (
+        "deploy",
+        "run ledgers_of Release Absence PartyTraffic Look Leakage RebuiltColumn Tuning",
+        f"""\
+{_FITTED}
+>>> from laconic.deploy import Absence, Leakage, Look, PartyTraffic, RebuiltColumn, Release, Tuning, ledgers_of, run
+>>> isinstance(result.releases[-1], Release), len(ledgers_of(result)) == len(result.parties)
+(True, True)
+>>> result.tuning, result.leakage, PartyTraffic.__struct_fields__[:3], callable(run)
+(None, (), ('phase', 'step', 'party'), True)
+>>> Absence(phase="fit", round=1, step="send", party="shop").party, RebuiltColumn.__struct_fields__[:2]
+('shop', ('name', 'r2'))
+>>> Look.__struct_fields__[:2], Tuning.__struct_fields__[:2], Leakage.__struct_fields__[:2]
+(('bytes', 'rounds'), ('given', 'trials_allowed'), ('party', 'step'))""",
+    ),
     (
         "deploy",
         "advise Advice Candidate RunLimits",
@@ -480,18 +486,18 @@ True""",
     # methods
     (
         "methods",
-        "Check ModelCheck Gradients SendLabels Socket MixedRows Admm",
+        "Check Contribution ModelCheck Gradients SendLabels Socket MixedRows Admm",
         """\
 >>> import laconic
->>> from laconic.methods import Admm, Check, Gradients, MixedRows, ModelCheck, SendLabels, Socket
+>>> from laconic.methods import Admm, Check, Contribution, Gradients, MixedRows, ModelCheck, SendLabels, Socket
 >>> laconic.FedOnce(check=Check(leave_out=True)).check.leave_out
 True
 >>> laconic.FedAvg(check=ModelCheck(judged=True)).check.judged
 True
 >>> laconic.OneShot(guide=SendLabels()).guide, Gradients(numbers=4).numbers
 (SendLabels(), 4)
->>> MixedRows().secrets, Socket().tls, Admm.__name__
-('seed', None, 'Admm')""",
+>>> MixedRows().secrets, Socket().tls, Admm.__name__, Contribution.__struct_fields__[0]
+('seed', None, 'Admm', 'party')""",
     ),
     (
         "methods",
@@ -540,18 +546,20 @@ True""",
     # privacy
     (
         "privacy",
-        "Pld Rdp Moments SimpleDivision AnyAccountant Event Events mu_of epsilon_of compose ledgers_of Demand",
+        "Pld Rdp Moments SimpleDivision AnyAccountant Event Events mu_of epsilon_of compose Demand Price",
         """\
+>>> import laconic
 >>> from laconic.privacy import AnyAccountant, Demand, Event, Events, Moments, Pld, Rdp, SimpleDivision
 >>> from laconic.privacy import compose, epsilon_of
->>> from laconic.privacy import ledgers_of, mu_of
+>>> from laconic.privacy import Price, mu_of
 >>> released: Events = {Event("gaussian", multiplier=4.0): 1}
 >>> accountants: list[AnyAccountant] = [Pld(), Rdp(), Moments(), SimpleDivision()]
 >>> [round(one.epsilon({"shop": released}, 1e-5), 2) for one in accountants[:2]]
 [0.93, 1.01]
 >>> round(epsilon_of(compose([0.25, 0.25]), 1e-5), 2), round(mu_of(1.0, 1e-5), 3), Demand(rate=1.0, answers=2).answers
 (1.36, 0.268, 2)
->>> callable(ledgers_of)
+>>> from laconic.core import Ledger
+>>> isinstance(laconic.price({"shop": Ledger()}, delta=1e-5), Price)
 True""",
     ),
     (
@@ -838,17 +846,17 @@ True""",
     ),
     (
         "tables",
-        "Task Score metrics headline Quality Bin",
+        "Task Score metrics headline Quality Bin Tried",
         """\
 >>> import numpy as np
->>> from laconic.tables import Bin, Quality, Score, Task, headline, metrics
+>>> from laconic.tables import Bin, Quality, Score, Task, Tried, headline, metrics
 >>> task = Task(kind="regression", label="spent")
 >>> values = metrics(task, np.array([1.0, 2.0, 3.0]), np.array([1.0, 2.0, 4.0]))
 >>> score = headline(task, values)
 >>> isinstance(score, Score), score.metric, round(score.value, 2)
 (True, 'rmse', 0.58)
->>> Quality().bins, Bin.__struct_fields__[:2]
-((), ('predicted', 'true'))""",
+>>> Quality().bins, Bin.__struct_fields__[:2], Tried.__struct_fields__[0]
+((), ('predicted', 'true'), 'model')""",
     ),
     (
         "tables",

@@ -117,6 +117,9 @@ def _joined(folder: str, target: str) -> str:
 def _list_of(folder: str, title: str, files: Files) -> str:
     pages = sorted(file.src_uri for file in files.documentation_pages() if file.src_uri.startswith(f"{folder}/"))
     lines = [f"# {title}", ""]
+    if folder == "methods":
+        table = re.search(r"^\| \| method .*?\n\n", (HOME / "README.md").read_text(encoding="utf-8"), flags=re.M | re.S)
+        lines += [table[0].replace("docs/methods/", "") if table else "", "By name:", ""]
     for page in pages:
         first = (HOME / "docs" / page).read_text(encoding="utf-8").splitlines()[0].lstrip("# ")
         lines.append(f"- [{first}]({Path(page).name})")

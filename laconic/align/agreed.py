@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from laconic.align.exact import AT_RANDOM, HeldOut, choose_held_out, keep_shared, keys_of, label_holder_says
-from laconic.core.align import Align
+from laconic.align.alignment import AT_RANDOM, Align, HeldOut, choose_held_out, keep_shared, keys_of, label_holder_says
 from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.step import Ask, Opening, step

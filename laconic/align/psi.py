@@ -20,14 +20,23 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from laconic.align.exact import AT_RANDOM, HeldOut, choose_held_out, fitting_seed, keep_shared, keys_of, pair_counts
-from laconic.core.align import PAIRED, Align, paired_with
+from laconic.align.alignment import (
+    AT_RANDOM,
+    Align,
+    HeldOut,
+    choose_held_out,
+    fitting_seed,
+    keep_shared,
+    keys_of,
+    pair_counts,
+)
 from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.step import Ask, Opening, Step, step
 from laconic.core.wire import describe
 from laconic.data.federation import HELD_OUT
 from laconic.errors import DataError, MissingExtra, PlanError, Refused, WireError
+from laconic.tables.table import PAIRED, paired_with
 from laconic.values import Array, Rng, track
 
 POINT = 32

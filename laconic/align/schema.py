@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 from msgspec import UNSET, UnsetType
 
-from laconic.core.align import Align, is_aligned, note_alignment, refuse_changed
+from laconic.align.alignment import Align, is_aligned, note_alignment, refuse_changed
 from laconic.core.method import task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers

@@ -6,7 +6,7 @@ from dataclasses import replace
 import msgspec
 import numpy as np
 
-from laconic.align.exact import ExactMatch
+from laconic.align.alignment import ExactMatch
 from laconic.audit.attacks import (
     Finding,
     LinearAttacker,
@@ -20,12 +20,11 @@ from laconic.audit.attacks import (
     threshold_attack,
 )
 from laconic.audit.rap_attacks import attack_rap
-from laconic.audit.row_uploads import Upload, first_signals, uploads_of
-from laconic.audit.upload_attacks import attack_uploads
+from laconic.audit.upload_attacks import Upload, attack_uploads, first_signals, uploads_of
 from laconic.core.method import Method
 from laconic.core.wire import decode
 from laconic.data.federation import Federation
-from laconic.deploy.simulation import FittedRun, train
+from laconic.deploy.execute import FittedRun, train
 from laconic.deploy.transports.inprocess import Recorder
 from laconic.methods.vertical.rap import Rap
 from laconic.threads import limit_threads

@@ -9,13 +9,12 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from laconic.align.exact import ExactMatch
+from laconic.align.alignment import ExactMatch
 from laconic.audit.attacks import AnyAttacker, LinearAttacker, MlpAttacker, TreesAttacker
-from laconic.core.result import Leakage, RebuiltColumn, Result
 from laconic.core.wire import decode, decode_question, read_heading
 from laconic.data.federation import Federation
-from laconic.deploy.execute import OnRead, execute_and_keep, weighed
-from laconic.deploy.simulation import FittedRun, matched, train
+from laconic.deploy.execute import FittedRun, OnRead, execute_and_keep, matched, train, weighed
+from laconic.deploy.result import Leakage, RebuiltColumn, Result
 from laconic.deploy.transports.inprocess import Recorder
 from laconic.errors import PlanError
 from laconic.learn.nets.nets import Joint

@@ -3,10 +3,9 @@
 import click
 
 from laconic import __version__
-from laconic.cli.advise import advise
+from laconic.cli.advise import advise, data, demo, methods
 from laconic.cli.doctor import doctor
 from laconic.cli.envelopes import answer, keys, open_envelopes, seal, sign, verify
-from laconic.cli.lists import data, demo, methods
 from laconic.cli.models import add, export, forget, home, predict
 from laconic.cli.online import accept, host, join, provision, request, status, stop
 from laconic.cli.options import Commands, debug_option

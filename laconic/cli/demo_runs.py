@@ -10,10 +10,10 @@ import numpy as np
 import pandas
 
 from laconic.core.method import Method
-from laconic.core.result import Result
 from laconic.data.datasets import load
 from laconic.data.partition.columns import Groups, deal
-from laconic.deploy.simulation import simulate
+from laconic.deploy.execute import simulate
+from laconic.deploy.result import Result
 from laconic.methods.baselines.centralised import Centralised
 from laconic.methods.baselines.solo import Solo
 from laconic.methods.vertical.fedonce import FedOnce

@@ -11,8 +11,7 @@ from laconic.errors import PlanError
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from laconic.doctor.checks import Agreed, Together
-    from laconic.doctor.columns import Diagnosis
+    from laconic.doctor.checks import Agreed, Diagnosis, Together
 
 _STYLES = {"fine": "green", "note": "yellow", "wrong": "bold red"}
 
@@ -66,8 +65,7 @@ def doctor(
     import msgspec
 
     from laconic.deploy.party_files import read_party
-    from laconic.doctor.checks import agree_parties, examine, match_parties
-    from laconic.doctor.columns import write_columns
+    from laconic.doctor.checks import agree_parties, examine, match_parties, write_columns
 
     parties = [read_party(path / "party.toml" if path.is_dir() else path) for path in files]
     found = {party.name: list(examine(party)) for party in parties}

@@ -160,8 +160,8 @@ def open_envelopes(context: click.Context, plan: Path, folder: Path, party: Path
 
 def _show(sealed: "Sealed", own: "PartyContext", out: Path | None) -> None:
     """What left or would leave, in the words of the steps."""
-    from laconic.core.run import cover_words
-    from laconic.deploy.transports.envelopes.cover import write_cover
+    from laconic.deploy.one_run import cover_words
+    from laconic.deploy.transports.envelopes.keys import write_cover
 
     if out is None:
         click.echo("Nothing was written and nothing was spent. This would leave, as your rules allow:\n")
@@ -273,15 +273,15 @@ def verify(context: click.Context, path: Path, keys: Path, parties: tuple[str, .
       laconic verify shop.json --keys keys
       laconic verify model/north --keys north/keys
     """
-    from laconic.deploy.compare import read_results
     from laconic.deploy.statements import check_file, check_result
     from laconic.deploy.transports.envelopes.keys import open_ring
+    from laconic.deploy.tuning import read_results
     from laconic.errors import LaconicError
     from laconic.plan.text import plan_fingerprint, read_plan_file
 
     ring = open_ring(keys)
     if path.is_dir():
-        from laconic.inference.home import check_home
+        from laconic.inference.save import check_home
 
         one = check_home(path, ring)
         click.echo(f"{one.whose}: {one.state}: {one.words}")

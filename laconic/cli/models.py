@@ -57,7 +57,7 @@ def home(source: Path, run: str | None, party: Path | None, keys: Path | None, o
       laconic home plan.toml --party north.toml             after the last envelope
       laconic predict model/north --files next.csv
     """
-    from laconic.inference.home import take_from_mail, take_from_site
+    from laconic.inference.save import take_from_mail, take_from_site
 
     if source.is_dir():
         from laconic.deploy.party_files import open_site
@@ -167,8 +167,8 @@ def read_new_files(parts: "Mapping[str, Part]", files: dict[str, Path]) -> "dict
 def _from_files(
     folder: Path, files: tuple[str, ...], absent: str, without: tuple[str, ...], reasons: bool
 ) -> "tuple[Scores, Reasons | None]":
-    from laconic.inference.forget import forgotten, rows_due
     from laconic.inference.local_transport import parts_of
+    from laconic.inference.merge import forgotten, rows_due
     from laconic.inference.new_rows import reach_rows
     from laconic.inference.predict import load_model
     from laconic.inference.reasons import refuse_without_answers
@@ -317,13 +317,12 @@ def _change_between(
     site: Path, folder: Path, party: str | None, plan: Path | None, wait: float, deadline: float, *, accept: bool
 ) -> None:
     """Let a party join between machines, or with None bring the model as it is now to those who are in it."""
-    from laconic.deploy.growth import Growth
+    from laconic.deploy.coordinator import Growth
     from laconic.deploy.party_files import open_site
     from laconic.deploy.transports.flare.operating import host_change, refuse_no_hub
-    from laconic.inference.forget import forgotten
+    from laconic.inference.merge import forgotten
     from laconic.inference.predict import load_model
-    from laconic.inference.site_changes import change_between
-    from laconic.inference.update import save_grown
+    from laconic.inference.update import change_between, save_grown
     from laconic.plan.text import read_plan_file
     from laconic.report.tables import show_card
 
@@ -368,8 +367,8 @@ _DELTA = 1e-5
 
 def _add_rows(model: "Model", folder: Path, files: tuple[str, ...]) -> "tuple[Model, Difference]":
     from laconic.core.capabilities import Mergeable
-    from laconic.inference.forget import forgotten, refuse_forgotten
     from laconic.inference.local_transport import parts_of, reach_parts, read_new_labels
+    from laconic.inference.merge import forgotten, refuse_forgotten
     from laconic.inference.update import add_more, add_rows, kept_answers
 
     parts = parts_of(folder)
@@ -468,9 +467,9 @@ def forget(
     new model. Give the command again to bring it to those who were not there.
       laconic forget west model/server --site sites/registry
     """
-    from laconic.inference.forget import RECORD, erase
-    from laconic.inference.forget import forget as leave
     from laconic.inference.local_transport import parts_of
+    from laconic.inference.merge import RECORD, erase
+    from laconic.inference.merge import forget as leave
     from laconic.inference.predict import hub_folder
     from laconic.report.tables import show_card
 
@@ -503,10 +502,10 @@ def _forget_between(site: Path, folder: Path, party: str, wait: float, deadline:
     """Forget a party at the server, in its runs too, and bring the new model to the others."""
     from laconic.deploy.party_files import open_site
     from laconic.deploy.transports.flare.operating import refuse_no_hub
-    from laconic.inference.forget import forget as leave
-    from laconic.inference.forget import forgotten
+    from laconic.inference.merge import forget as leave
+    from laconic.inference.merge import forgotten
     from laconic.inference.predict import hub_folder, load_model
-    from laconic.inference.site_changes import forget_runs
+    from laconic.inference.update import forget_runs
 
     opened = open_site(site)
     refuse_no_hub(opened)

@@ -21,8 +21,8 @@ from laconic.cli.options import (
 from laconic.errors import PlanError
 
 if TYPE_CHECKING:
-    from laconic.core.result import Result
     from laconic.deploy.party_context import PartyContext
+    from laconic.deploy.result import Result
     from laconic.deploy.transports.envelopes.keys import KeyRing, PublicKey
     from laconic.errors import Waiting
 
@@ -45,7 +45,7 @@ def request(name: str, output: Path | None) -> None:
       laconic request shop
       laconic request shop -o /srv/shop
     """
-    from laconic.deploy.transports.flare.provisioning import make_request
+    from laconic.deploy.transports.flare.operating import make_request
 
     path, key = make_request(name, output or Path(name))
     click.echo(f"Send {path} to the hub, and read this to it by phone:")
@@ -63,7 +63,7 @@ def accept(site: Path, reply: Path, fingerprint: str | None) -> None:
     Example:
       laconic accept shop shop.reply
     """
-    from laconic.deploy.transports.flare.provisioning import accept_reply
+    from laconic.deploy.transports.flare.operating import accept_reply
 
     name = accept_reply(site, reply, lambda key: fingerprint or _ask_digits(key))
     click.echo(f"{name} is ready: fill in {site / 'party.toml'}, then give `laconic join {site}`")
@@ -97,7 +97,7 @@ def provision(
       laconic provision parties.toml --plan plan.toml            for a trial
     """
     from laconic.deploy.party_files import open_site, read_consortium
-    from laconic.deploy.transports.flare.provisioning import provision as make
+    from laconic.deploy.transports.flare.operating import provision as make
 
     if plan is not None:
         refuse_no_plan(plan)
@@ -264,7 +264,7 @@ def host(
 def _follow_site(watched: bool, title: str, parties: Sequence[str]) -> "Iterator[Callable[[Path], None]]":
     """A live page of a run in the engine's process, by the file that it writes; call what it gives with the folder."""
     from laconic.deploy.watch import STATE, read_state
-    from laconic.report.live import serve_live
+    from laconic.report.page.view import serve_live
 
     found: list[Path] = []
     if not watched:

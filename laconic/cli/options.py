@@ -15,9 +15,9 @@ from laconic.moved import RenamedWarning
 
 if TYPE_CHECKING:
     from laconic.core.method import Method
-    from laconic.core.result import Result
     from laconic.data.federation import Federation
     from laconic.deploy.execute import OnRead
+    from laconic.deploy.result import Result
     from laconic.plan.plan import Plan
     from laconic.values import Listener
 
@@ -348,7 +348,7 @@ def watch_run(watched: bool, title: str, parties: Sequence[str] = ()) -> "Iterat
             return
         from laconic.core.traffic import watching
         from laconic.deploy.watch import Watch
-        from laconic.report.live import serve_live
+        from laconic.report.page.view import serve_live
         from laconic.values import listening
 
         watch = Watch(title, parties)

@@ -169,11 +169,11 @@ def audit(result: Path, known: int, shadows: int, save: Path | None) -> None:
     """
     import msgspec
 
-    from laconic.align.exact import ExactMatch
+    from laconic.align.alignment import ExactMatch
     from laconic.atomic_files import refuse_unwritable
     from laconic.audit.audit_run import audit as attack
-    from laconic.deploy.compare import read_results
     from laconic.deploy.execute import parties_of
+    from laconic.deploy.tuning import read_results
     from laconic.methods.registry import read_method
     from laconic.plan.plan import DataPlan, Plan
     from laconic.report.disclosure import write_audit
@@ -225,7 +225,7 @@ def widths(context: click.Context, source: str, known: int) -> None:
       laconic widths --files bank.csv shop.csv --id customer --label churned
       laconic widths --data breast_cancer --encoder Pca
     """
-    from laconic.align.exact import ExactMatch
+    from laconic.align.alignment import ExactMatch
     from laconic.audit.leakage import compare_widths
     from laconic.deploy.execute import parties_of
     from laconic.methods.vertical.fedonce import FedOnce

@@ -10,7 +10,7 @@ from laconic.cli.options import FILE, FOLDER, show
 from laconic.errors import PlanError
 
 if TYPE_CHECKING:
-    from laconic.core.result import Result
+    from laconic.deploy.result import Result
     from laconic.deploy.transports.envelopes.keys import KeyRing
     from laconic.report.disclosure import Disclosure
 
@@ -33,7 +33,7 @@ def report(results: tuple[Path, ...], out: Path, title: str | None, store: str |
       laconic report one.json --mlflow http://localhost:5000
     """
     from laconic.atomic_files import refuse_unwritable
-    from laconic.deploy.compare import read_results
+    from laconic.deploy.tuning import read_results
 
     refuse_unwritable(out)
     read = [result for path in results for result in read_results(path)]
@@ -92,8 +92,8 @@ def disclose(
     import msgspec
 
     from laconic.atomic_files import refuse_unwritable
-    from laconic.deploy.compare import read_results
     from laconic.deploy.statements import sign_file
+    from laconic.deploy.tuning import read_results
     from laconic.report.disclosure import disclose as record_of
     from laconic.report.disclosure import render_disclosure, show_disclosure, with_audit
 
@@ -169,7 +169,7 @@ def ledger(party: str, places: tuple[Path, ...]) -> None:
 
 def _disclosures(place: Path, party: str) -> "Iterator[tuple[Path, Disclosure]]":
     """The record of every run and saved model beneath a place in which a party took part."""
-    from laconic.deploy.compare import read_results
+    from laconic.deploy.tuning import read_results
     from laconic.errors import DataError
     from laconic.inference.bundle import load_part
     from laconic.inference.bundle_files import HEAD, read_uses

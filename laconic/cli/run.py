@@ -38,9 +38,8 @@ from laconic.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from laconic.core.result import Result
-    from laconic.deploy.compare import OnResult
-    from laconic.deploy.tuning import Allowance
+    from laconic.deploy.result import Result
+    from laconic.deploy.tuning import Allowance, OnResult
     from laconic.plan.plan import Plan
     from laconic.values import Listener
 
@@ -193,7 +192,7 @@ def compare(
     """
     from laconic.atomic_files import refuse_unwritable
     from laconic.audit.leakage import execute_measured
-    from laconic.deploy.compare import compare_plans as run_all
+    from laconic.deploy.tuning import compare_plans as run_all
     from laconic.report.tables import show_arms
 
     plans = _plans(sources, changes_of(context), yardsticks=yardsticks)
@@ -226,8 +225,8 @@ def compare(
 @contextmanager
 def _naming_kept(path: Path) -> "Iterator[None]":
     """When Ctrl-C ends this block, say how many runs are kept, those of an earlier start too."""
-    from laconic.deploy.compare import is_run
-    from laconic.deploy.kept_records import read_records
+    from laconic.deploy.result import read_records
+    from laconic.deploy.tuning import is_run
     from laconic.shown import counted
 
     try:
@@ -296,7 +295,7 @@ def _plans(sources: tuple[str, ...], changes: list[Change], *, yardsticks: bool)
     """The plans to compare: each source with the changes for all, and with those for its method alone."""
     import msgspec
 
-    from laconic.deploy.compare import YARDSTICKS, refuse_unlike
+    from laconic.deploy.tuning import YARDSTICKS, refuse_unlike
     from laconic.methods.registry import methods
     from laconic.plan.plan import Budget
     from laconic.plan.text import change_plan, to_plain

@@ -8,8 +8,7 @@ from msgspec import UNSET
 from laconic.data.readers.cells import cells_of, fold, note_spellings, one_spelling
 from laconic.data.readers.columns import ColumnReader, look_at
 from laconic.errors import DataError
-from laconic.tables.survival import signed_times
-from laconic.tables.task import Task
+from laconic.tables.task import Task, signed_times
 from laconic.values import Array
 
 if TYPE_CHECKING:

@@ -18,11 +18,10 @@ from zlib import crc32
 import msgspec
 import numpy as np
 
-from laconic.core.align import PAIRED
 from laconic.core.method import Method
-from laconic.core.result import Result
 from laconic.data.federation import Federation
-from laconic.deploy.simulation import simulate, train
+from laconic.deploy.execute import simulate, train
+from laconic.deploy.result import Result
 from laconic.errors import LaconicError, PlanError
 from laconic.learn.train.sgd import Sgd
 from laconic.methods.baselines.centralised import Centralised
@@ -38,7 +37,7 @@ from laconic.methods.vertical.fedonce import FedOnce
 from laconic.methods.vertical.oneshot import OneShot
 from laconic.methods.vertical.splitnn import SplitNN
 from laconic.methods.vertical.vimadmm import VimAdmm
-from laconic.tables.table import Table
+from laconic.tables.table import PAIRED, Table
 from laconic.values import Array, Listener
 
 _MOST = 3

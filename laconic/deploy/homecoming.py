@@ -7,15 +7,15 @@ from typing import Any, Literal, Protocol, TypeAlias
 import msgspec
 import numpy as np
 
-from laconic.core.align import Align
+from laconic.align.alignment import Align
 from laconic.core.ledger import digest_of
 from laconic.core.method import Method, task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
-from laconic.core.run import Home, HomeScores
 from laconic.core.step import Script, step
 from laconic.core.traffic import WireLog
 from laconic.core.wire import encode
+from laconic.deploy.one_run import Home, HomeScores
 from laconic.deploy.transports.rpc_messages import find_script, name_script
 from laconic.errors import PlanError, Refused, WireError
 from laconic.methods.families.rows import labels_of

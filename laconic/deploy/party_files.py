@@ -15,11 +15,10 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 
-from laconic.data.column_schema import read_schema
 from laconic.data.federation import Federation
 from laconic.data.partition.rows import PartBy
 from laconic.data.readers.horizontal_frames import SERVER
-from laconic.data.readers.source_rows import KnownColumns, read_public_file, read_rows_apart, server_table
+from laconic.data.readers.source_rows import KnownColumns, read_public_file, read_rows_apart, read_schema, server_table
 from laconic.data.readers.source_table import OwnTable, read_own
 from laconic.data.schema import IdRules, OwnData
 from laconic.deploy.transports.envelopes.keys import KeyRing, open_ring

@@ -17,9 +17,8 @@ from laconic.core.method import task_of
 from laconic.core.party import Party
 from laconic.data.federation import Federation
 from laconic.data.partition.columns import disturb
-from laconic.deploy.simulation import FittedRun, train
-from laconic.tables.survival import pairs_of
-from laconic.tables.task import LOWER_IS_BETTER
+from laconic.deploy.execute import FittedRun, train
+from laconic.tables.task import LOWER_IS_BETTER, pairs_of
 from laconic.threads import limit_threads
 from laconic.values import Array, check_least, flat
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from math import inf
 from typing import Any
 
-from laconic.core.align import Align, is_matched
+from laconic.align.alignment import Align, is_matched
 from laconic.core.capabilities import Budgeted
 from laconic.core.ledger import Entry, Noise
 from laconic.core.method import Method

@@ -19,12 +19,11 @@ from laconic.deploy.party_context import (
     run_id,
 )
 from laconic.deploy.policy import ANSWER, NEW, SCORED
-from laconic.deploy.question_forecast import PredictedQuestion
 from laconic.deploy.responder import Responder, note_rows, open_kept
+from laconic.deploy.session import PredictedQuestion
 from laconic.deploy.statements import sign_ledger
 from laconic.deploy.store import OWN, copy_kept
-from laconic.deploy.transports.envelopes.cover import Blob, Content, Cover, describe_blob
-from laconic.deploy.transports.envelopes.keys import OtherPlan
+from laconic.deploy.transports.envelopes.keys import Blob, Content, Cover, OtherPlan, describe_blob
 from laconic.deploy.transports.envelopes.mailbox import refuse_other_rows
 from laconic.deploy.transports.envelopes.sealing import Envelope, Expected, check, cover_of, seal
 from laconic.deploy.transports.rpc_messages import question_id

@@ -13,9 +13,9 @@ import msgspec
 
 from laconic.atomic_files import write_whole
 from laconic.core.ledger import Entry, Statement
-from laconic.core.result import Result
-from laconic.core.run import cover_words
 from laconic.core.wire import encode
+from laconic.deploy.one_run import cover_words
+from laconic.deploy.result import Result
 from laconic.deploy.transports.envelopes.keys import KeyRefused, KeyRing, PublicKey, SecretKey
 from laconic.errors import DataError
 

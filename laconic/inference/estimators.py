@@ -18,7 +18,7 @@ from laconic.data.federation import Federation
 from laconic.data.labels import as_numbers, guess_kind
 from laconic.data.partition.columns import Cut, Equal, deal
 from laconic.data.readers.cells import code_levels
-from laconic.deploy.simulation import FittedRun, train
+from laconic.deploy.execute import FittedRun, train
 from laconic.methods.vertical.fedonce import FedOnce
 from laconic.tables.columns import Column
 from laconic.tables.table import Table

@@ -7,15 +7,14 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from laconic.core.align import Align
+from laconic.align.alignment import Align
 from laconic.core.ledger import Ledger
 from laconic.core.method import Method
 from laconic.core.peers import Carrier
-from laconic.core.result import Result
 from laconic.data.federation import Federation
 from laconic.data.schema import OwnData
-from laconic.deploy.execute import execute_and_keep, own_data_of, with_price
-from laconic.deploy.simulation import FittedRun, train
+from laconic.deploy.execute import FittedRun, execute_and_keep, own_data_of, train, with_price
+from laconic.deploy.result import Result
 from laconic.deploy.transports.inprocess import open_calls
 from laconic.errors import PlanError
 from laconic.inference.bundle import About, Card, Part

@@ -11,7 +11,6 @@ import numpy as np
 from msgspec import UNSET
 
 from laconic.core.peers import Carrier
-from laconic.core.result import Result
 from laconic.core.step import Script
 from laconic.core.wire import Blob
 from laconic.data.labels import read_labels
@@ -20,6 +19,7 @@ from laconic.data.readers.frames import as_frame, with_text_names
 from laconic.data.readers.ids import plain_text, read_ids
 from laconic.data.readers.source_table import build_table, own_frame, read_own
 from laconic.data.schema import OwnData
+from laconic.deploy.result import Result
 from laconic.deploy.transports import Runtime, open_runtime
 from laconic.errors import DataError
 from laconic.inference.bundle import About, Card, Part, PartInUse, load_part

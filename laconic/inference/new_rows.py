@@ -9,14 +9,14 @@ import msgspec
 import numpy as np
 
 from laconic.core.peers import Carrier
-from laconic.core.result import Result
 from laconic.data.readers.federate import Source
+from laconic.deploy.result import Result
 from laconic.errors import DataError, PlanError, closest
 from laconic.inference.absent import AnyAbsent, FromStore, Measured
 from laconic.inference.bundle import About, Card, Part
 from laconic.inference.bundle_files import folder_name
-from laconic.inference.forget import forgotten, refuse_forgotten
 from laconic.inference.local_transport import read_new, read_new_labels
+from laconic.inference.merge import forgotten, refuse_forgotten
 from laconic.inference.predict import Model, Scores, load_model
 from laconic.tables.table import Table
 from laconic.tables.task import Score, headline, metrics

@@ -17,9 +17,9 @@ from laconic.core.ledger import Ledger
 from laconic.core.method import Method
 from laconic.core.party import Party
 from laconic.core.peers import Carrier, Peers
-from laconic.core.result import Result
 from laconic.core.step import Script, step
 from laconic.core.traffic import WireLog
+from laconic.deploy.result import Result
 from laconic.errors import DataError, PartyAbsent, StepError
 from laconic.inference.absent import (
     OWN,

@@ -2,7 +2,6 @@
 
 from .device import device_asked as device_asked
 from .device import on_device as on_device
-from .draws import torch_generator as torch_generator
 from .encoders.encoder import Pca as Pca
 from .encoders.encoder import RandomProjection as RandomProjection
 from .encoders.encoder import WhitenedPca as WhitenedPca
@@ -34,8 +33,8 @@ from .models.aggregation import Yogi as Yogi
 from .models.best import Best as Best
 from .models.best import Mixture as Mixture
 from .models.clustering import purity as purity
-from .models.estimator import Estimator as Estimator
 from .models.learners import AnyClassifier as AnyClassifier
+from .models.learners import Estimator as Estimator
 from .models.learners import LinearModel as LinearModel
 from .models.learners import Logistic as Logistic
 from .models.learners import NetModel as NetModel
@@ -51,10 +50,11 @@ from .models.supervised import fit_supervised as fit_supervised
 from .models.supervised import predict_linear as predict_linear
 from .models.supervised import predict_model as predict_model
 from .models.supervised import predict_supervised as predict_supervised
-from .nets.attention import Attention as Attention
 from .nets.layers import PatchNet as PatchNet
 from .nets.layers import ResNet as ResNet
+from .nets.layers import torch_generator as torch_generator
 from .nets.nets import AnyExtractor as AnyExtractor
+from .nets.nets import Attention as Attention
 from .nets.nets import Cnn as Cnn
 from .nets.nets import Convolution as Convolution
 from .nets.nets import Ensemble as Ensemble
@@ -65,12 +65,12 @@ from .nets.nets import SummedHeads as SummedHeads
 from .nets.nets import initialise as initialise
 from .nets.nets import make as make
 from .nets.nets import weights_of as weights_of
-from .train.fixmatch import AnyLocal as AnyLocal
-from .train.fixmatch import FixMatch as FixMatch
-from .train.fixmatch import FixMatchTab as FixMatchTab
 from .train.semisupervised import Adaptive as Adaptive
+from .train.semisupervised import AnyLocal as AnyLocal
 from .train.semisupervised import Confident as Confident
 from .train.semisupervised import Fixed as Fixed
+from .train.semisupervised import FixMatch as FixMatch
+from .train.semisupervised import FixMatchTab as FixMatchTab
 from .train.semisupervised import Soft as Soft
 from .train.sgd import Optimiser as Optimiser
 from .train.sgd import Sgd as Sgd

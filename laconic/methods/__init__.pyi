@@ -1,6 +1,7 @@
 # Where each public name is defined; it is imported when it is first used. Written by `make names`: do not edit.
 
 from .families.contributions import Check as Check
+from .families.contributions import Contribution as Contribution
 from .families.guided import Gradients as Gradients
 from .families.guided import SendLabels as SendLabels
 from .families.model_checks import ModelCheck as ModelCheck

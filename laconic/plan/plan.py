@@ -6,7 +6,7 @@ from typing import Literal
 import msgspec
 
 from laconic.align.agreed import AgreedIds
-from laconic.align.exact import AT_RANDOM, ExactMatch
+from laconic.align.alignment import AT_RANDOM, ExactMatch
 from laconic.align.psi import PrivateMatch
 from laconic.align.schema import SameColumns
 from laconic.core.capabilities import Budgeted

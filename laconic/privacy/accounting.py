@@ -11,11 +11,12 @@ from itertools import chain
 from math import inf, log
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+import msgspec
 import numpy as np
 
 from laconic.core.ledger import EVERY_ROW, NOT_FROM_ROWS, Entry, Ledger, Noise
-from laconic.core.result import Price, Result
 from laconic.errors import MissingExtra
+from laconic.shown import counted
 from laconic.values import Array, Settings
 
 _MANY = 4
@@ -159,6 +160,47 @@ People: TypeAlias = Literal["shared", "disjoint"]
 """`shared`: everyone is known to all parties, so losses add. `disjoint`: to one party, so the greatest loss counts."""
 
 
+class Price(msgspec.Struct, frozen=True, kw_only=True):
+    """What one person's row may have lost by a run, and what that figure leaves out.
+
+    Attributes:
+        epsilon: of all priced releases together; None if there is no bound: the proof of one does not hold, or nothing
+            that left bears noise with a price.
+        delta: the probability that the loss is greater.
+        people: `shared` if everyone is known to all parties, so that losses add; `disjoint` if to one.
+        by_party: the epsilon of each party's priced releases alone, at the same delta.
+        units: whose influence is bounded.
+        caveats: what the priced noise covers, and what it does not.
+        unproven: noise that its proof does not cover, in words.
+        open: releases that no priced noise covers, in words: the epsilon says nothing of them.
+        secure: whether all priced noise came from a secure generator; if not, the seed undoes it.
+    """
+
+    epsilon: float | None
+    delta: float
+    people: str
+    accountant: str
+    by_party: dict[str, float]
+    units: tuple[str, ...]
+    caveats: tuple[str, ...]
+    unproven: tuple[str, ...]
+    open: tuple[str, ...]
+    secure: bool
+
+    def __repr__(self) -> str:
+        # What is not covered comes first: an epsilon alone would be read as a promise about everything.
+        left = f"{counted(len(self.open), 'open release')} not covered; " if self.open else ""
+        words = self.figure if self.epsilon is None else f"epsilon {self.figure} at delta {self.delta:g}"
+        return f"<Price: {left}{words}>"
+
+    @property
+    def figure(self) -> str:
+        """The epsilon in words, which nobody takes for a small one where there is none."""
+        if self.epsilon is not None:
+            return f"{self.epsilon:.4g}"
+        return f"no bound: {'a proof does not hold' if self.units else 'nothing that left bears noise with a price'}"
+
+
 def price(
     ledgers: Mapping[str, Ledger],
     delta: float,
@@ -199,15 +241,6 @@ def price(
         open=opened,
         secure=all(noise.secure for noise in noises),
     )
-
-
-def ledgers_of(result: Result) -> dict[str, Ledger]:
-    """Each party's ledger, from the record of a run."""
-    found: dict[str, list[Entry]] = {party: [] for party in result.parties}
-    for release in result.releases:
-        entry = Entry(**{name: getattr(release, name) for name in Entry.__struct_fields__})
-        found[release.party].append(entry)
-    return {party: Ledger(tuple(entries)) for party, entries in found.items()}
 
 
 def _priced(entry: Entry) -> Noise | None:

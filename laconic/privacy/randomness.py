@@ -16,7 +16,7 @@ from torch import Tensor
 
 from laconic.core.party import PartyRng
 from laconic.learn.device import device_now
-from laconic.learn.draws import normal, torch_generator
+from laconic.learn.nets.layers import normal, torch_generator
 from laconic.values import Array, Rng
 
 

@@ -11,10 +11,9 @@ from typing import Any, Final, TypeAlias, TypeVar
 import numpy as np
 from msgspec.structs import replace
 
-from laconic.core.align import PAIRED
 from laconic.core.ledger import EVERY_ROW, Entry, Noise, Noised
 from laconic.core.party import Party
-from laconic.tables.table import Table, comparable
+from laconic.tables.table import PAIRED, Table, comparable
 from laconic.values import Array, Weights
 
 T = TypeVar("T")

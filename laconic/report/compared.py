@@ -11,21 +11,19 @@ import msgspec
 from laconic.atomic_files import write_whole
 from laconic.audit.leakage import measure_leakage
 from laconic.core.method import Method
-from laconic.core.result import Result
 from laconic.data.federation import Federation
-from laconic.deploy.compare import YARDSTICKS
-from laconic.deploy.execute import can_weigh, with_price
+from laconic.deploy.execute import can_weigh, train, with_price
 from laconic.deploy.party_importance import importance
-from laconic.deploy.simulation import train
+from laconic.deploy.result import Result
 from laconic.deploy.transports.inprocess import Recorder
+from laconic.deploy.tuning import YARDSTICKS
 from laconic.errors import PlanError
 from laconic.methods.registry import find_method
 from laconic.plan.plan import Budget, Plan
-from laconic.report.comparisons import Comparison, MethodRuns, comparisons_of, settings_key
+from laconic.report.comparisons import Comparison, MethodRuns, comparisons_of, sentences, settings_key
 from laconic.report.page.view import render_page
 from laconic.report.plots import plot_bytes
 from laconic.report.reproduce import commands_for
-from laconic.report.verdict import sentences
 from laconic.report.words import epsilon_in_words, figure, in_bytes, in_rounds, mean_spread, metric_name
 from laconic.shown import counted, html_table
 from laconic.threads import limit_threads

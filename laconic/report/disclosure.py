@@ -14,11 +14,11 @@ from rich.text import Text
 from laconic.atomic_files import write_whole
 from laconic.audit.attacks import Finding
 from laconic.core.ledger import Entry, Ledger
-from laconic.core.result import Leakage, Release, Result
-from laconic.core.run import cover_words
+from laconic.deploy.one_run import cover_words
+from laconic.deploy.result import Leakage, Release, Result, ledgers_of
 from laconic.errors import DataError
 from laconic.inference.bundle import Part
-from laconic.privacy.accounting import ledgers_of, price
+from laconic.privacy.accounting import price
 from laconic.report.words import leakage_line, rows_of, rows_were_matched, said_date
 from laconic.shown import counted, html_table, in_bytes
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from laconic.core.result import Result
+from laconic.deploy.result import Result
 from laconic.errors import MissingExtra
 from laconic.report.comparisons import comparisons_of
 from laconic.report.page.charts import log_ticks, shapes_of

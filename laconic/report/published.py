@@ -9,10 +9,9 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from laconic.core.result import Result
-from laconic.deploy.compare import OnResult, compare_plans
 from laconic.deploy.execute import execute
-from laconic.deploy.kept_records import code_digest
+from laconic.deploy.result import Result, code_digest
+from laconic.deploy.tuning import OnResult, compare_plans
 from laconic.errors import PlanError
 from laconic.plan.plan import Plan
 from laconic.plan.published import Line

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from laconic.core.method import Method
-from laconic.core.result import Result
+from laconic.deploy.result import Result
 from laconic.errors import PlanError
 from laconic.moved import with_current_names
 from laconic.plan.plan import DataPlan

@@ -10,12 +10,11 @@ from rich.text import Text
 
 from laconic.audit.attacks import Finding
 from laconic.audit.leakage import Width
-from laconic.core.result import Price, Result
-from laconic.deploy.kept_records import code_digest
+from laconic.deploy.result import Result, code_digest
 from laconic.inference.bundle import Card
 from laconic.methods.registry import methods
-from laconic.report.comparisons import Comparison, MethodRuns, comparisons_of, costs_of, same_releases
-from laconic.report.verdict import sentences
+from laconic.privacy.accounting import Price
+from laconic.report.comparisons import Comparison, MethodRuns, comparisons_of, costs_of, same_releases, sentences
 from laconic.report.words import (
     BETTER_WITHOUT,
     NAMES,

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from laconic.core.result import Result
+from laconic.deploy.result import Result
 from laconic.errors import MissingExtra
 from laconic.report.comparisons import costs_of, flatten
 from laconic.report.page import render_page

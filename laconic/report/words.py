@@ -7,7 +7,7 @@ from typing import Any
 from rich import box
 from rich.table import Table
 
-from laconic.core.result import Release, Result
+from laconic.deploy.result import Release, Result
 from laconic.plan.text import value_text
 from laconic.shown import NAMES as NAMES  # noqa: PLC0414 (for reports)
 from laconic.shown import figure as figure  # noqa: PLC0414 (for reports)

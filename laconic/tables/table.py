@@ -17,8 +17,7 @@ from laconic.errors import DataError
 from laconic.shown import counted
 from laconic.tables.columns import Column, Recipe, apply_recipe, fit_recipe, refuse_infinity
 from laconic.tables.on_disk import empty_on_disk, is_on_disk, taken
-from laconic.tables.survival import events_of
-from laconic.tables.task import Task
+from laconic.tables.task import Task, events_of
 from laconic.values import Array, Rng
 
 APART = ("train", "valid", "test", "own")
@@ -28,11 +27,19 @@ APART = ("train", "valid", "test", "own")
 UNLABELLED = ("own", "public")
 """Cuts whose rows need no labels."""
 
+PAIRED = "paired"
+"""A party's cut of rows that the hub has too, but not every party."""
+
 _AT_ONCE = 1 << 16
 """Rows prepared and put through an encoder at a time."""
 
 _NO_ROWS = np.empty(0, dtype=np.int64)
 _NO_ID = ("", "nan", "<NA>", "NaT")  # how pandas and numpy spell a missing cell once it is text
+
+
+def paired_with(party: str) -> str:
+    """The hub's cut of the same people as a party's cut "paired", in the same order."""
+    return f"{PAIRED} {party}"
 
 
 def clean_ids(ids: Array | Sequence[str] | Sequence[int], party: str) -> Array:
@@ -325,9 +332,9 @@ class Table:
         """Ids as text, the form in which two parties' ids are compared; row positions when there are no ids."""
         return (np.arange(self.rows) if self.ids is None else self.ids).astype(str)
 
-    @cached_property
+    @property
     def key_column(self) -> Any:
-        """The same as an Arrow column, for work on millions of them."""
+        """The same as an Arrow column, for work on millions of them; made anew, as it takes more memory than ids do."""
         import pyarrow as pa
 
         ids = np.arange(self.rows) if self.ids is None else self.ids
@@ -483,9 +490,10 @@ TOGETHER = ("train", "shared", "valid", "test")
 def fingerprint(table: Table) -> str:
     """A digest of which rows are in the shared cuts, and in which order: equal at all parties that are aligned."""
     whole = blake2b(digest_size=16, person=b"laconic rows")
+    keys = table.key_column
     for name in TOGETHER:
         if name in table.cuts:
-            ids = table.key_column.take(table.cuts[name])
+            ids = keys.take(table.cuts[name])
             whole.update(f"{name} {len(ids)}\0".encode())
             whole.update(_with_lengths(ids))
     return whole.hexdigest()

@@ -12,13 +12,13 @@ import numpy as np
 from laconic.core.ledger import digest_of
 from laconic.core.method import Method
 from laconic.core.party import Party
-from laconic.core.result import Result
 from laconic.core.step import steps_of
 from laconic.core.wire import Heading, decode, decode_question, describe, read_heading
 from laconic.data.federation import Federation
+from laconic.deploy.execute import FittedRun, roles, simulate, train
 from laconic.deploy.journal import AnswerCheck
-from laconic.deploy.question_forecast import Due, QuestionForecast
-from laconic.deploy.simulation import FittedRun, roles, simulate, train
+from laconic.deploy.result import Result
+from laconic.deploy.session import Due, QuestionForecast
 from laconic.deploy.transports.inprocess import Recorder
 from laconic.errors import ContractBroken, LaconicError, StepError
 from laconic.inference.absent import FromStore

@@ -24,9 +24,8 @@ from laconic.deploy.transports import Runtime, open_runtime
 from laconic.deploy.transports.inprocess import open_calls
 from laconic.plan.runtime import AnyRuntime, InProcess
 from laconic.tables.columns import Column, Recipe
-from laconic.tables.survival import signed_times
 from laconic.tables.table import Table
-from laconic.tables.task import Task
+from laconic.tables.task import Task, signed_times
 from laconic.values import Array
 
 _SETS: dict[str, str] = {"binary": "breast_cancer", "multiclass": "digits", "regression": "diabetes"}

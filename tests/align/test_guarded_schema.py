@@ -8,12 +8,12 @@ import pytest
 from laconic import FedAvg, fit, price, rows_from_frames
 from laconic.align.schema import SameColumns
 from laconic.core import Peers, WireLog
-from laconic.deploy import InProcess, Processes, open_calls, roles, simulate, train
+from laconic.deploy import InProcess, Processes, ledgers_of, open_calls, roles, simulate, train
 from laconic.errors import DataError, PlanError
 from laconic.learn import Sgd
 from laconic.methods import SecureSums
 from laconic.plan import Budget, DataPlan, Plan
-from laconic.privacy import ColumnBounds, DpSgd, GaussianColumns, ledgers_of
+from laconic.privacy import ColumnBounds, DpSgd, GaussianColumns
 from laconic.tables import Column, Table, Task
 from tests.data.hospitals import hospitals, visits, write
 

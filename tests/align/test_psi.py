@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.psi import measure
 from laconic import Linear, Rap, from_frames, simulate
-from laconic.align.exact import ExactMatch
+from laconic.align.alignment import ExactMatch
 from laconic.align.psi import PrivateMatch, hide_ids, multiply, new_secret, shared_points
 from laconic.core import Party, Peers, WireLog, decode, decode_question
 from laconic.deploy import Processes, open_calls

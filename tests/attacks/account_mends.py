@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from laconic.align import exact
+from laconic.align import alignment
 from laconic.core import Ledger
 from laconic.deploy import EpsilonAccount, PartyFolder, party_account, policy, responder
 from laconic.deploy.party_account import Limit
@@ -43,7 +43,7 @@ def check_before_writing(patch: Patch) -> None:
 
 def cut_again(patch: Patch) -> None:
     """Rows may be matched a second time within a run, otherwise than before."""
-    patch.setattr(exact, "is_aligned", lambda *_: False)
+    patch.setattr(alignment, "is_aligned", lambda *_: False)
 
 
 def keep_account_in_the_site(patch: Patch) -> None:

@@ -34,12 +34,10 @@ from laconic.deploy.party_account import locate_account
 from laconic.deploy.party_context import open_context
 from laconic.deploy.responder import OnlineResponder
 from laconic.deploy.sealed_answers import answer_envelope
-from laconic.deploy.transports.envelopes.cover import Content, describe_blob
-from laconic.deploy.transports.envelopes.keys import with_public
+from laconic.deploy.transports.envelopes.keys import Content, describe_blob, with_public
 from laconic.deploy.transports.envelopes.sealing import cover_of, seal
 from laconic.deploy.transports.flare.components import FlareHub, FlareParty
-from laconic.deploy.transports.flare.operating import begin_run
-from laconic.deploy.transports.flare.provisioning import share_keys
+from laconic.deploy.transports.flare.operating import begin_run, share_keys
 from laconic.deploy.transports.rpc_client import ConnectionBroken
 from laconic.deploy.transports.rpc_messages import question_id
 from laconic.deploy.transports.secure_channel import Channel, Sealed, SecureLine, write

@@ -5,8 +5,7 @@ import pytest
 from click.testing import CliRunner
 
 from laconic.cli import main
-from laconic.core import Result
-from laconic.deploy import KeyRing, make_key, save_key
+from laconic.deploy import KeyRing, Result, make_key, save_key
 from laconic.deploy.statements import check_result, sign_ledger
 from laconic.deploy.transports.envelopes.keys import open_ring
 from laconic.deploy.transports.envelopes.sealing import Expected, check

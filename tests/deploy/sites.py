@@ -14,11 +14,11 @@ import pytest
 from laconic import Plan, Result, write_plan
 from laconic.core import Party
 from laconic.deploy import coordinator
-from laconic.deploy.growth import Growth
+from laconic.deploy.coordinator import Growth
 from laconic.deploy.party_files import Consortium, HubAddress, PartySite, open_site, write_consortium
 from laconic.deploy.party_memory import PartyFolder
 from laconic.deploy.responder import OnlineResponder
-from laconic.deploy.transports.flare.provisioning import share_keys
+from laconic.deploy.transports.flare.operating import share_keys
 from laconic.deploy.transports.rpc_client import ConnectionBroken, Line
 from laconic.deploy.transports.secure_channel import SecureLine
 from laconic.methods import methods

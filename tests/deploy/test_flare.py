@@ -15,8 +15,7 @@ from laconic.deploy.execute import execute
 from laconic.deploy.party_files import Consortium, HubAddress, open_site
 from laconic.deploy.transports.envelopes.keys import revoke
 from laconic.deploy.transports.flare import system as engine
-from laconic.deploy.transports.flare.operating import _start_hub
-from laconic.deploy.transports.flare.provisioning import provision
+from laconic.deploy.transports.flare.operating import _start_hub, provision
 from laconic.methods import methods
 from laconic.plan import change_plan, draft
 from tests.deploy.sites import ALL, agree, free_port

@@ -9,7 +9,7 @@ from laconic import Result, execute, load_model
 from laconic.atomic_files import read_sealed
 from laconic.deploy.party_files import Consortium, HubAddress, open_site
 from laconic.deploy.transports.flare import system as engine
-from laconic.deploy.transports.flare.provisioning import provision
+from laconic.deploy.transports.flare.operating import provision
 from tests.data.hospitals import NAMES, open_rows
 from tests.deploy.sites import agree, free_port
 from tests.deploy.test_sites_apart import METHODS, call, equal, named, plan_of, write_own

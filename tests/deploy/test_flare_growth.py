@@ -5,11 +5,11 @@ import pytest
 from laconic import load_model, write_plan
 from laconic.deploy.party_files import Consortium, HubAddress, open_site
 from laconic.deploy.transports.flare import system as engine
-from laconic.deploy.transports.flare.provisioning import provision
+from laconic.deploy.transports.flare.operating import provision
 from tests.data.hospitals import NAMES, open_rows
 from tests.deploy.sites import free_port
 from tests.deploy.test_sites_apart import call, write_own
-from tests.inference.test_site_changes import KT, TWO, plan_for
+from tests.inference.test_update_site_changes import KT, TWO, plan_for
 
 pytestmark = pytest.mark.slow
 

@@ -8,9 +8,9 @@ import pytest
 from benchmarks.crashes import disturbed, same, undisturbed
 from laconic import Linear
 from laconic.core import Ledger, Party, Peers, Question, Script, WireLog, encode, step
+from laconic.deploy.execute import simulate
 from laconic.deploy.journal import Journal, Journalled
 from laconic.deploy.party_memory import PartyFolder
-from laconic.deploy.simulation import simulate
 from laconic.errors import JournalError, PartyAbsent, StepError, Waiting
 from laconic.tables import Column, Table
 from laconic.testing import small_federation

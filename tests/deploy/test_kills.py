@@ -15,7 +15,7 @@ from laconic.atomic_files import read_sealed
 from laconic.deploy.execute import execute
 from laconic.deploy.party_files import Consortium, HubAddress, open_site
 from laconic.deploy.transports.flare import system as engine
-from laconic.deploy.transports.flare.provisioning import provision
+from laconic.deploy.transports.flare.operating import provision
 from laconic.learn import Sgd
 from tests.deploy.sites import ALL, free_port
 

@@ -18,11 +18,12 @@ from laconic import (
     load,
     price,
 )
+from laconic.deploy import ledgers_of
+from laconic.deploy.execute import train
 from laconic.deploy.party_importance import denoise, head_norms, importance, noise_losses, shapley, summarise
-from laconic.deploy.simulation import train
 from laconic.deploy.transports.inprocess import Faults, InProcess
 from laconic.learn import Boosted, FixMatchTab, Mlp, Nat, Pca, Sgd, SummedHeads
-from laconic.privacy import BatchClip, RowsOnce, ledgers_of
+from laconic.privacy import BatchClip, RowsOnce
 
 _GUIDED = {"width": 8, "local": FixMatchTab(steps=30, lr=1e-2)}
 _METHOD = VimAdmm(epochs=2, batch=128, local_steps=5, width=12)

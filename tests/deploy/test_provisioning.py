@@ -10,8 +10,7 @@ from laconic.atomic_files import hold
 from laconic.deploy import Consortium, HubAddress, open_site, seal_plan
 from laconic.deploy.coordinator import open_inbox
 from laconic.deploy.transports.envelopes.keys import KeyRefused, UnknownKey, make_key, revoke
-from laconic.deploy.transports.flare.operating import host
-from laconic.deploy.transports.flare.provisioning import accept_reply, make_request, provision, read_request
+from laconic.deploy.transports.flare.operating import accept_reply, host, make_request, provision, read_request
 from laconic.errors import PlanError
 
 CIRCLE = Consortium(project="churn", hub=HubAddress(name="bank", address="localhost"), parties=("shop",))

@@ -22,13 +22,14 @@ from laconic import (
     VerticalXgboost,
     VimAdmm,
 )
-from laconic.deploy.compare import compare_plans, read_results
 from laconic.deploy.execute import execute, parties_of
 from laconic.deploy.tuning import (
     MOST_EPOCHS,
     PATIENCE,
     Allowance,
     candidates,
+    compare_plans,
+    read_results,
     space_of,
     trial_federation,
     tune,
@@ -86,8 +87,7 @@ def test_trials_cannot_reach_any_test_row(method, files, branches):
 
 def execute_rows(plan):
     """The parties as the run itself has them once rows are matched."""
-    from laconic.deploy.execute import align_of
-    from laconic.deploy.simulation import train
+    from laconic.deploy.execute import align_of, train
 
     federation = parties_of(plan)
     if federation.kind == "horizontal":

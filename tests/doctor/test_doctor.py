@@ -8,8 +8,7 @@ from click.testing import CliRunner
 
 from laconic.cli import main
 from laconic.deploy import read_party
-from laconic.doctor.checks import examine, match_parties
-from laconic.doctor.columns import check_ids, write_columns
+from laconic.doctor.checks import check_ids, examine, match_parties, write_columns
 
 
 def party(folder, ids, name="bank", settings="", columns=None, more=""):

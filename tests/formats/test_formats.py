@@ -14,8 +14,7 @@ from click.testing import CliRunner
 
 from laconic import price, read_plan, read_results, write_plan
 from laconic.cli import main
-from laconic.deploy import Journal, PartyFolder
-from laconic.privacy import ledgers_of
+from laconic.deploy import Journal, PartyFolder, ledgers_of
 from tests.formats.make import PLANS
 
 KEPT = Path(__file__).parent / "kept"

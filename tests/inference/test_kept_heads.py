@@ -10,8 +10,8 @@ from laconic import FedOnce, train
 from laconic.errors import DataError
 from laconic.inference.absent import Measured, Refit
 from laconic.inference.bundle import Expected
-from laconic.inference.forget import forget
 from laconic.inference.local_transport import parts_of, reach_parts
+from laconic.inference.merge import forget
 from laconic.inference.predict import Model, load_model
 from laconic.inference.save import refuse_worse, save_model
 from laconic.inference.update import add_party, add_rows, save_grown

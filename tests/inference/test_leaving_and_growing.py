@@ -5,8 +5,8 @@ from laconic import Federation, FedOnce, SplitNN, train
 from laconic.errors import DataError
 from laconic.inference.absent import Refit
 from laconic.inference.bundle import load_part
-from laconic.inference.forget import RECORD, forget
 from laconic.inference.local_transport import parts_of, reach_parts
+from laconic.inference.merge import RECORD, forget
 from laconic.inference.predict import load_model
 from laconic.inference.save import save_model
 from laconic.inference.update import add_party, add_rows, save_grown

@@ -12,8 +12,7 @@ from laconic.cli import main
 from laconic.core import Party
 from laconic.errors import DataError
 from laconic.inference.bundle import load_part
-from laconic.inference.forget import RECORD, erase, forget, forgotten, refuse_forgotten, rows_due
-from laconic.inference.merge import read_labelled
+from laconic.inference.merge import RECORD, erase, forget, forgotten, read_labelled, refuse_forgotten, rows_due
 from laconic.inference.save import save_model
 from laconic.learn import Columns, Logistic, Network, PublicRows, RandomFourier, Sgd, Whitened
 from laconic.learn.models.least_squares import unpack

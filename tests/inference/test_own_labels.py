@@ -9,8 +9,8 @@ import pytest
 from laconic import FedOnce, FewShot, OneShot, from_frames, train
 from laconic.errors import DataError
 from laconic.inference.absent import OWN, Gaps, Refit, SoloModel
-from laconic.inference.forget import forget
 from laconic.inference.local_transport import parts_of, reach_parts, read_rows
+from laconic.inference.merge import forget
 from laconic.inference.predict import Model, find, load_model
 from laconic.inference.save import save_model
 from laconic.inference.server.app import Answering

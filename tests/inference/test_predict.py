@@ -11,8 +11,8 @@ from laconic.deploy import Faults, InProcess
 from laconic.errors import DataError
 from laconic.inference.absent import WAYS, Abstain, Gaps, Refit, SoloModel, Zeros
 from laconic.inference.bundle import load_part
-from laconic.inference.forget import forget
 from laconic.inference.local_transport import parts_of, reach_parts, read_rows
+from laconic.inference.merge import forget
 from laconic.inference.predict import load_model
 from laconic.inference.save import save_model
 from laconic.learn import LinearModel, NetModel, Sgd

@@ -14,12 +14,10 @@ from laconic.learn.encoders.learnt import Autoencoder, Nat
 from laconic.learn.kernels import widen
 from laconic.learn.models.learners import NetModel, Network
 from laconic.learn.models.supervised import fit_from, fit_supervised, fit_to_shares, predict_supervised
-from laconic.learn.nets.attention import Attention
 from laconic.learn.nets.layers import PatchNet, ResNet
-from laconic.learn.nets.nets import Cnn, Ensemble, Joint, Mlp, initialise, look_at, make, weights_of
+from laconic.learn.nets.nets import Attention, Cnn, Ensemble, Joint, Mlp, initialise, look_at, make, weights_of
 from laconic.learn.train.descent import Rule, no_velocity, outputs_of, start_descent, take_steps
-from laconic.learn.train.fixmatch import FixMatch, FixMatchTab
-from laconic.learn.train.semisupervised import Adaptive, Fixed, Soft, begin
+from laconic.learn.train.semisupervised import Adaptive, Fixed, FixMatch, FixMatchTab, Soft, begin
 from laconic.learn.train.sgd import Sgd
 from laconic.privacy import Codebook, DpNat, DpPca, DpSgd, PrivateSteps, SeededRandomness, poisson_sample
 from laconic.tables import Task

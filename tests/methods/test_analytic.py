@@ -9,10 +9,11 @@ import pytest
 from laconic import Dirichlet, check_method, deal_rows, load, price, rows_from_frames, simulate, train
 from laconic.core import Budgeted, Party
 from laconic.data import Iid
+from laconic.deploy import ledgers_of
 from laconic.errors import WireError
 from laconic.learn import Columns, RandomFourier, RandomRelu
 from laconic.methods.horizontal.analytic import Analytic
-from laconic.privacy import Budget, GaussianSums, ledgers_of
+from laconic.privacy import Budget, GaussianSums
 from laconic.testing import small_horizontal
 from tests.data.hospitals import hospitals
 

@@ -14,12 +14,12 @@ from torch import nn
 from laconic import Dirichlet, check_method, deal_rows, load, price, simulate, train
 from laconic.core import Party, decode
 from laconic.data import RandomHoldout
-from laconic.deploy import Faults, InProcess, Recorder
+from laconic.deploy import Faults, InProcess, Recorder, ledgers_of
 from laconic.errors import LaconicError, PlanError, WireError
 from laconic.learn import Boosted, Cnn, Forest, Learner, Logistic, Mlp, Network, Sgd, check_model
 from laconic.learn.nets.layers import Linear
 from laconic.methods.horizontal.fedkt import FedKt, Majority, PooledShares, Prox, ServerShares
-from laconic.privacy import L0, L1, L2, Budget, Event, GaussianVotes, LaplaceVotes, Rdp, Sure, epsilon_of, ledgers_of
+from laconic.privacy import L0, L1, L2, Budget, Event, GaussianVotes, LaplaceVotes, Rdp, Sure, epsilon_of
 from laconic.privacy.mechanisms.votes import SEEDED
 from laconic.testing import small_horizontal
 from laconic.values import Array, Rng, Settings, Weights

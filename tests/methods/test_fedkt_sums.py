@@ -7,12 +7,12 @@ import pytest
 
 from laconic import Dirichlet, check_method, deal_rows, load, price, simulate, train
 from laconic.core import Peers, WireLog, decode, decode_question
-from laconic.deploy import Recorder, open_calls, roles
+from laconic.deploy import Recorder, ledgers_of, open_calls, roles
 from laconic.errors import PartyAbsent
 from laconic.learn import Logistic
 from laconic.methods import SecureSums
 from laconic.methods.horizontal.fedkt import FedKt
-from laconic.privacy import L0, L1, Budget, GaussianVotes, Sure, epsilon_of, ledgers_of
+from laconic.privacy import L0, L1, Budget, GaussianVotes, Sure, epsilon_of
 from laconic.testing import small_horizontal
 
 BINARY = small_horizontal("binary")

@@ -1,11 +1,12 @@
 import pytest
 
 from laconic import Budget, DataPlan, Plan, check_method, execute, price, simulate
+from laconic.deploy import ledgers_of
 from laconic.errors import PlanError
 from laconic.learn import Best, Joint, Mlp, Pca, Sgd
 from laconic.methods.vertical.fedonce import FedOnce
 from laconic.privacy import Budget as PrivacyBudget
-from laconic.privacy import ClippedGaussian, DpNat, DpPca, DpSgd, Pld, PublicProjection, ledgers_of
+from laconic.privacy import ClippedGaussian, DpNat, DpPca, DpSgd, Pld, PublicProjection
 from laconic.testing import small_federation
 
 SEEDED = FedOnce(

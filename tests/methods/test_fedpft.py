@@ -20,9 +20,10 @@ from laconic import (
 )
 from laconic.core import Mergeable, Party
 from laconic.data import Iid
+from laconic.deploy import ledgers_of
 from laconic.errors import WireError
 from laconic.learn import Columns, Logistic
-from laconic.privacy import Budget, GaussianMoments, ledgers_of
+from laconic.privacy import Budget, GaussianMoments
 from laconic.testing import small_horizontal
 
 QUICK = FedPft(features=Columns(), head=Logistic())

@@ -6,13 +6,13 @@ import pytest
 from laconic import Equal, check_method, deal, load, price, simulate
 from laconic.audit import labels_read_off
 from laconic.core import Party, Peers, WireLog, decode_question
-from laconic.deploy import Journal, Recorder, open_calls, roles
+from laconic.deploy import Journal, Recorder, ledgers_of, open_calls, roles
 from laconic.learn import Boosted, Confident, FixMatchTab, Mlp, Sgd, SummedHeads
 from laconic.methods.families.guided import Gradients, SendLabels, in_bytes
 from laconic.methods.families.rows import labelled
 from laconic.methods.vertical.fewshot import FewShot
 from laconic.methods.vertical.oneshot import OneShot
-from laconic.privacy import RandomisedResponse, ledgers_of
+from laconic.privacy import RandomisedResponse
 from laconic.tables import Table
 from laconic.testing import open_peers, small_federation
 

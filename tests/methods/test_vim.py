@@ -12,7 +12,7 @@ from laconic.deploy import Faults, InProcess, open_calls
 from laconic.errors import PartyAbsent
 from laconic.learn import Mlp, Sgd
 from laconic.learn.nets.nets import load as load_weights
-from laconic.learn.train.admm import nearest_logits, targets_of
+from laconic.learn.train.descent import nearest_logits, targets_of
 from laconic.methods.baselines.late_fusion import LateFusion
 from laconic.methods.families.rows import batch_rows
 from laconic.methods.families.summed import first_head

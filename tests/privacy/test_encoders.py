@@ -106,7 +106,7 @@ def test_one_row_changes_weights_and_prices_together_by_no_more_than_the_clip():
     from torch import nn
 
     from laconic.privacy.encoders import _Priced
-    from laconic.privacy.per_example import RowGradients
+    from laconic.privacy.private_sgd import RowGradients
 
     module = _Priced(nn.Linear(4, 3), 8)
     encoder = Codebook(dim=3, words=8)

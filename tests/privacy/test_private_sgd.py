@@ -5,8 +5,7 @@ from torch import nn
 from torch.nn import functional
 
 from laconic.learn import Cnn, Convolution, Joint, Mlp, Sgd, evaluate, initialise, make, weights_of
-from laconic.privacy.per_example import RowGradients, row_gradients
-from laconic.privacy.private_sgd import DpSgd
+from laconic.privacy.private_sgd import DpSgd, RowGradients, row_gradients
 from laconic.privacy.randomness import SecureRandomness, SeededRandomness, keyed_normal, poisson_sample
 
 pytestmark = pytest.mark.usefixtures("one_thread")

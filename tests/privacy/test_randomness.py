@@ -9,7 +9,7 @@ from laconic.learn import Logistic
 from laconic.plan import Journalled
 from laconic.privacy.encoders import Codebook, DpPca, PublicProjection
 from laconic.privacy.mechanisms.gaussian import LocalGaussian
-from laconic.privacy.mechanisms.rows import ClippedGaussian
+from laconic.privacy.mechanisms.outputs import ClippedGaussian
 from laconic.privacy.mechanisms.votes import L1, GaussianVotes
 from laconic.privacy.private_sgd import DpSgd
 from laconic.privacy.randomness import randomness_from

@@ -15,8 +15,7 @@ from laconic.inference.server.party import Answerer
 from laconic.learn import LinearModel
 from laconic.privacy.accounting import price
 from laconic.privacy.mechanisms.gaussian import LocalGaussian, compose, epsilon_of
-from laconic.privacy.mechanisms.outputs import BatchClip, PrivateSteps, RowsOnce
-from laconic.privacy.mechanisms.rows import ClippedGaussian
+from laconic.privacy.mechanisms.outputs import BatchClip, ClippedGaussian, PrivateSteps, RowsOnce
 from laconic.privacy.row_releases import releases_of_rows
 from laconic.tables import Column, Table
 

@@ -1,7 +1,9 @@
 """Results to report, made by hand so that what a report should say of them is known."""
 
 from laconic import Result
-from laconic.core import Look, Noise, PartyTraffic, Price, Release, Traffic
+from laconic.core import Noise, Traffic
+from laconic.deploy import Look, PartyTraffic, Release
+from laconic.privacy import Price
 from laconic.tables import Score, Task
 
 GAUSSIAN = Noise(mechanism="gaussian", scale=2.0, sensitivity=1.0, unit="one row", caveat="covers rows", secure=True)

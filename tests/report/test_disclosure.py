@@ -1,6 +1,6 @@
 import pytest
 
-from laconic.core import Absence
+from laconic.deploy import Absence
 from laconic.errors import DataError
 from laconic.report.disclosure import Piece, disclose, pieces_of, render_disclosure
 from tests.report.results import GAUSSIAN, paid, release, result

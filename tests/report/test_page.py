@@ -5,7 +5,7 @@ import msgspec
 import pytest
 
 from laconic import Result
-from laconic.core import Leakage, RebuiltColumn, Tuning
+from laconic.deploy import Leakage, RebuiltColumn, Tuning
 from laconic.report.page import render_page
 from laconic.tables import Bin, Quality, Score, Task
 from tests.report.results import GAUSSIAN, alone, look, paid, pooled, release, result

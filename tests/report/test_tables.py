@@ -5,8 +5,8 @@ import pytest
 from rich.console import Console
 
 from laconic import FedOnce, Result
-from laconic.core import Absence, Noise, Release, Traffic, Tuning
-from laconic.deploy import code_digest
+from laconic.core import Noise, Traffic
+from laconic.deploy import Absence, Release, Tuning, code_digest
 from laconic.report.comparisons import comparisons_of
 from laconic.report.tables import show_arms, show_comparison, show_result, show_rows
 from laconic.report.words import figure, in_bytes, in_seconds, rows_of, rows_used

@@ -103,6 +103,15 @@ def test_the_ranks_of_a_sample_are_as_near_as_is_said(folder):
     assert np.abs(ranks - np.arange(2_000) / 2_000).max() < rank_error(2_000) == pytest.approx(0.0602, abs=1e-4)
 
 
+@pytest.mark.parametrize("memory", [None, "1 GB"])
+def test_long_ids_stay_apart_where_a_row_has_none(tmp_path, memory):
+    ids = pa.array([2**53 + 1, 2**53, None, 5], pa.int64())
+    parquet.write_table(pa.table({"id": ids, "a": [1.0, 2.0, 3.0, 4.0]}), tmp_path / "bank.parquet")
+    own = read_own("bank", OwnData(source=str(tmp_path / "bank.parquet"), key="id", memory=memory))
+    assert own.table.keys.tolist() == [str(2**53 + 1), str(2**53), "5"]
+    assert own.left_out == {"no id": 1}
+
+
 @pytest.mark.parametrize("text", ["4", "4 GiB", "lots", "0.5 GB", "-4 GB"])
 def test_a_memory_that_means_nothing_is_refused(text):
     with pytest.raises(ValueError, match="memory must be"):

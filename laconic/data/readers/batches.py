@@ -108,12 +108,16 @@ def read_whole(party: str, data: OwnData, columns: Sequence[str]) -> "DataFrame"
         before, source = _state(path), _parquet(path)
         given = {name: plain_name(name) for name in source.schema.names}
         names = [name for name, plain in given.items() if plain in columns]
-        batches = source.to_batches(columns=names)
+        batches = source.to_batches(columns=names, **({} if data.memory is None else FEW_AHEAD))
         schema = pyarrow.schema([source.schema.field(name) for name in names])
         frame = frame_of(party, schema, batches, data.memory).rename(columns=given)
         if _state(path) != before:
             raise DataError(f"party {party!r}: {path} changed while it was read; read it again when it is complete")
     return frame
+
+
+FEW_AHEAD = {"batch_size": BATCH, "batch_readahead": 1, "fragment_readahead": 1}
+"""Arrow reads sixteen batches ahead unless told otherwise, more than what a party with little memory holds."""
 
 
 def _state(path: Path) -> list[tuple[str, int, int]]:
@@ -134,11 +138,16 @@ def frame_of(
     """
     import pandas
 
-    batches = _numbered(batches)
+    batches = _numbered(party, batches)
     if memory is None:
         table = pyarrow.Table.from_batches(batches, schema)
+        exact = {
+            name: _with_gaps(table.column(name).fill_null(0).to_numpy(), table.column(name).is_null().to_numpy())
+            for name in schema.names
+            if schema.names.count(name) == 1 and _is_wide(table.column(name))
+        }
         frame: DataFrame = table.to_pandas(split_blocks=True, self_destruct=True, **asked)
-        return frame
+        return frame.assign(**exact) if exact else frame
     types = pyarrow.types
     with ExitStack() as until:
         numbers = {
@@ -161,7 +170,7 @@ def frame_of(
     return pandas.DataFrame(found, columns=schema.names, copy=False)
 
 
-def _numbered(batches: Iterable[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
+def _numbered(party: str, batches: Iterable[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
     """The same batches; an error of whatever library brings them says at which it came."""
     number = rows = 0
     try:
@@ -170,8 +179,32 @@ def _numbered(batches: Iterable[pyarrow.RecordBatch]) -> Iterator[pyarrow.Record
             rows += batch.num_rows
     except DataError:
         raise
+    except MemoryError as problem:
+        raise DataError(
+            f"party {party!r}: there is no memory for batch {number + 1}, after {rows:,} rows: {problem}; let the "
+            "process have more, or say data.memory so that columns lie on disk"
+        ) from problem
     except Exception as problem:
         raise ValueError(f"batch {number + 1}, after {rows:,} rows: {str(problem).strip()}") from problem
+
+
+_EXACT = 2**53
+"""Whole numbers beyond this are not all floats, which pandas takes for a column with gaps."""
+
+
+def _is_wide(column: pyarrow.ChunkedArray) -> bool:
+    """Whether whole numbers with gaps would be rounded as floats: two ids would become one."""
+    if not pyarrow.types.is_integer(column.type) or column.type.bit_width < 64 or not column.null_count:
+        return False
+    least, most = pc.min_max(column).values()
+    return bool(least.is_valid) and bool(max(-least.as_py(), most.as_py()) > _EXACT)
+
+
+def _with_gaps(cells: Array, gone: Array) -> Any:
+    """Whole numbers, some of them missing, as pandas keeps them without rounding."""
+    import pandas
+
+    return pandas.arrays.IntegerArray(np.array(cells), np.array(gone))
 
 
 class _ColumnOnDisk:
@@ -191,17 +224,22 @@ class _ColumnOnDisk:
         except OSError as problem:
             raise no_room(problem, self._file.tell()) from problem
 
-    def cells(self) -> Array:
-        """The column; whole numbers with gaps become others, as pandas makes them."""
+    def cells(self) -> Any:
+        """The column; whole numbers with gaps become others, as pandas makes them, unless that would round them."""
         self._file.flush()
         if not self._file.tell():
             return np.empty(0, self._kind)
         found = np.asarray(np.memmap(self._file, self._kind, "r"))
         if not self._gaps:
             return found
+        gaps = np.concatenate(self._gaps)
+        if max(-int(found.min()), int(found.max())) > _EXACT:
+            gone = np.zeros(len(found), dtype=bool)
+            gone[gaps] = True
+            return _with_gaps(found, gone)
         filled = empty_on_disk(found.shape, np.float64)
         filled[:] = found
-        filled[np.concatenate(self._gaps)] = np.nan
+        filled[gaps] = np.nan
         return filled
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, get_args
 from laconic.data.federation import Federation
 from laconic.data.partition.rows import PartBy, part_by
 from laconic.data.readers.aloud import FileReading
-from laconic.data.readers.batches import BATCH, frame_of
+from laconic.data.readers.batches import BATCH, FEW_AHEAD, frame_of
 from laconic.data.readers.cells import plain_name
 from laconic.data.readers.source_table import build_table
 from laconic.data.schema import OwnData, SaidKind
@@ -156,7 +156,13 @@ def as_frame(table: Any, party: str, memory: str | None = None) -> "DataFrame":
 
     try:
         if isinstance(table, Dataset):
-            return frame_of(party, table.schema, table.to_batches(), memory, date_as_object=False)
+            return frame_of(
+                party,
+                table.schema,
+                table.to_batches(**({} if memory is None else FEW_AHEAD)),
+                memory,
+                date_as_object=False,
+            )
         if hasattr(table, "collect_batches"):  # A lazy frame of Polars.
             schema = pyarrow.table(table.limit(0).collect()).schema
             parts = (

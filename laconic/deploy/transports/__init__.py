@@ -54,7 +54,7 @@ def open_runtime(parties: tuple[Party, ...], runtime: AnyRuntime | Runtime) -> A
 
             return open_processes(parties, runtime)
         case Forked():
-            from laconic.deploy.transports.forked import open_workers
+            from laconic.deploy.transports.processes import open_workers
 
             return open_workers(parties, runtime)
         case Journalled():

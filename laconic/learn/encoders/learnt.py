@@ -12,12 +12,20 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from laconic.learn.device import device_now, is_on_cpu
-from laconic.learn.draws import torch_generator
-from laconic.learn.encoders.encoder import Encoder, Pca, RandomProjection, WhitenedPca
-from laconic.learn.encoders.rank_scores import Rest, build_beside, fit_beside, fit_scores, score
-from laconic.learn.nets.layers import Shape
+from laconic.learn.encoders.encoder import (
+    Encoder,
+    Pca,
+    RandomProjection,
+    Rest,
+    WhitenedPca,
+    build_beside,
+    fit_beside,
+    fit_scores,
+    score,
+)
+from laconic.learn.nets.layers import Shape, torch_generator
 from laconic.learn.nets.nets import Cnn, Mlp, Net, give_randomness, initialise, make, to_array, to_tensor, weights_of
-from laconic.learn.train.fixmatch import flip, shift
+from laconic.learn.train.semisupervised import flip, shift
 from laconic.learn.train.sgd import Optimiser, Sgd, send_back
 from laconic.values import Array, Rng, Settings, Weights, check_above_zero, check_least, track
 

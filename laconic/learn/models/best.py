@@ -12,7 +12,6 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 import msgspec
 import numpy as np
 
-from laconic.core.result import Tried
 from laconic.errors import PlanError
 from laconic.learn.models.candidates import (
     BINS,
@@ -27,7 +26,7 @@ from laconic.learn.models.candidates import (
 )
 from laconic.learn.models.supervised import Learner, Shard, fit_each, predict_each
 from laconic.learn.trees.dense_trees import Boosted
-from laconic.tables.task import Task, headline, metrics
+from laconic.tables.task import Task, Tried, headline, metrics
 from laconic.values import Array, Rng, Weights, check_above_zero, flat, track
 
 Kind: TypeAlias = Literal["linear", "trees", "net"]

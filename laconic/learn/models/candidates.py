@@ -16,10 +16,18 @@ import torch
 from torch import Tensor
 
 from laconic.learn.device import device_now
-from laconic.learn.draws import permutation, torch_generator
 from laconic.learn.models.cox import base_of, cox_loss
-from laconic.learn.models.gaps import FILL, blocks_of, filled, learn_fill
-from laconic.learn.models.supervised import Shard, fit_linear, predict_linear, predict_supervised
+from laconic.learn.models.supervised import (
+    FILL,
+    Shard,
+    blocks_of,
+    filled,
+    fit_linear,
+    learn_fill,
+    predict_linear,
+    predict_supervised,
+)
+from laconic.learn.nets.layers import permutation, torch_generator
 from laconic.learn.nets.nets import Mlp, make, to_tensor, weights_of
 from laconic.learn.train import losses as heads
 from laconic.learn.train.descent import DenseNets

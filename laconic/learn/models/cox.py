@@ -12,8 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from laconic.tables.survival import events_of
-from laconic.tables.task import Task
+from laconic.tables.task import Task, events_of
 from laconic.values import Array, Weights
 
 _FARTHEST = 50.0

@@ -12,7 +12,7 @@ from torch.optim.sgd import sgd
 
 from laconic.core.ledger import Noise
 from laconic.learn.device import device_now
-from laconic.learn.draws import permutation, torch_generator
+from laconic.learn.nets.layers import permutation, torch_generator
 from laconic.learn.nets.nets import AnyModule, give_randomness, to_array
 from laconic.learn.train.losses import Loss
 from laconic.values import Rng, Settings, Weights, check_least, track

@@ -15,8 +15,7 @@ import numpy as np
 from laconic.errors import PlanError
 from laconic.learn.models.cox import base_of
 from laconic.learn.models.supervised import Learner, Shard
-from laconic.tables.survival import events_of
-from laconic.tables.task import Task
+from laconic.tables.task import Task, events_of
 from laconic.values import Array, Rng, Weights, check_above_zero, check_least
 
 ALWAYS = np.finfo(np.float32).max

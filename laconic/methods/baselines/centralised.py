@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from math import prod
 from typing import ClassVar
 
-from laconic.core.align import PAIRED
 from laconic.core.method import LABELLED, Method, task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
@@ -13,6 +12,7 @@ from laconic.learn.models.learners import AnyHead, yardstick
 from laconic.learn.nets.nets import Net
 from laconic.learn.train.sgd import Sgd
 from laconic.methods.families.rows import Pooling, beside_columns, labelled, note_tried, pooled_with_own_rows
+from laconic.tables.table import PAIRED
 from laconic.values import Array
 
 

@@ -3,13 +3,13 @@
 from collections.abc import Iterator
 from typing import ClassVar
 
-from laconic.core.align import PAIRED
 from laconic.core.method import LABELLED, Method, task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.step import Opening
 from laconic.learn.models.learners import LinearModel
 from laconic.methods.families.rows import Pooling, pooled_with_own_rows
+from laconic.tables.table import PAIRED
 from laconic.values import Array
 
 

@@ -36,12 +36,7 @@ from laconic.methods.families.sums import (
     unmask,
 )
 from laconic.privacy.budget import Budget
-from laconic.privacy.mechanisms.updates import (
-    GaussianUpdates,
-    made_from_noised,
-    note_final_model,
-    under_training_noise,
-)
+from laconic.privacy.mechanisms.sums import GaussianUpdates, made_from_noised, note_final_model, under_training_noise
 from laconic.privacy.private_sgd import DpSgd
 from laconic.values import Array, Weights, check_above_zero, check_least
 

@@ -13,7 +13,6 @@ import msgspec
 import numpy as np
 
 from laconic.core.party import Party
-from laconic.core.result import Contribution
 from laconic.errors import WireError
 from laconic.values import Array, Settings, check_above_zero, flat
 
@@ -32,6 +31,39 @@ _SURE = 4.0
 _HARMS = "validation rows are predicted worse with its numbers than without"
 _HUB = ""
 """What the hub is called among the parties whose numbers are looked at."""
+
+
+class Contribution(msgspec.Struct, frozen=True, kw_only=True):
+    """What the hub found when it looked at what a party sent, before it counted.
+
+    Attributes:
+        columns: numbers per row; 0 if it could not be read as such. Of a model, its weights.
+        constant: how many of these are the same for all training rows; of a model, are as they were sent.
+        rank: how many of them are not a mixture of the others.
+        scale: how large its numbers are, in units of the usual other party's; None if there is nothing to compare with.
+        p_value: how likely the same numbers, in another order of rows, would agree as well with labels and with the
+            others' numbers; None if there are too few rows to tell.
+        worth: accuracy (R2 for numbers) on validation rows of a linear model of everybody's numbers, less that of one
+            without this party's; None if there are too few rows to tell.
+        agreement: of a model, how well its change of the average agrees with the others' changes: the median cosine;
+            None for numbers about rows, or if there are too few models to tell.
+        mark: of a model, how well it ranks the rows of other parties by class: the middle of their AUCs; None if
+            parties did not judge.
+        problems: what is wrong, in words; empty for a sound one.
+        left_out: whether the model was learnt without it.
+    """
+
+    party: str
+    columns: int
+    constant: int
+    rank: int
+    scale: float | None
+    p_value: float | None
+    worth: float | None
+    problems: tuple[str, ...]
+    left_out: bool
+    agreement: float | None = None
+    mark: float | None = None
 
 
 class Check(Settings, frozen=True):

@@ -7,16 +7,14 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 from torch import nn
 
-from laconic.core.align import PAIRED
 from laconic.core.capabilities import Kept
 from laconic.core.method import Method, task_of
 from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.step import Ask, Opening, Step, step
 from laconic.learn.models.best import Best
-from laconic.learn.models.gaps import apart
 from laconic.learn.models.learners import AnyHead, AnyLearner, as_fitted
-from laconic.learn.models.supervised import Learner, fit_top, predict_top
+from laconic.learn.models.supervised import Learner, apart, fit_top, predict_top
 from laconic.learn.nets.nets import (
     LINEAR,
     AnyExtractor,
@@ -31,14 +29,14 @@ from laconic.learn.nets.nets import (
     to_tensor,
 )
 from laconic.learn.train import losses as heads
-from laconic.learn.train.fixmatch import AnyLocal, default_extractor, default_local
-from laconic.learn.train.semisupervised import begin, body_of
+from laconic.learn.train.semisupervised import AnyLocal, begin, body_of, default_extractor, default_local
 from laconic.learn.train.sgd import Sgd, evaluate
 from laconic.methods.families import split as split_learning
 from laconic.methods.families.contributions import Check
 from laconic.methods.families.rows import labelled, note_tried, own_rows, with_own_rows
 from laconic.methods.families.split import Precision, Split, first_weights
-from laconic.privacy.mechanisms.rows import RandomisedResponse
+from laconic.privacy.mechanisms.outputs import RandomisedResponse
+from laconic.tables.table import PAIRED
 from laconic.values import Array, Rng, Settings, Weights, flat
 
 

@@ -17,8 +17,8 @@ import numpy as np
 
 from laconic.core.party import Party
 from laconic.core.peers import Peers
-from laconic.core.result import Contribution
 from laconic.errors import WireError
+from laconic.methods.families.contributions import Contribution
 from laconic.tables.task import Task
 from laconic.values import Array, Settings, Weights, check_above_zero
 

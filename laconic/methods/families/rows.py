@@ -6,7 +6,6 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from laconic.core.align import PAIRED, paired_with
 from laconic.core.capabilities import Exported
 from laconic.core.method import Method
 from laconic.core.party import Party
@@ -16,6 +15,7 @@ from laconic.core.wire import describe
 from laconic.errors import DataError, WireError
 from laconic.learn.features import FeatureMap, draw_once
 from laconic.learn.models.best import left_others_out, what_was_tried
+from laconic.tables.table import PAIRED, paired_with
 from laconic.values import Array, Weights, flat
 
 ROWS_IN_ALL = "rows in all"

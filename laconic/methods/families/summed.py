@@ -22,8 +22,17 @@ from laconic.errors import PartyAbsent
 from laconic.learn.kernels import widen, widened
 from laconic.learn.nets.nets import Cnn, Mlp, Net, initialise, to_array, to_tensor, weights_of
 from laconic.learn.train import losses as heads
-from laconic.learn.train.admm import each_alone, find_duplicates, nearest_logits, targets_of
-from laconic.learn.train.descent import Descent, Rule, no_velocity, outputs_of, start_descent
+from laconic.learn.train.descent import (
+    Descent,
+    Rule,
+    each_alone,
+    find_duplicates,
+    nearest_logits,
+    no_velocity,
+    outputs_of,
+    start_descent,
+    targets_of,
+)
 from laconic.methods.families.contributions import Check
 from laconic.methods.families.rows import batch_rows, labels_of
 from laconic.methods.families.split import Precision

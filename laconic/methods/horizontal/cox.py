@@ -30,7 +30,7 @@ from laconic.learn.models.cox import (
 )
 from laconic.methods.families.rows import labelled
 from laconic.methods.families.sums import SecureSums, agree_keys, confirm_present, share_secrets, unmask
-from laconic.tables.survival import events_of, signed_times
+from laconic.tables.task import events_of, signed_times
 from laconic.values import Array, Weights, check_above_zero, check_least
 
 _SMALL_MOVE = 1e-5

@@ -52,7 +52,7 @@ from laconic.methods.families.sums import SecureSums, agree_keys, confirm_presen
 from laconic.privacy.accounting import Events, events_of, together
 from laconic.privacy.budget import Budget
 from laconic.privacy.mechanisms.gaussian import mu_of
-from laconic.privacy.mechanisms.updates import note_final_model
+from laconic.privacy.mechanisms.sums import note_final_model
 from laconic.privacy.mechanisms.votes import (
     L0,
     L1,

@@ -19,7 +19,7 @@ from laconic.learn.models.supervised import check_model, fit_from
 from laconic.learn.train.sgd import Sgd
 from laconic.methods.families.averaged import Averaging, first_model, guarded, mean_over, noise_of
 from laconic.methods.families.rows import labelled
-from laconic.privacy.mechanisms.updates import made_from_noised, note_final_model
+from laconic.privacy.mechanisms.sums import made_from_noised, note_final_model
 from laconic.privacy.private_sgd import DpSgd
 from laconic.values import Weights
 

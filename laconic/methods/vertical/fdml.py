@@ -14,7 +14,7 @@ from laconic.core.party import Party
 from laconic.core.step import step
 from laconic.learn.kernels import widen
 from laconic.learn.nets.nets import to_array, to_tensor
-from laconic.learn.train.admm import loss_gradient
+from laconic.learn.train.descent import loss_gradient
 from laconic.methods.families.summed import LOGITS, SIGNAL, Summing
 from laconic.values import Array
 

@@ -19,8 +19,7 @@ from laconic.core.method import task_of
 from laconic.core.party import Party
 from laconic.core.step import step
 from laconic.learn.device import device_now
-from laconic.learn.nets.attention import Agreement, CrossView
-from laconic.learn.nets.nets import Join, to_tensor
+from laconic.learn.nets.nets import Agreement, CrossView, Join, to_tensor
 from laconic.methods.families import split as split_learning
 from laconic.methods.families.rows import labelled, own_rows
 from laconic.methods.families.split import LEAK, Split, SplitNet

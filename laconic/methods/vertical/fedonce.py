@@ -11,7 +11,6 @@ import msgspec
 import numpy as np
 from torch import nn
 
-from laconic.core.align import PAIRED
 from laconic.core.capabilities import Exported
 from laconic.core.ledger import Noise
 from laconic.core.method import LABELLED, Method, task_of
@@ -19,12 +18,11 @@ from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.core.step import Ask, Opening, Step, step
 from laconic.errors import PlanError, Refused
+from laconic.learn.encoders.encoder import most_ranks
 from laconic.learn.encoders.learnt import AnyEncoder, BestEncoder
-from laconic.learn.encoders.rank_scores import most_ranks
 from laconic.learn.models.best import Best
-from laconic.learn.models.gaps import GAPS
 from laconic.learn.models.learners import AnyHead, AnyLearner, NetModel, as_fitted
-from laconic.learn.models.supervised import Learner, fit_top, predict_top
+from laconic.learn.models.supervised import GAPS, Learner, fit_top, predict_top
 from laconic.learn.nets.nets import Cnn, Joint, Mlp, load
 from laconic.learn.train import losses as heads
 from laconic.learn.train.sgd import Sgd
@@ -39,9 +37,10 @@ from laconic.methods.families.rows import (
 from laconic.methods.families.split import Precision, Split
 from laconic.privacy.budget import Budget
 from laconic.privacy.encoders import PrivateEncoder, PublicProjection
-from laconic.privacy.mechanisms.rows import COUPLED, ClippedGaussian, Perturb
+from laconic.privacy.mechanisms.outputs import COUPLED, ClippedGaussian, Perturb
 from laconic.privacy.private_sgd import DpSgd
 from laconic.privacy.row_releases import write_model
+from laconic.tables.table import PAIRED
 from laconic.tables.task import Task
 from laconic.values import Array, check_least
 
@@ -156,6 +155,10 @@ class FedOnce(Method, frozen=True):
 
     def fit(self, hub: Party, peers: Peers, /) -> Iterator[None]:
         """Algorithm 1: guests first, then the host."""
+        # Before guests work side by side: of two threads that import the same, one may get half a module.
+        import scipy.special  # noqa: F401
+        import xgboost  # noqa: F401
+
         received = self._sifted(hub, peers.tolerant.ask(self.learn_and_send))
         hub.memory["guests"] = {name: answer["train"].shape[1] for name, answer in received.items()}
         hub.memory["received"] = received

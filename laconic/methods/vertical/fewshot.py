@@ -16,8 +16,7 @@ from laconic.core.peers import Peers
 from laconic.core.step import Ask, Opening, step
 from laconic.learn.models.clustering import cluster
 from laconic.learn.models.supervised import fit_top, predict_top
-from laconic.learn.nets.attention import Attention
-from laconic.learn.nets.nets import load, to_array, to_tensor
+from laconic.learn.nets.nets import Attention, load, to_array, to_tensor
 from laconic.learn.train.semisupervised import AnyChoice, Extractor, PerClass, chances
 from laconic.learn.train.sgd import evaluate
 from laconic.methods.families.guided import GRADIENTS, NUMBERS, NUMBERS_AND_HEAD, Guided

@@ -14,7 +14,7 @@ from laconic.core.party import Party
 from laconic.core.peers import Peers
 from laconic.errors import PartyAbsent
 from laconic.learn.kernels import widen
-from laconic.learn.train.admm import loss_gradient
+from laconic.learn.train.descent import loss_gradient
 from laconic.methods.families.summed import Summing, first_head
 from laconic.values import Array
 

@@ -13,7 +13,7 @@ from laconic.core.method import task_of
 from laconic.core.party import Party
 from laconic.learn.kernels import widen
 from laconic.learn.nets.nets import to_tensor
-from laconic.learn.train.admm import loss_gradient
+from laconic.learn.train.descent import loss_gradient
 from laconic.methods.families.summed import Summing
 from laconic.values import Array
 

@@ -12,7 +12,7 @@ from math import ceil, floor, log10
 from textwrap import wrap
 from typing import Any, NamedTuple
 
-from laconic.core.result import Result
+from laconic.deploy.result import Result
 from laconic.report.comparisons import Comparison, MethodRuns
 from laconic.report.words import figure, in_bytes, metric_name
 from laconic.tables.task import Quality

@@ -8,7 +8,7 @@ import pytest
 
 from laconic import Linear
 from laconic.core import Party, Script, step
-from laconic.deploy.simulation import simulate
+from laconic.deploy.execute import simulate
 from laconic.deploy.transports.processes import Processes, open_processes
 from laconic.errors import PartyAbsent, StepError
 from laconic.tables import Column, Table

@@ -7,9 +7,8 @@ from scipy.stats import spearmanr
 from sklearn.decomposition import PCA
 from torch.nn import functional
 
-from laconic.learn.encoders.encoder import LinearEncoder, Pca, RandomProjection, WhitenedPca
+from laconic.learn.encoders.encoder import LinearEncoder, Pca, RandomProjection, WhitenedPca, not_rebuilt
 from laconic.learn.encoders.learnt import AnyEncoder, Autoencoder, BestEncoder, Nat
-from laconic.learn.encoders.rank_scores import not_rebuilt
 from laconic.learn.nets.nets import Cnn, load, to_tensor
 from laconic.learn.train.sgd import Sgd, evaluate
 from laconic.privacy import Codebook, DpNat, DpPca, PublicProjection

@@ -8,8 +8,7 @@ from laconic import Equal, FewShot, OneShot, check_method, deal, simulate
 from laconic import load as load_data
 from laconic.learn.nets.layers import PatchNet
 from laconic.learn.nets.nets import Cnn, Ensemble, Members, Mlp, SummedHeads, initialise, load, look_at, members_of
-from laconic.learn.train.fixmatch import FixMatch, FixMatchTab
-from laconic.learn.train.semisupervised import Extractor, begin
+from laconic.learn.train.semisupervised import Extractor, FixMatch, FixMatchTab, begin
 from laconic.learn.train.sgd import Sgd
 
 NET = Mlp(hidden=(16,))

@@ -6,11 +6,11 @@ import pytest
 from laconic import FedAvg, FedProx, Scaffold, price, simulate, train
 from laconic.audit import canary_attack
 from laconic.core import Party
-from laconic.deploy import Faults, InProcess
+from laconic.deploy import Faults, InProcess, ledgers_of
 from laconic.errors import PartyAbsent, PlanError
 from laconic.learn import Sgd
 from laconic.methods import SecureSums
-from laconic.privacy import Budget, DpSgd, GaussianUpdates, epsilon_of, ledgers_of
+from laconic.privacy import Budget, DpSgd, GaussianUpdates, epsilon_of
 from laconic.tables import Table
 from laconic.testing import small_horizontal
 

@@ -11,13 +11,13 @@ import pytest
 
 from laconic import Cox, FedAvg, FedDf, FedKt, FedOnce, FedProx, Scaffold, check_method, price, simulate, train
 from laconic.core import Party, Peers, Question, WireLog, answer, decode, decode_question, encode
-from laconic.deploy import open_calls
+from laconic.deploy import ledgers_of, open_calls
 from laconic.errors import PartyAbsent, Refused, StepError, WireError
 from laconic.learn import Columns, Krum, Median, Sgd
 from laconic.methods import ModelCheck, SecureSums
 from laconic.methods.families.sums import _read
 from laconic.methods.horizontal.analytic import Analytic
-from laconic.privacy import L1, L2, ClippedGaussian, DpSgd, GaussianSums, GaussianVotes, ledgers_of
+from laconic.privacy import L1, L2, ClippedGaussian, DpSgd, GaussianSums, GaussianVotes
 from laconic.privacy.masks import FixedPoint, add_masks
 from laconic.testing import small_horizontal
 
@@ -283,17 +283,20 @@ def test_the_ledger_says_in_what_numbers_are_hidden_and_keys_are_no_open_release
     assert sum("hidden in a sum" in words for words in paid.open) == 3
 
 
-def test_parties_put_the_noise_of_a_sum_together():
+@pytest.mark.parametrize(("lost_at", "inside"), [("", 5), ("give_sums", 4)])
+def test_parties_put_the_noise_of_a_sum_together(lost_at, inside):
     sums, privacy = SecureSums(), GaussianSums(sigma=50.0)
     drawn = []
     for _ in range(40):
         method = Analytic(features=Columns(), privacy=privacy, sums=sums)
-        with server(parties_of(), method=method) as (hub, peers, _):
+        with server(parties_of(), ("p1",), lost_at, method) as (hub, peers, _):
             list(method.fit(hub, peers))
         drawn.append(hub.memory["sums"]["all parties together"]["moments"])
-    # 5 parties, 4 needed, 3 may collude but one: 2 honest ones add the whole noise, so that 5 add root(5 / 2) of it.
+    # 5 parties, 4 needed, 3 may collude but one: 2 honest ones add the whole noise, so that 5 add root(5 / 2) of it,
+    # and 4 that are left when one drops out root(4 / 2): with 2 of these 4 dishonest, still the whole.
     assert (sums.needed(5), sums.colluders(5), sums.honest(5)) == (4, 3, 2)
-    wanted = privacy.scales()[1] * np.sqrt(5 / 2)
+    wanted = privacy.scales()[1] * np.sqrt(inside / 2)
+    assert hub.memory["sums"]["all parties together"]["releases"] == inside / 2
     found = np.std(drawn, axis=0).mean()
     assert abs(found / wanted - 1) < 0.1  # 40 draws of about 30 numbers: within 3 per cent, mostly.
     entry = next(one for one in peers.ledgers()["p0"].entries if one.noise is not None)

@@ -5,8 +5,9 @@ import pytest
 
 from laconic import Equal, Fdml, Vafl, VimAdmm, VimAdmmJoint, VimSgd, check_method, deal, load, simulate
 from laconic.core import Party, unwrap
+from laconic.deploy import ledgers_of
 from laconic.learn import Mlp
-from laconic.privacy.accounting import Rdp, ledgers_of, price
+from laconic.privacy.accounting import Rdp, price
 from laconic.privacy.encoders import DpPca
 from laconic.privacy.mechanisms.gaussian import compose, epsilon_of
 from laconic.privacy.mechanisms.outputs import AsPublished, BatchClip, PrivateSteps, PureNoise, RowsOnce

@@ -19,12 +19,14 @@ from laconic.deploy.party_memory import PartyFolder
 from laconic.deploy.session import Session
 from laconic.deploy.statements import sign_ledger
 from laconic.deploy.store import Store
-from laconic.deploy.transports.envelopes.cover import Content, Cover, describe_blob
 from laconic.deploy.transports.envelopes.keys import (
+    Content,
+    Cover,
     CoverMismatch,
     EnvelopeRefused,
     OtherAlignment,
     Replayed,
+    describe_blob,
 )
 from laconic.deploy.transports.envelopes.sealing import Envelope, Expected, Opened, check, cover_of, read_cover, seal
 from laconic.deploy.transports.rpc_messages import question_id

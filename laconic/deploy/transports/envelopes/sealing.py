@@ -18,19 +18,24 @@ from typing import IO
 from laconic import __version__
 from laconic.atomic_files import note_written, unbroken
 from laconic.deploy.transports.envelopes import keys
-from laconic.deploy.transports.envelopes.cover import (
+from laconic.deploy.transports.envelopes.keys import (
     MOST_CONTENT,
     MOST_COVER,
     Blob,
     Content,
     Cover,
+    CoverMismatch,
+    KeyRing,
     Kind,
+    PublicKey,
+    SecretKey,
+    Tampered,
+    Truncated,
     parse_cover,
     read_content,
     write_content,
     write_cover,
 )
-from laconic.deploy.transports.envelopes.keys import CoverMismatch, KeyRing, PublicKey, SecretKey, Tampered, Truncated
 from laconic.errors import WireError
 
 PIECE = 1 << 18

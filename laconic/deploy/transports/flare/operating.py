@@ -1,6 +1,8 @@
 """Start and stop sites, host runs, and see how they stand; what dies is started again, and goes on from the journal."""
 
+import os
 import re
+import shutil
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -10,13 +12,28 @@ from typing import Any
 
 import msgspec
 
-from laconic.atomic_files import hold, make_private_folder, read_sealed
-from laconic.core.result import Result
-from laconic.deploy.growth import read_growth
-from laconic.deploy.party_files import PartySite
+from laconic.atomic_files import hold, keep_from_others, make_private_folder, read_sealed
+from laconic.deploy.coordinator import read_growth
+from laconic.deploy.party_files import Consortium, PartySite, read_consortium, write_consortium
+from laconic.deploy.result import Result
 from laconic.deploy.session import online_session
+from laconic.deploy.transports.envelopes.keys import (
+    PUBLIC,
+    SECRET,
+    KeyRefused,
+    PublicKey,
+    SecretKey,
+    add_key,
+    compare_fingerprint,
+    load_secret,
+    make_key,
+    parse_public,
+    read_public,
+    save_key,
+)
 from laconic.deploy.transports.flare import system as engine
-from laconic.errors import LaconicError, PlanError
+from laconic.deploy.transports.flare.system import CERTIFICATE, KEY, make_kits, make_own_kit
+from laconic.errors import LaconicError, MissingExtra, PlanError
 from laconic.plan.text import plan_fingerprint, read_plan
 
 Tell = Callable[[str], None]
@@ -272,3 +289,219 @@ def _ended_by_signals() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+ReadOut = Callable[[PublicKey], str]
+"""Asks somebody for the fingerprint of a key, as its owner read it out."""
+
+REQUEST, REPLY = ".request", ".reply"
+_MOST = 65_536
+_PARTY = """\
+# What {name} says of itself. Only {name} sees this file.
+name = "{name}"
+
+# Where its rows are; leave this out for a plan on a public data set.
+# [data]
+# source = "rows.csv"
+# key = "customer"
+{label}
+# What may leave. Whatever is not named here is refused.
+[allow]
+methods = [{methods}]
+# steps = ["learn_and_send", "represent"]
+# max_rows = 100000
+# least_rows = 50
+# max_bytes = 100000000
+# min_noise = 1.0
+# max_epsilon = 2.0
+"""
+
+
+class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a party asks the hub to sign: its public keys, and that of its engine, signed with the first.
+
+    Attributes:
+        public: the public file. engine: the signing request, as PEM.
+    """
+
+    public: str
+    engine: str
+    signature: bytes
+
+
+def make_request(name: str, site: Path) -> tuple[Path, PublicKey]:
+    """Make a party's own keys in its site, if they are not there yet, and the request to send to the hub."""
+    make_private_folder(site)
+    secret = site / "keys" / f"{name}{SECRET}"
+    if not secret.exists():
+        save_key(make_key(name), site / "keys")
+    own = load_secret(secret, os.environ.get("LACONIC_PASSPHRASE"))
+    public, engine = own.public.to_text(), _engine_request(name, site / "kit" / "startup" / KEY)
+    request = Request(public, engine, own.signing.sign(_claim(public, engine)))
+    path = site / f"{name}{REQUEST}"
+    path.write_bytes(msgspec.json.format(msgspec.json.encode(request)))
+    return path, own.public
+
+
+def read_request(path: Path, name: str) -> tuple[PublicKey, Any]:
+    """A party's public keys, and the public key of its engine; all must be signed, and in the party's name."""
+    from cryptography import x509
+
+    wrong = f"{path} is no request of {name}, or a damaged one; {name} makes it again with: laconic request {name}"
+    if not path.is_file() or path.stat().st_size > _MOST:
+        raise PlanError(f"there is no request {path}; {name} makes it with `laconic request {name}`, and sends it")
+    try:
+        request = msgspec.json.decode(path.read_bytes(), type=Request)
+        asked = x509.load_pem_x509_csr(request.engine.encode())
+    except (msgspec.DecodeError, ValueError) as problem:
+        raise KeyRefused(wrong) from problem
+    public = parse_public(request.public.encode(), str(path))
+    said = [one.value for one in asked.subject.get_attributes_for_oid(x509.NameOID.COMMON_NAME)]
+    signed = asked.is_signature_valid and public.verifies(request.signature, _claim(request.public, request.engine))
+    if not signed or said != [name] or public.name != name:
+        raise KeyRefused(wrong)
+    return public, asked.public_key()
+
+
+def provision(
+    consortium: Consortium,
+    folder: Path,
+    plan: Path | None = None,
+    requests: Path | None = None,
+    read_out: ReadOut | None = None,
+) -> tuple[Path, ...]:
+    """Make a site for the hub, and for everyone else a reply to its request; nothing stays if something goes wrong.
+
+    Args:
+        consortium: who takes part.
+        folder: where to; sites that are there already are not touched, and are an error.
+        plan: the plan to put at everyone; None to leave that to each.
+        requests: the folder with everyone's requests; None to make all private keys here, and a site for everyone.
+        read_out: asks for the fingerprint of each party's key; with None nothing is compared.
+
+    Returns:
+        The hub's site, and the others' sites or replies.
+    """
+    hub, *others = names = (consortium.hub.name, *consortium.parties)
+    text = None if plan is None else plan.read_text(encoding="utf-8")
+    if text is not None:
+        # Refuses what could not be hosted before anybody gets a file: sites with it would wait for nothing.
+        online_session(read_plan(text), consortium)
+    ending = "" if requests is None else REPLY
+    places = {name: folder / (name if name == hub else f"{name}{ending}") for name in names}
+    there = [place for place in places.values() if place.exists()]
+    if there:
+        raise PlanError(f"{there[0]} is there already; move it away, or make the sites in another folder")
+    asked = {} if requests is None else {name: read_request(requests / f"{name}{REQUEST}", name) for name in others}
+    for name, (key, _) in asked.items():
+        if read_out is not None and requests is not None:
+            compare_fingerprint(key, read_out(key), requests / f"{name}{REQUEST}")
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        engines = {name: engine for name, (_, engine) in asked.items()}
+        make_kits(places, consortium.project, consortium.hub.address, consortium.hub.port, engines)
+        share_keys(places, {name: key for name, (key, _) in asked.items()})
+        for name, place in places.items():
+            if name in asked:
+                _fill_reply(place, consortium, text)
+            else:
+                _furnish(place, name, consortium, text)
+    except BaseException:
+        for place in places.values():
+            shutil.rmtree(place, ignore_errors=True)
+        raise
+    return tuple(places.values())
+
+
+def accept_reply(site: Path, reply: Path, read_out: ReadOut) -> str:
+    """Take the hub's reply into a party's site; returns the party's name.
+
+    Only certificates, the hub's public key and who takes part come from the hub; how the engine is locked down does
+    not. What the party wrote itself stays. `read_out` asks for the hub's fingerprint.
+    """
+    if not (reply / "parties.toml").is_file():
+        raise PlanError(f"{reply} is no reply of a hub; the hub makes it with `laconic provision --requests`")
+    consortium = read_consortium(reply / "parties.toml")
+    hub = consortium.hub
+    own = [name for name in consortium.parties if (site / "keys" / f"{name}{SECRET}").exists()]
+    if not own or not (site / "kit" / "startup" / KEY).exists():
+        names = " or ".join(consortium.parties)
+        raise PlanError(f"{site} holds no keys of {names}; make them with: laconic request NAME -o {site}")
+    _refuse_other_key(site, reply, own[0])
+    where = reply / f"{hub.name}{PUBLIC}"
+    key = read_public(where)
+    if key.name != hub.name:
+        raise KeyRefused(f"{where} is the key of {key.name}; ask {hub.name} for its reply again")
+    compare_fingerprint(key, read_out(key), where)
+    add_key(site / "keys", key)
+    make_own_kit(site / "kit", consortium.project, hub.address, hub.port, own[0], reply)
+    _furnish(site, own[0], consortium, None)
+    return own[0]
+
+
+def _refuse_other_key(site: Path, reply: Path, name: str) -> None:
+    """Refuse a certificate of another key than the party's own."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+    wrong = f"{reply} does not answer the request of {name} in {site}; send {name}{REQUEST} to the hub again"
+    own = load_pem_private_key((site / "kit" / "startup" / KEY).read_bytes(), None).public_key()
+    try:
+        found = x509.load_pem_x509_certificate((reply / CERTIFICATE).read_bytes()).public_key()
+    except (OSError, ValueError) as problem:
+        raise KeyRefused(wrong) from problem
+    if found != own:
+        raise KeyRefused(wrong)
+
+
+def _engine_request(name: str, key: Path) -> str:
+    """A signing request for the engine's key, which is made here if there is none."""
+    try:
+        from cryptography import x509
+        from cryptography.hazmat.primitives import hashes, serialization
+        from nvflare.lighter.utils import generate_keys, serialize_pri_key, x509_name
+    except ImportError as problem:
+        raise MissingExtra("nvflare", "flare") from problem
+    if not key.exists():
+        make_private_folder(key.parent)
+        with os.fdopen(os.open(key, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as stream:
+            stream.write(serialize_pri_key(generate_keys()[0]))
+    own: Any = serialization.load_pem_private_key(key.read_bytes(), None)
+    asked = x509.CertificateSigningRequestBuilder().subject_name(x509_name(name, "laconic"))
+    return asked.sign(own, hashes.SHA256()).public_bytes(serialization.Encoding.PEM).decode()
+
+
+def share_keys(places: dict[str, Path], known: dict[str, PublicKey]) -> None:
+    """Give everybody without keys of its own some, the hub all public keys, and the others the hub's."""
+    hub, *others = places
+    made: dict[str, SecretKey] = {name: make_key(name) for name in places if name not in known}
+    for name, secret in made.items():
+        save_key(secret, places[name] / "keys")
+    for name in others:
+        add_key(places[hub] / "keys", known[name] if name in known else made[name].public)
+        add_key(places[name] if name in known else places[name] / "keys", made[hub].public)
+
+
+def _fill_reply(reply: Path, consortium: Consortium, plan: str | None) -> None:
+    (reply / "parties.toml").write_text(write_consortium(consortium), encoding="utf-8")
+    if plan is not None:
+        (reply / "plan.toml").write_text(plan, encoding="utf-8")
+
+
+def _furnish(site: Path, name: str, consortium: Consortium, plan: str | None) -> None:
+    """All but keys and kit; a party file that is there stays."""
+    for inner in ("plans", "runs"):
+        make_private_folder(site / inner)
+    (site / "parties.toml").write_text(write_consortium(consortium), encoding="utf-8")
+    if plan is not None:
+        (site / "plans" / "plan.toml").write_text(plan, encoding="utf-8")
+    if not (site / "party.toml").exists():
+        label = '# label = "churned"\n' if name == consortium.hub.name else ""
+        method = "FedOnce" if plan is None else type(read_plan(plan).method).__name__
+        methods = ", ".join(f'"{one}"' for one in (method, "ExactMatch", "PrivateMatch"))
+        (site / "party.toml").write_text(_PARTY.format(name=name, label=label, methods=methods), encoding="utf-8")
+    keep_from_others(site)  # It holds the site's private keys.
+
+
+def _claim(public: str, engine: str) -> bytes:
+    return f"laconic request 1\0{public}\0{engine}".encode()

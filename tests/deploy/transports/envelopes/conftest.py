@@ -1,7 +1,6 @@
 import pytest
 
-from laconic.deploy.transports.envelopes.cover import Blob, Content
-from laconic.deploy.transports.envelopes.keys import KeyRing, make_key
+from laconic.deploy.transports.envelopes.keys import Blob, Content, KeyRing, make_key
 from laconic.deploy.transports.envelopes.sealing import cover_of, seal
 
 NAMES = ("bank", "shop", "insurer", "stranger")

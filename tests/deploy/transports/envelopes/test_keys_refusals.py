@@ -7,8 +7,9 @@ import msgspec
 import pytest
 
 from benchmarks.envelopes import InMemory
-from laconic.deploy.transports.envelopes.cover import MOST_COVER, Blob, write_cover
 from laconic.deploy.transports.envelopes.keys import (
+    MOST_COVER,
+    Blob,
     CoverMismatch,
     EnvelopeRefused,
     Expired,
@@ -20,6 +21,7 @@ from laconic.deploy.transports.envelopes.keys import (
     Truncated,
     UnknownKey,
     WronglyAddressed,
+    write_cover,
 )
 from laconic.deploy.transports.envelopes.sealing import Expected, check, cover_of, read_cover, seal, signed_text
 from tests.deploy.transports.envelopes.conftest import BLOBS, content_of
