@@ -12,12 +12,12 @@ from typing import TypeAlias
 
 import numpy as np
 import pandas as pd
-from laconic.deploy.kept_records import name_of
 from sklearn import datasets
 
 from laconic import Centralised, Federation, FedOnce, Method, Solo, from_frames, simulate
 from laconic.data.datasets import data_file
 from laconic.deploy import code_digest
+from laconic.deploy.result import name_of
 from laconic.tables import Score
 from laconic.values import Array, Rng
 from studies.harness import Job, Record, arguments, markdown, mean_spread, only_on, read_records, run_jobs, write_whole
