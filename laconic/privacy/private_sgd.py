@@ -122,6 +122,7 @@ class RowGradients:
             sums: by parameter name; changed in place.
             share: what every gradient is multiplied by, after it was clipped.
         """
+        inputs = [_bounded(x) for x in inputs]
         if self.dense is not None:
             return self.dense.add_clipped(inputs, targets, clip, sums, share)
         pieces = [torch.split(values, self.piece or len(targets)) for values in (targets, *inputs)]
@@ -283,6 +284,8 @@ UNCOVERED = f"{NEVER_COVERED}; exchanging a row for another costs up to twice, a
 """The same, where the unit is a row there or blanked."""
 
 _POOL = 65_536
+_GREATEST = 1e6
+"""Nets that learn privately see no greater number: its square would pass what float32 holds, and so any clip."""
 
 
 class DpSgd(Settings, frozen=True):
@@ -429,6 +432,11 @@ class PrivateStep:
             drawn = self.randomness.normal(ahead * length).mul_(self.scale / self.size)
             self.pool = list(drawn.view(ahead, length))
         return self.pool.pop()
+
+
+def _bounded(x: Tensor) -> Tensor:
+    """The same rows without numbers from which a row's gradient would be none; each changed by itself alone."""
+    return x.nan_to_num(0.0, _GREATEST, -_GREATEST).clamp(-_GREATEST, _GREATEST) if x.is_floating_point() else x
 
 
 def _flat_grads(module: nn.Module) -> tuple[Tensor, dict[str, Tensor]]:

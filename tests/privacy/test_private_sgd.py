@@ -131,6 +131,20 @@ def test_seeded_training_repeats_and_secure_training_does_not():
     assert not torch.equal(train(False), train(False))
 
 
+@pytest.mark.parametrize("net", [Mlp(), Cnn(channels=(2,), hidden=(4,))])
+@pytest.mark.parametrize("cell", [1e20, 3e38, float("inf"), float("nan")])
+def test_no_cell_of_a_row_shows_past_the_clip(net, cell):
+    shape = (4,) if isinstance(net, Mlp) else (1, 8, 8)
+    module = make(net, shape, 2, np.random.default_rng(0))
+    x, y = torch.ones(3, *shape), torch.tensor([0, 1, 1])
+    rows = RowGradients(module, functional.cross_entropy)
+    without = rows.clipped_sum([x[1:]], y[1:], 0.5).sums
+    x[0].flatten()[1] = cell
+    with_it = rows.clipped_sum([x], y, 0.5).sums
+    moved = sum(float((with_it[name] - without[name]).square().sum()) for name in without) ** 0.5
+    assert moved <= 0.5 * 1.001
+
+
 def test_a_draw_of_no_rows_still_takes_its_noise():
     module = make(Mlp(hidden=()), (3,), 2, np.random.default_rng(0))
     before = weights_of(module)["1.weight"].copy()
