@@ -17,6 +17,7 @@ from sklearn import datasets
 from laconic import Centralised, Federation, FedOnce, Method, Solo, from_frames, simulate
 from laconic.data.datasets import data_file
 from laconic.deploy import code_digest
+from laconic.deploy.result import name_of
 from laconic.tables import Score
 from laconic.values import Array, Rng
 from studies.harness import Job, Record, arguments, markdown, mean_spread, only_on, read_records, run_jobs, write_whole
@@ -335,16 +336,20 @@ def _with_ids(frame: pd.DataFrame) -> pd.DataFrame:
 def report(records: Sequence[Record]) -> str:
     """The table, as Markdown; of several records with one key, the last counts."""
     rows = []
-    for name in TABLES:
+    for name in TABLES | LATER:
         arms = {arm: {one["key"]["seed"]: one for one in records if _is(one, name, arm)} for arm in ARMS}
         seeds = sorted(set.intersection(*(set(found) for found in arms.values())))
         if seeds:
             rows.append(_line(name, seeds, arms))
+    codes = {arm: code_digest(method()) for arm, method in ARMS.items()}
+    last = {name_of(one["key"]): one for one in records}.values()
+    older = sum(one.get("code") != codes[one["key"]["arm"]] for one in last)
     head = ["table", "metric", "seeds", "home", "FedOnce", "pooled", "FedOnce less home", "below by more than an error"]
     return (
         f"At most {ROWS:,} rows (covtype 4,000), a fifth of them to score on; mean and standard deviation over seeds. "
-        "`FedOnce less home` is positive where FedOnce is better, with its standard error over seeds.\n\n"
-        + markdown(head, rows)
+        "`FedOnce less home` is positive where FedOnce is better, with its standard error over seeds. "
+        f"The last {len(LATER)} were made when all defaults had been settled. "
+        f"Runs of earlier code: {older:,} of {len(last):,}.\n\n" + markdown(head, rows)
     )
 
 
