@@ -89,8 +89,10 @@ def run_point(name: Point, out: Path | None) -> Point:
         write_files(Path(folder), name["rows"], name["parties"], name["ids"])
         command = [sys.executable, "-W", "ignore", "-m", "benchmarks.scale", "--one", folder, "--head", name["head"]]
         command += [] if name["limit"] is None else ["--memory", name["limit"]]
-        # Arrow's usual allocator reserves a gigabyte of addresses at once, which the system's limit counts as data.
-        allocator = {} if name["limit"] is None else {"ARROW_DEFAULT_MEMORY_POOL": "system"}
+        # Arrow's usual allocator reserves a gigabyte of addresses at once, and C's keeps what is freed in small pieces:
+        # the system's limit counts both as data.
+        allocator = {"ARROW_DEFAULT_MEMORY_POOL": "system", "MALLOC_MMAP_THRESHOLD_": "1000000"}
+        allocator = {} if name["limit"] is None else allocator
         ended = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=os.environ | allocator)
     point: Point = name | json.loads(ended.stdout.splitlines()[-1])
     if out is not None:

@@ -67,7 +67,11 @@ def run_jobs(jobs: Iterable[Job], results: Path, renew: bool = False) -> list[Re
         numbers = {key: value for key, value in record.items() if isinstance(value, int | float)}
         print(name_of(job.key), numbers, file=sys.stderr)
 
-    return laconic.deploy.result.run_jobs(jobs, results, tell, renew=renew)
+    try:
+        return laconic.deploy.result.run_jobs(jobs, results, tell, renew=renew)
+    except KeyboardInterrupt:
+        kept = f"{results} keeps what is done, and the same command goes on from there"
+        raise SystemExit(f"\nStopped. {kept if results.exists() else 'Nothing was finished'}.") from None
 
 
 def tuned_job(

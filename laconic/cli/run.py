@@ -265,7 +265,7 @@ def reproduce(paper: str, number: str, data: str | None, seeds: int, quick: bool
     lines = lines_on(read_table(paper, number), data, quick=quick)
     path = save or Path(f"reproduce-{paper}{'-quick' if quick else ''}.jsonl")
     refuse_unwritable(path)
-    with showing_progress() as listener:
+    with _naming_kept(path), showing_progress() as listener:
 
         def tell(result: "Result | None", done: int, of: int) -> None:
             from laconic.report.words import one_line

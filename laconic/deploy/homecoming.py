@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 import msgspec
 import numpy as np
@@ -20,8 +20,9 @@ from laconic.deploy.transports.rpc_messages import find_script, name_script
 from laconic.errors import PlanError, Refused, WireError
 from laconic.methods.families.rows import labels_of
 from laconic.privacy.row_releases import as_released
+from laconic.tables.columns import Column, Recipe
 from laconic.tables.table import Table
-from laconic.tables.task import metrics
+from laconic.tables.task import Task, metrics
 from laconic.values import Array
 
 MODEL = "final model"
@@ -74,6 +75,14 @@ class Homecoming(Script, frozen=True):
         return cls(name_script(method))
 
     @property
+    def script(self) -> Method:
+        """The method itself."""
+        found = find_script(self.method)
+        if not isinstance(found, Method):
+            raise TypeError(f"{self.method['class']} is no method")
+        return found
+
+    @property
     def allowed_as(self) -> str:
         """Whoever takes part in a method may have its model."""
         return self.method["class"]
@@ -82,7 +91,7 @@ class Homecoming(Script, frozen=True):
         self, hub: Party, peers: Peers, model: dict[str, Any], sign: Sign | None = None
     ) -> dict[str, HomeScore]:
         """Send the model to all peers that are there; returns how good each finds it on rows that it held out."""
-        signed = bytes(SIGNATURE) if sign is None else sign(model_text(model))
+        signed = bytes(SIGNATURE) if sign is None else sign(model_text(self.script, model, hub.data))
         # Signed and model are one value: what noise covers the model, it covers what was signed of it.
         released = as_released(hub, MODEL, {"model": model, "signature": signed.hex()})
         answers = peers.speaking(self).tolerant.ask(self.take_model, signed=released)
@@ -102,9 +111,7 @@ class Homecoming(Script, frozen=True):
         party.memory[MODEL], party.memory[SIGNED] = model, signed["signature"]
         if not len(party.data.cuts.get(HELD_OUT, ())):
             return msgspec.to_builtins(HomeScore(0, {}))
-        method, allowed = find_script(self.method), self.method["class"]
-        if not isinstance(method, Method):
-            raise TypeError(f"{self.method['class']} is no method")
+        method, allowed = self.script, self.method["class"]
         y, learnt = party.data.part(HELD_OUT)[1], labels_of(party, "train")
         # As where one party has all labels: errors of numbers are scaled by the range of training labels.
         spread = float(np.ptp(learnt)) if learnt.dtype.kind == "f" and len(learnt) else 0.0
@@ -119,9 +126,32 @@ class Homecoming(Script, frozen=True):
         return msgspec.to_builtins(HomeScore(len(found), metrics(task_of(party), np.asarray(y), found, spread or 1.0)))
 
 
-def model_text(model: Mapping[str, Any]) -> bytes:
-    """What the server signs: a digest of the model as it crosses."""
-    return b"laconic model 1\0" + blake2b(encode(dict(model)), digest_size=32).digest()
+class Described(Protocol):
+    """What says how a model's rows are read and prepared, and what it predicts: a table, or a saved part."""
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """Its raw columns."""
+
+    @property
+    def recipe(self) -> Recipe | None:
+        """How they are prepared."""
+
+    @property
+    def task(self) -> Task | None:
+        """What is predicted."""
+
+
+def model_text(method: Method, model: Mapping[str, Any], described: Described) -> bytes:
+    """What the server signs: a digest of the model as it crosses, and of what its numbers mean.
+
+    Every party writes numbers and dates in its own way, so that this is not signed.
+    """
+    columns = [msgspec.structs.replace(one, written=msgspec.UNSET) for one in described.columns]
+    means = msgspec.json.encode([type(method).__name__, method, columns, described.recipe, described.task])
+    whole = blake2b(encode(dict(model)), digest_size=32)
+    whole.update(blake2b(means).digest())
+    return b"laconic model 2\0" + whole.digest()
 
 
 def bring_home(method: Method, sign: Sign | None = None, only: Sequence[str] | None = None) -> Home:

@@ -517,7 +517,7 @@ def check_home(folder: Path, ring: KeyRing) -> Checked:
         return Checked(part.about.party, "unsigned", "the model came from a trial in one process, where nobody signs")
     said = tomllib.loads(text)
     key = ring.named(said["server"])
-    if key.verifies(bytes.fromhex(said["signature"]), model_text(part.memory)):
+    if key.verifies(bytes.fromhex(said["signature"]), model_text(part.method(), part.memory, part.about)):
         return Checked(part.about.party, "confirmed", f"the model is as {said['server']} signed it")
     return Checked(part.about.party, "forged", f"the model is not as {said['server']} signed it; take it home again")
 
@@ -546,7 +546,9 @@ def _save(party: Party, session: Session, ring: KeyRing, out: Path) -> Path:
     if model is None:
         raise DataError(f"{party.name} has nothing to predict from; {type(method).__name__} asks parties for that")
     signature = party.memory.get(SIGNED, "")
-    if MODEL in party.memory and not ring.named(host).verifies(bytes.fromhex(signature), model_text(model)):
+    if MODEL in party.memory and not ring.named(host).verifies(
+        bytes.fromhex(signature), model_text(method, model, party.data)
+    ):
         raise DataError(
             f"the model at {party.name} is not as {host} signed it; do not use it, and ask {host} to run the plan again"
         )

@@ -159,7 +159,9 @@ def test_every_party_has_the_model_on_its_disk_signed_by_the_server(tmp_path):
     key = sites["north"].ring.named("registry")
     for name in NAMES:
         party = PartyFolder(sites[name].run("one") / "memory").load()
-        assert key.verifies(bytes.fromhex(party.memory[SIGNED]), model_text(party.memory[MODEL]))
+        assert key.verifies(
+            bytes.fromhex(party.memory[SIGNED]), model_text(METHODS[0], party.memory[MODEL], party.data)
+        )
     (sent,) = [one for one in result.releases if one.step == "take_model" and one.party == "server"]
     assert sent.times == len(NAMES)
     assert sent.bytes > 3 * sum(values.nbytes for values in party.memory[MODEL]["model"].values())

@@ -1,7 +1,9 @@
 """The final model of a horizontal method comes home: every party's own folder predicts by itself."""
 
 import json
+from dataclasses import replace
 
+import msgspec
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,13 +14,14 @@ from laconic import Analytic, FedAvg, FedKt, Scaffold, SoloRows, load_model, row
 from laconic.cli import main
 from laconic.errors import DataError
 from laconic.inference.absent import Refit
-from laconic.inference.bundle import load_part
+from laconic.inference.bundle import load_part, save_part
 from laconic.inference.save import save_model
 from laconic.inference.server.app import Answering, make_app
 from laconic.inference.server.guard import Access, Limits, read_tokens
-from laconic.learn import Network, Sgd
+from laconic.learn import Mlp, Network, Sgd
 from laconic.privacy import L1
 from tests.data.hospitals import NAMES, hospitals, open_rows
+from tests.deploy.test_sites_apart import furnish, host, plan_of
 
 QUICK = Sgd(epochs=2, batch=32)
 TOKEN = "a token that is long enough"  # noqa: S105
@@ -165,6 +168,40 @@ def test_an_altered_model_is_refused(tmp_path):
     file.write_bytes(file.read_bytes()[:-1] + b"\0")
     with pytest.raises(DataError, match="is not as it was saved"):
         load_model(tmp_path / "north")
+
+
+def flipped(about):
+    return msgspec.structs.replace(about, task=msgspec.structs.replace(about.task, classes=about.task.classes[::-1]))
+
+
+def scaled(about):
+    parts = tuple(
+        msgspec.structs.replace(one, scale=9.0) if hasattr(one, "scale") else one for one in about.recipe.parts
+    )
+    return msgspec.structs.replace(about, recipe=msgspec.structs.replace(about.recipe, parts=parts))
+
+
+def renamed(about):
+    first, second, *rest = about.columns
+    names = msgspec.structs.replace(first, name=second.name), msgspec.structs.replace(second, name=first.name)
+    return msgspec.structs.replace(about, columns=(*names, *rest))
+
+
+def linear(about):
+    return msgspec.structs.replace(about, method=about.method | {"net": msgspec.to_builtins(Mlp(hidden=(7,)))})
+
+
+@pytest.mark.parametrize("change", [flipped, scaled, renamed, linear])
+def test_what_a_model_s_numbers_mean_is_signed_with_them(tmp_path, change):
+    # Whoever alters a folder can write its digests anew; weights alone would still be as the server signed them.
+    sites = furnish(tmp_path)
+    host(sites, plan_of(FedAvg(trainer=QUICK)))
+    call("home", sites["north"].folder, "-o", tmp_path / "model")
+    part = load_part(tmp_path / "model" / "north")
+    assert change(part.about) != part.about
+    folder = save_part(tmp_path / "altered", replace(part, about=change(part.about), path=None))
+    load_model(folder)
+    assert "forged" in call("verify", folder, "--keys", sites["north"].keys).stdout
 
 
 def client(model, limits=None):
