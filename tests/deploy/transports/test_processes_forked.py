@@ -13,7 +13,7 @@ import torch
 from laconic import FedKt, Scaffold, SplitNN, VimAdmm
 from laconic.core import Party, Script, step
 from laconic.deploy.execute import simulate
-from laconic.deploy.transports import InProcess, forked, suited
+from laconic.deploy.transports import InProcess, processes, suited
 from laconic.deploy.transports.processes import Forked
 from laconic.errors import StepError
 from laconic.learn import Logistic, Sgd
@@ -208,10 +208,10 @@ def test_a_worker_that_inherits_a_held_lock_is_replaced(monkeypatch, tmp_path):
             (tmp_path / "waited").write_text("")
             time.sleep(600)
 
-    monkeypatch.setattr(forked, "_multiply", waits_once)
-    monkeypatch.setattr(forked, "_PATIENCE", (1.0, 60.0))
+    monkeypatch.setattr(processes, "_multiply", waits_once)
+    monkeypatch.setattr(processes, "_PATIENCE", (1.0, 60.0))
     assert ask(Slow(seconds=0), workers=2) == ("party1", "party2", "party3")
-    monkeypatch.setattr(forked, "_multiply", lambda: time.sleep(600))
-    monkeypatch.setattr(forked, "_PATIENCE", (0.1, 0.1))
+    monkeypatch.setattr(processes, "_multiply", lambda: time.sleep(600))
+    monkeypatch.setattr(processes, "_PATIENCE", (0.1, 0.1))
     with pytest.raises(StepError, match=r"runtime.workers=1"):
         ask(Slow(seconds=0), workers=2)
