@@ -49,15 +49,8 @@ _DATA = {
     "multiclass": 'data.name = "digits"\ndata.parties = 4',
     "regression": 'data.name = "diabetes"',
 }
-_VERTICAL = (
-    *("FedOnce", "OneShot", "FewShot", "Rap", "SplitNN", "FedBCD", "FedCVT", "VimSgd", "VimAdmm", "VimAdmmJoint"),
-    *("Vafl", "Fdml", "VerticalXgboost", "Solo", "Linear", "LocalDp", "LateFusion", "Centralised"),
-)
-_HORIZONTAL = (
-    *("FedKt", "FedAvg", "FedProx", "Scaffold", "FedDf", "Pfnm", "Pate", "SoloRows", "PooledRows"),
-    *("Analytic", "FedTrees", "FedAdam", "FedYogi", "FedPft"),
-)
-_CLASSES_ONLY = ("FedCVT", *(name for name in _HORIZONTAL if name != "Analytic"))
+_TIMES = {"vertical": ("clinic", "lab"), "horizontal": ("early", "late")}
+"""The parties with times to an event, for methods that learn from these."""
 
 _SHORT = {
     **dict.fromkeys(
@@ -198,9 +191,6 @@ def main() -> None:
     kept = json.loads(said.file.read_text()) if said.file.exists() else {}
     found = {}
     problems = [] if said.record else [f"{name}: no longer run" for name in kept if said.only in name]
-    unlisted = set(methods()) - {*_VERTICAL, *_HORIZONTAL}
-    if unlisted:
-        sys.exit(f"no run is listed here for {', '.join(sorted(unlisted))}; add the names, and --record --only NAME")
     with all_plans() as plans:
         for name, text in plans.items():
             if said.only in name:
@@ -222,17 +212,18 @@ def main() -> None:
 def all_plans() -> Iterator[dict[str, str]]:
     """Every plan by name; those of files can be run as long as the block lasts."""
     plans = {}
-    for name in (*_VERTICAL, *_HORIZONTAL):
-        for task, data in _DATA.items():
-            if task != "regression" or name not in _CLASSES_ONLY:
-                less = _SHORT.get(name, "") if task != "binary" else ""
-                plans[f"{name}, {task}"] = _plan(name, data, _ALWAYS.get(name, ""), less)
     for name, more in (_PRIVATE | _CHOICES).items():
         plans[name] = _plan(name.split(" / ")[0], _DATA["binary"], more)
     for name, more in _IMAGES.items():
         plans[name] = _plan(name.split(" / ")[0], _DATA["multiclass"], more)
     with tempfile.TemporaryDirectory(prefix="laconic-") as folder:
         _write_tables(Path(folder))
+        for name, method in methods().items():
+            times = _files(folder, _TIMES[method.kind], "months") + "\ndata.event = 'left'"
+            times += "\ndata.id = 'id'" if method.kind == "vertical" else ""
+            for task in method.tasks:
+                less = _SHORT.get(name, "") if task in ("multiclass", "regression") else ""
+                plans[f"{name}, {task}"] = _plan(name, _DATA.get(task, times), _ALWAYS.get(name, ""), less)
         for match, other in _MATCHES.items():
             more = f"data.id = 'id'\ndata.match.type = '{match}'"
             plans[f"Linear / files, {match}"] = _plan("Linear", _files(folder, ("bank", other)), more)
@@ -297,20 +288,26 @@ def _plan(method: str, *parts: str) -> str:
     return "\n".join([f"method.type = {method!r}", "seed = 5", *lines])
 
 
-def _files(folder: str, names: tuple[str, ...]) -> str:
+def _files(folder: str, names: tuple[str, ...], label: str = "churned") -> str:
     paths = ", ".join(f"{name} = {json.dumps(f'{folder}/{name}.csv')}" for name in names)
-    return f"data.files = {{{paths}}}\ndata.label = 'churned'"
+    return f"data.files = {{{paths}}}\ndata.label = '{label}'"
 
 
 def _write_tables(folder: Path) -> None:
-    """Three parties' files of the same people, not all of them at the shop, and three files of the same columns."""
+    """Three parties' files of the same people, not all at the shop, three of the same columns, and four with times."""
     people = range(200)
     left = {
         one: f"p{one},{(one * 37) % 101},{(one * 53) % 89},{('no', 'yes')[(one * 37) % 101 > 50]}" for one in people
     }
     right = {one: f"p{one},{(one * 71) % 97},{'abc'[one % 3]}" for one in reversed(people) if one % 7}
     rows = [f"{line},{right[one].partition(',')[2]}" for one, line in left.items() if one in right]
+    times = [((one * 37) % 101, (one * 53) % 89, 1 + (one * 31) % 60, int(one % 3 > 0)) for one in people]
+    sites = [",".join(map(str, one)) for one in times]
     tables = {
+        "clinic": ("id,age,months,left", [f"p{one},{times[one][0]},{times[one][2]},{times[one][3]}" for one in people]),
+        "lab": ("id,dose", [f"p{one},{times[one][1]}" for one in people]),
+        "early": ("age,dose,months,left", sites[::2]),
+        "late": ("age,dose,months,left", sites[1::2]),
         "bank": ("id,age,income,churned", list(left.values())),
         "shop": ("id,visits,region", list(right.values())),
         "club": ("id,points", [f"p{one},{(one * 29) % 83}" for one in reversed(people)]),
