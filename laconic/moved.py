@@ -51,6 +51,9 @@ _BETWEEN_ROOMS = {
 }
 """Names that have gone from one package to another since version 0.1: by the package of before, where they are."""
 
+FIRST_MODULES = {"AgreedIds": "laconic.align.agreed", "ExactMatch": "laconic.align.exact"}
+"""Modules of before, by which journals and envelopes still name the questions of these classes."""
+
 NEW_HOME = {name: home for home, names in _MOVED.items() for name in names.split()}
 
 RENAMED = {

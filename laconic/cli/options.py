@@ -387,19 +387,20 @@ columns_option = click.option(
 )
 
 
-def read_aloud(every: bool) -> "OnRead":
-    """Shows what own files hold as soon as they are read: what each column is, and what looks odd."""
+def read_aloud(every: bool, methods: "Sequence[Method]" = ()) -> "OnRead":
+    """Shows what own files hold as soon as they are read, and what of it the methods lay open unless told otherwise."""
 
     def show_files(federation: "Federation") -> None:
         for party, reading in federation.readings.items():
             for line in reading.lines(party, every=every):
                 click.echo(line, err=True)
+        say_what_lies_open(methods)
 
     return show_files
 
 
 def say_what_lies_open(methods: "Sequence[Method]") -> None:
-    """Before anything is trained: what of their columns parties lay open unless something else is set."""
+    """What of their columns parties lay open unless something else is set, before anything is learnt."""
     from laconic.methods.vertical.fedonce import FedOnce
 
     most = max((one.laid_open for one in methods if isinstance(one, FedOnce)), default=0)

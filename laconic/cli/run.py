@@ -98,21 +98,20 @@ def run(
         raise PlanError("--leakage listens to the whole run, and --model keeps what it made; give one of the two")
     if model is None and replace:
         raise PlanError("--replace is for a saved model: name its folder with --model FOLDER")
-    say_what_lies_open([plan.method])
-    card = None
+    card, on_read = None, read_aloud(every_column, [plan.method])
     with watch_run(watched, _title(plan)) as listener:
         if leakage:
             from laconic.audit.leakage import execute_measured
 
-            result = execute_measured(plan, listener=listener, on_read=read_aloud(every_column))
+            result = execute_measured(plan, listener=listener, on_read=on_read)
         elif model is None:
-            result = execute(plan, listener=listener, on_read=read_aloud(every_column))
+            result = execute(plan, listener=listener, on_read=on_read)
         else:
             from laconic.deploy.execute import own_data_of, priced
             from laconic.inference.save import save_model
             from laconic.plan.text import write_plan
 
-            trained = execute_and_keep(plan, listener=listener, on_read=read_aloud(every_column))
+            trained = execute_and_keep(plan, listener=listener, on_read=on_read)
             text, data, key = write_plan(plan), own_data_of(plan), trained.federation.id
             card = save_model(trained, model, id=key, plan=text, replace_old=replace, data=data)
             result = priced(trained.to_date(), plan)
@@ -201,7 +200,9 @@ def compare(
     refuse_unwritable(path, report)
     first = plans[0].seed
     allowance = _allowance(tune, trials, seconds)
-    say_what_lies_open([plan.method for plan in plans])
+    methods = [plan.method for plan in plans]
+    if data.name is not None:
+        say_what_lies_open(methods)
     with _naming_kept(path), showing_progress() as listener:
         results = run_all(
             plans,
@@ -211,7 +212,7 @@ def compare(
             run=execute_measured if leakage else None,
             listener=listener,
             on_result=_teller(listener, path),
-            on_read=read_aloud(every_column),
+            on_read=read_aloud(every_column, methods),
         )
     show(show_arms(results))
     if report is not None:

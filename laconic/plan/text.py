@@ -137,7 +137,10 @@ def _attributes(docstring: str) -> dict[str, str]:
     return {name: " ".join(words.split()) for name, words in found}
 
 
-_CAME_LATER = ("event", "split_by", "group", "schema", "agree", "people", "home", "least_rows", "memory")
+_CAME_LATER = (
+    *("event", "split_by", "group", "schema", "agree", "people", "home", "memory"),
+    *("least_rows", "equal_noise"),
+)
 """Settings of data and budget that the fingerprint leaves out where they say nothing: earlier plans keep theirs."""
 
 
@@ -146,5 +149,7 @@ def plan_fingerprint(plan: Plan) -> str:
     plain = {key: value for key, value in to_plain(plan).items() if key not in ("runtime", "device")}
     for table in ("data", "budget"):
         said = plain[table].items()
-        plain[table] = {key: value for key, value in said if value is not None or key not in _CAME_LATER}
+        plain[table] = {
+            key: value for key, value in said if key not in _CAME_LATER or not (value is None or value is False)
+        }
     return blake2b(msgspec.json.encode(plain, order="sorted"), digest_size=16, person=b"laconic plan").hexdigest()

@@ -14,7 +14,8 @@ def refused(*words, code=2):
     assert outcome.stdout == ""
     # What the files hold is read aloud before; the error itself is one line, the last.
     *before, said = outcome.stderr.splitlines()
-    assert all(line.startswith("  ") or " rows, " in line for line in before)
+    said_before = ("  ", "Before it starts: ")
+    assert all(line.startswith(said_before) or " rows, " in line for line in before)
     assert said.startswith("Error: ")
     return said
 
@@ -118,7 +119,7 @@ def test_what_cannot_be_written_is_said_before_the_work(words, tmp_path, monkeyp
 
     # What imports `execute` first: if it were loaded afterwards, it would keep the `execute` of this test for good.
     monkeypatch.setattr("laconic.audit.leakage.execute_and_keep", work)
-    for name in ("compare.compare_plans", "compare.read_results", "execute.execute", "execute.execute_and_keep"):
+    for name in ("tuning.compare_plans", "tuning.read_results", "execute.execute", "execute.execute_and_keep"):
         monkeypatch.setattr(f"laconic.deploy.{name}", work)
     monkeypatch.setattr("laconic.inference.predict.load_model", work)
     (tmp_path / "plan.toml").touch()

@@ -61,7 +61,7 @@ def test_run_without_json_shows_tables_and_open_releases():
     assert outcome.exit_code == 0
     assert "FedOnce on breast_cancer: AUC" in outcome.stdout
     assert "open release" in outcome.stdout
-    assert outcome.stderr == ""
+    assert outcome.stderr.startswith("Before it starts: with FedOnce as it is set") and outcome.stderr.count("\n") == 1
 
 
 def test_a_saved_result_is_the_printed_one(tmp_path):

@@ -14,6 +14,7 @@ from laconic.core.ledger import Entry, Statement
 from laconic.core.step import Script
 from laconic.core.wire import Limits, decode, encode
 from laconic.errors import WireError
+from laconic.moved import FIRST_MODULES
 
 PART = 4 << 20
 """The bytes of a part."""
@@ -172,7 +173,8 @@ def find_script(named: dict[str, str]) -> Script:
 def question_id(script: Script, party: str, blob: bytes) -> str:
     """A name for one question to one party: the same run asked again gives the same name."""
     kind = type(script)
-    digest = blake2b(f"{kind.__module__}.{kind.__qualname__}\0{party}\0".encode(), digest_size=16)
+    module = FIRST_MODULES.get(kind.__qualname__, kind.__module__)
+    digest = blake2b(f"{module}.{kind.__qualname__}\0{party}\0".encode(), digest_size=16)
     for part in (msgspec.json.encode(script), b"\0", blob):
         digest.update(part)
     return digest.hexdigest()
