@@ -388,7 +388,7 @@ columns_option = click.option(
 
 
 def read_aloud(every: bool, methods: "Sequence[Method]" = ()) -> "OnRead":
-    """Shows what own files hold as soon as they are read, and what of it the methods lay open unless told otherwise."""
+    """Shows what own files hold as soon as they are read, and what of it the methods lay open as they are set."""
 
     def show_files(federation: "Federation") -> None:
         for party, reading in federation.readings.items():
