@@ -180,6 +180,7 @@ def plan(tmp_path, noise, budget, method=None):
     )
 
 
+@pytest.mark.slow
 def test_a_budget_pays_for_agreeing_and_learning_together(tmp_path):
     result = fit(plan(tmp_path, GaussianColumns(share=0.2), Budget(epsilon=2.0))).result
     assert 1.9 < result.privacy.epsilon <= 2.0

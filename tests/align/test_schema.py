@@ -46,6 +46,7 @@ def test_with_public_rows_only_the_names_of_classes_cross():
     assert words_of(result) == {"show_classes", "take_classes", "show_fingerprint"}
 
 
+@pytest.mark.slow
 def test_agreeing_is_the_same_with_parties_truly_apart():
     found = federation()
     one, other = (simulate(FedAvg(), found, runtime=runtime) for runtime in (InProcess(), Processes()))
@@ -54,6 +55,7 @@ def test_agreeing_is_the_same_with_parties_truly_apart():
     assert (one.align.bytes_up, one.align.bytes_down) == (other.align.bytes_up, other.align.bytes_down)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [FedAvg(), FedKt(teachers=2)])
 def test_methods_keep_their_contract_on_own_rows(method):
     check_method(method, federation(public=open_rows()))

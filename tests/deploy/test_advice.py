@@ -47,15 +47,15 @@ def horizontal():
     [FedOnce(trainer=Sgd(epochs=3)), VimAdmm(epochs=2), Centralised(trainer=Sgd(epochs=3))],
     ids=lambda one: type(one).__name__,
 )
-def test_bytes_and_rounds_of_vertical_methods_are_within_five_percent_of_a_run(vertical, method):
-    found, before = estimate(method, vertical), time.process_time()
-    ran = simulate(method, vertical, seed=0)
-    took = time.process_time() - before
+def test_bytes_and_rounds_of_vertical_methods_are_within_five_percent_of_a_run(vertical, method, monkeypatch):
+    # Processor time, in estimate and run alike: others may use the machine.
+    monkeypatch.setattr("laconic.core.traffic.perf_counter", time.process_time)
+    found, ran = estimate(method, vertical), simulate(method, vertical, seed=0)
     assert found.bytes == pytest.approx(ran.fit.bytes, rel=0.05)
     assert found.rounds == pytest.approx(ran.fit.rounds, rel=0.05)
     assert found.labels_leave is bool(ran.label_leaks)
-    # The stated factor, of processor times above a tenth of a second: others may use the machine.
-    assert 1 / 5 < max(found.learning_seconds, 0.1) / max(took, 0.1) < 5
+    # The stated factor, of times of learning above a tenth of a second.
+    assert 1 / 5 < max(found.learning_seconds, 0.1) / max(ran.fit.seconds, 0.1) < 5
 
 
 def test_rows_that_only_some_parties_share_count_in_the_bytes():

@@ -88,6 +88,7 @@ def furnish_with(folder, words):
     return sites
 
 
+@pytest.mark.slow
 def test_a_budget_without_least_rows_and_a_party_with_fewer_are_refused_by_name(tmp_path):
     with pytest.raises(PlanError, match=r"say budget\.least_rows"):
         online_session(within(plan_of(WAYS["rows"]), least_rows=None), around())

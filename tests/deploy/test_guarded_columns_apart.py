@@ -47,6 +47,7 @@ def test_noise_on_columns_is_within_the_budget_and_in_every_account(tmp_path):
     assert 7.0 < hosted.privacy.epsilon <= 8.0
 
 
+@pytest.mark.slow
 def test_without_noise_on_columns_a_party_that_wants_noise_refuses_to_say_them(tmp_path):
     sites = furnish(tmp_path)
     allow(sites, 'seeded = true\nmax_epsilon = 8.0\nopen = ["show_names", "show_fingerprint", "take_model"]\n')

@@ -56,6 +56,7 @@ def test_new_people_get_what_the_card_expects_within_two_standard_errors(method,
         assert one.rows > 900
 
 
+@pytest.mark.slow
 def test_what_the_best_of_several_ways_is_worth_is_not_what_it_got_by_luck():
     """Ten ways that guess: the best of them looks better than guessing on any rows, and its card must not."""
     task, rng, promised, lucky = (
