@@ -63,7 +63,8 @@ def test_every_method_predicts_the_same_after_loading_in_a_fresh_process(tmp_pat
     expected = {}
     for kind in methods().values():
         method = quick(kind)
-        federation = small_horizontal("binary") if method.kind == "horizontal" else small_federation("binary")
+        make = small_horizontal if method.kind == "horizontal" else small_federation
+        federation = make("binary" if "binary" in method.tasks else method.tasks[0])
         trained = train(method, federation)
         name = kind.__name__
         save_model(trained, tmp_path / name, ways=())
