@@ -8,6 +8,7 @@ import click
 
 from laconic.cli.options import FILE, FOLDER, show
 from laconic.errors import PlanError
+from laconic.shown import counted
 
 if TYPE_CHECKING:
     from laconic.deploy.result import Result
@@ -163,7 +164,8 @@ def ledger(party: str, places: tuple[Path, ...]) -> None:
         )
     show(
         show_given(party, found),
-        f"{sum(len(one.left) for _, one in found):,} kinds of release in {len(found):,} runs and models.",
+        f"{counted(sum(len(one.left) for _, one in found), 'kind')} of release in "
+        f"{counted(len(found), 'record')} of runs and models.",
     )
 
 

@@ -137,7 +137,7 @@ def test_the_ledger_of_a_party_lists_runs_and_models(folder):
     result = laconic.fit(laconic.Linear(), laconic.federation(frames(), id="customer", label="churned")).result
     result.save(folder / "run.json")
     listed = said("ledger", "shop", folder)
-    assert "in 2 runs and models" in listed
+    assert "in 2 records of runs and models" in listed
     # Each kind of release once, with the places that it left from beneath it.
     flat = " ".join(listed.split())
     assert flat.count("the ids of all its rows, in the clear") == 1
